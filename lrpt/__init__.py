@@ -1,0 +1,1 @@
+"""Passthrough networks in JAX."""

@@ -1,0 +1,78 @@
+"""Gated recurrent units, with the reset gate before or after the recurrent product.
+
+The two differ once the recurrent matrices are structured: before, the low-rank map and the diagonal of the proposal act on the reset
+state; after, the reset gate multiplies their result. Miceli Barone's experiments on images, copying and adding use the first
+(lowrank-gru, models.py), those on language the second (dl4mt-lm, small_lm.py), as do Flax, PyTorch and cuDNN.
+"""
+
+from typing import Any, NamedTuple
+
+from jax.nn import sigmoid
+from jax.numpy import tanh
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import Cell, Gate, gate_spec
+from lrpt.matrices import type_of_input
+
+
+class GRUParams(NamedTuple):
+    """Parameters of a GRU: update is the paper's carry gamma, reset its omega, candidate its proposal pi."""
+
+    update: Gate
+    reset: Gate
+    candidate: Gate
+
+
+class GRUInfo(NamedTuple):
+    """The gates of one step, each of shape (batch, n)."""
+
+    update: Float[Array, "*b n"]
+    reset: Float[Array, "*b n"]
+    candidate: Float[Array, "*b n"]
+
+
+def _pass_through(u: Array, r: Array, m: Array, h: Array) -> tuple[Array, tuple[Array, GRUInfo]]:
+    """h' = (1 - u) * m + u * h: eq. 1 with transform tau = 1 - gamma."""
+    h = (1 - u) * m + u * h
+    return h, (h, GRUInfo(u, r, m))
+
+
+def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+    r"""One step of the GRU with the reset gate before the product (Miceli Barone 2018, eq. 2; Cho et al. 2014).
+
+    .. math::
+        u = \sigma(x W_u + h U_u + b_u), \quad r = \sigma(x W_r + h U_r + b_r), \\
+        m = \tanh(x W_m + (h \odot r) U_m + b_m), \quad h' = (1 - u) \odot m + u \odot h
+
+    Args:
+      params: the three gates; every matrix maps row vectors.
+      h: state, (batch, n).
+      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+
+    Returns:
+      h', (y, info): the new state, the output y = h', and the gates.
+    """
+    u = sigmoid(params.update(x, h))
+    r = sigmoid(params.reset(x, h))
+    m = tanh(params.candidate(x, h * r))
+    return _pass_through(u, r, m, h)
+
+
+def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+    r"""One step of the GRU with the reset gate after the product (Miceli Barone 2016, eq. 7).
+
+    As `gru`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m))`; the bias is not reset (dl4mt-lm, small_lm.py). Flax and PyTorch have a
+    second bias inside the parenthesis.
+    """
+    u = sigmoid(params.update(x, h))
+    r = sigmoid(params.reset(x, h))
+    m = tanh(params.candidate.input.apply(x) + params.candidate.bias.apply(h) + r * params.candidate.recurrent.apply(h))
+    return _pass_through(u, r, m, h)
+
+
+def _template(input_size: int, size: int, carry_bias: float) -> Any:
+    return GRUParams(gate_spec(input_size, size, carry_bias), gate_spec(input_size, size), gate_spec(input_size, size))
+
+
+GRU = Cell(gru, _template)
+GRU_RESET_AFTER = Cell(gru_reset_after, _template)

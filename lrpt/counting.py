@@ -1,0 +1,66 @@
+"""How many parameters a model has, from the shapes of its own parameters; no number is written down."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lrpt.matrices import num_params
+from lrpt.models import ModelConfig, SequenceModel
+
+
+class Counts(NamedTuple):
+    """The size of a model.
+
+    Attributes:
+      true: every trainable scalar.
+      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): of the input matrices of all
+        gates one is counted, and the initial state is left out.
+    """
+
+    true: int
+    paper: int
+
+
+def count(config: ModelConfig, input_size: int, output_size: int) -> Counts:
+    """The parameters of a `SequenceModel`.
+
+    Args:
+      config: the recurrent network.
+      input_size: width of the inputs, or the number of symbols.
+      output_size: width of the predictions.
+
+    Raises:
+      UsageError: the configuration does not fit together, for example a rank above the size.
+    """
+    parts = count_parts(config, input_size, output_size)
+    true = sum(parts.values())
+    return Counts(true, true - parts["further_input"] - parts["initial_state"])
+
+
+def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
+    """The parameters of a `SequenceModel` by what they are for, in a sum that is the true count.
+
+    'recurrent' (all gates), 'bias', 'input' (one gate's matrix, with the projection R that tied gates share), 'further_input' (what the input
+    matrices of the other gates add), 'initial_state' and 'readout' (matrix and bias). Scales of weight normalization belong to their matrices.
+    """
+    model = SequenceModel(config, input_size, output_size)
+    example = jax.ShapeDtypeStruct((1, 1, input_size), jnp.float32)
+    params = jax.eval_shape(model.init, jax.random.key(0), example)["params"]
+    cell = params["recurrent"]["cell"]
+    stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
+    further = sum(_further_gates(part) for part in stored["input"])
+    return {
+        "recurrent": num_params(stored["recurrent"]),
+        "bias": num_params(cell["bias"]),
+        "input": num_params(stored["input"]) - further,
+        "further_input": further,
+        "initial_state": num_params(params["recurrent"].get("initial_state")),
+        "readout": num_params(params["readout"]),
+    }
+
+
+def _further_gates(part: dict[str, object]) -> int:
+    """What the entries of all gates but the largest add up to; a shared projection is nobody's."""
+    sizes = [num_params(factors) for name, factors in part.items() if not name.startswith("shared")]
+    return sum(sizes) - max(sizes, default=0)

@@ -1,0 +1,184 @@
+"""Structured matrices as pytrees: how a linear map is stored, and nothing about who uses it.
+
+Every map acts on row vectors, `apply(v) = v @ W` with `W = to_dense()` of shape (n_in, n_out); the papers write the transpose, `W v`.
+Both factors of a low-rank matrix are stored as (rank, n), so that reverse mode yields their gradients as (small)^T (wide) products.
+
+A cell may call `apply` and nothing else. A loop that defers weight gradients sees only those calls: a factor that is read directly would
+lose its gradient there.
+
+Axis letters: b batch (any number of leading axes), i inputs, o outputs, n square size, d rank.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+# Along which axis of a stored factor the entries of one row of the paper's matrix lie (its W v orientation). Weight normalization and the
+# max-norm constraint act on such rows; factors that are not listed (diagonals, biases) are left alone.
+ROW_AXIS = {"kernel": 0, "left": 0, "right": 1}
+
+type_of_input = Float[Array, "*b i"] | Int[Array, "*b"]
+
+
+class Operator(Protocol):
+    """What a cell may use: a map from a batch of row vectors to a batch of row vectors."""
+
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]: ...
+
+
+class Matrix(Operator, Protocol):
+    """An operator that is a matrix, and can say which one."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def degrees_of_freedom(self) -> int: ...
+
+    def to_dense(self) -> Float[Array, "i o"]: ...
+
+
+@dataclass(frozen=True)
+class MatrixSpec:
+    """A matrix that a cell asks for: its size, and which configuration decides how it is stored (`role`: 'recurrent' or 'input').
+
+    Matrices of one role and `group` share their projection R when the parametrization is tied.
+    """
+
+    n_in: int
+    n_out: int
+    role: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class BiasSpec:
+    """A bias that a cell asks for: its size and the constant it starts from."""
+
+    size: int
+    initial: float = 0.0
+
+
+def num_params(matrix: object) -> int:
+    """The number of scalars stored in a matrix, an operator, or any pytree of them."""
+    return sum(leaf.size for leaf in jax.tree.leaves(matrix))
+
+
+def _project(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o"]:
+    """v @ kernel. Integer inputs select rows, as a product with one-hot vectors would; one or two inputs need no matrix product."""
+    if jnp.issubdtype(v.dtype, jnp.integer):
+        v = jax.nn.one_hot(v, kernel.shape[0], dtype=kernel.dtype)
+    if kernel.shape[0] > 2:
+        return v @ kernel
+    rows = kernel.reshape((kernel.shape[0],) + (1,) * (v.ndim - 1) + (kernel.shape[1],))
+    return sum(v[..., i : i + 1] * rows[i] for i in range(kernel.shape[0]))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Dense:
+    """A full matrix W = kernel."""
+
+    kernel: Float[Array, "i o"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.kernel.shape
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """n_in n_out."""
+        return self.kernel.size
+
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        return _project(v, self.kernel)
+
+    def to_dense(self) -> Float[Array, "i o"]:
+        return self.kernel
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Diagonal:
+    """A diagonal matrix W = diag(diagonal)."""
+
+    diagonal: Float[Array, " n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.diagonal.size, self.diagonal.size
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """n."""
+        return self.diagonal.size
+
+    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        return v * self.diagonal.reshape((1,) * (v.ndim - 1) + self.diagonal.shape)
+
+    def to_dense(self) -> Float[Array, "n n"]:
+        return jnp.diag(self.diagonal)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class LowRank:
+    r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3), stored as left = L^T (d, n_out), right = R (d, n_in)."""
+
+    left: Float[Array, "d o"]
+    right: Float[Array, "d i"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.right.shape[1], self.left.shape[1]
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """d (n_in + n_out) - d^2, which is 2nd - d^2 for a square matrix: L and R are unique only up to an invertible d x d matrix (section 2.2)."""
+        rank = self.left.shape[0]
+        return rank * (sum(self.shape) - rank)
+
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        return _project(v, self.right.T) @ self.left
+
+    def to_dense(self) -> Float[Array, "i o"]:
+        return self.right.T @ self.left
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class LowRankPlusDiagonal:
+    r"""\theta^U = \theta^L \theta^R + \theta^D (Miceli Barone 2018, eq. 4): square, of full rank, and still of O(nd) parameters."""
+
+    left: Float[Array, "d n"]
+    right: Float[Array, "d n"]
+    diagonal: Float[Array, " n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.right.shape[1], self.left.shape[1]
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """2nd - d^2 + n, and never more than the n^2 of a full matrix."""
+        return min(LowRank(self.left, self.right).degrees_of_freedom + self.diagonal.size, self.diagonal.size**2)
+
+    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        return LowRank(self.left, self.right).apply(v) + Diagonal(self.diagonal).apply(v)
+
+    def to_dense(self) -> Float[Array, "n n"]:
+        return self.right.T @ self.left + jnp.diag(self.diagonal)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Bias:
+    """The constant map v -> bias. Of its input only the batch shape is used."""
+
+    bias: Float[Array, " o"]
+
+    def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
+        return jnp.broadcast_to(self.bias, v.shape[:-1] + self.bias.shape)

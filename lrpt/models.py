@@ -1,0 +1,127 @@
+"""Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.cells import CELLS, Cell
+from lrpt.errors import UsageError
+from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
+from lrpt.recurrence import LOOPS, recur
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A recurrent network: which cell, how large, and how its matrices are stored."""
+
+    cell: str = "gru"
+    """gru (reset gate before the product) or gru_reset_after"""
+    size: int = 128
+    """n: width of the state"""
+    parametrization: str = "low_rank_plus_diagonal"
+    """recurrent matrices: dense, low_rank or low_rank_plus_diagonal"""
+    rank: int = 24
+    """d: maximum rank of each recurrent matrix"""
+    tied: bool = False
+    """one projection R for all recurrent matrices"""
+    weight_norm: bool = False
+    """weight normalization of all matrices but the output"""
+    input_parametrization: str = "dense"
+    """input matrices: dense or low_rank"""
+    input_rank: int = 1
+    """rank of each low-rank input matrix"""
+    input_tied: bool = False
+    """one projection R for all input matrices"""
+    carry_bias: float = 1.0
+    """start of the bias of the carry (update) gate"""
+    trainable_initial_state: bool = True
+    """learn the state before the first step (else it is zero)"""
+    recurrence: str = "plain"
+    """loop over time: plain, or checkpoint (recompute in the backward pass)"""
+
+    def __post_init__(self) -> None:
+        check_choice("model.cell", self.cell, CELLS)
+        check_choice("model.recurrence", self.recurrence, LOOPS)
+        if self.size < 1:
+            raise UsageError(f"model.size is {self.size}: the state needs at least one component")
+
+    @property
+    def recurrent_matrices(self) -> MatrixConfig:
+        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm)
+
+    @property
+    def input_matrices(self) -> MatrixConfig:
+        return MatrixConfig(self.input_parametrization, self.input_rank, self.input_tied, self.weight_norm)
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures: 'LRD-GRU 128/24'."""
+        kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
+        rank = "" if self.parametrization == "dense" else f"/{self.rank}"
+        marks = " tied" * self.tied + " weight norm" * self.weight_norm
+        return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
+
+
+def check_choice(flag: str, value: str, choices: Any) -> None:
+    """Raises a UsageError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
+
+
+class Recurrent(nn.Module):
+    """A cell over time, with the parameters it asks for.
+
+    Attributes:
+      config: which cell, how large, how its matrices are stored.
+      input_size: width m of the inputs, or the number of symbols where they are integers.
+    """
+
+    config: ModelConfig
+    input_size: int
+
+    @property
+    def cell(self) -> Cell:
+        return CELLS[self.config.cell]
+
+    @nn.compact
+    def __call__(self, xs: Array, mask: Bool[Array, "t b"] | None = None, *, outputs: Any = "all") -> tuple[Any, Any]:
+        """Runs over time-major inputs (t, b, m) or (t, b), from the initial state. Returns as `lrpt.recurrence.recur`."""
+        config = self.config
+        template = self.cell.template(self.input_size, config.size, config.carry_bias)
+        params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
+        carry = self.initial_carry(xs.shape[1])
+        return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence)
+
+    def initial_carry(self, batch: int) -> Any:
+        """The state before the first step, one row for each example: zeros, a trainable row where the configuration says so."""
+        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.config.size))
+        row = self.param("initial_state", lambda _: zeros) if self.config.trainable_initial_state else zeros
+        return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
+
+
+class SequenceModel(nn.Module):
+    """A recurrent network with a dense, biased readout of the last output, or of every one.
+
+    Attributes:
+      config: the recurrent network.
+      input_size: width of the inputs, or the number of symbols where they are integers.
+      output_size: width of the predictions: classes, or regressed values.
+      reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
+    """
+
+    config: ModelConfig
+    input_size: int
+    output_size: int
+    reads: Literal["last", "all"] = "last"
+
+    @nn.compact
+    def __call__(self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
+        """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts."""
+        time_major = jnp.swapaxes(inputs, 0, 1)
+        _, y = Recurrent(self.config, self.input_size, name="recurrent")(time_major, None if mask is None else mask.T, outputs=self.reads)
+        predictions = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(y)
+        return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1)

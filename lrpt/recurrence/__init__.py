@@ -1,0 +1,80 @@
+"""A cell over time: which outputs are kept, which steps are padding, and which loop runs it."""
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from lrpt.recurrence.loops import CHUNK, LOOPS, Loop, Step
+
+Outputs = Literal["all", "last", "info"]
+
+__all__ = ["CHUNK", "LOOPS", "Loop", "Outputs", "Step", "recur"]
+
+
+def recur(
+    step: Step,
+    params: Any,
+    carry: Any,
+    xs: Any,
+    mask: Bool[Array, "t b"] | None = None,
+    *,
+    outputs: Outputs = "all",
+    loop: str = "plain",
+) -> tuple[Any, Any]:
+    """Runs a cell over a sequence.
+
+    Args:
+      step: a cell, `(params, carry, x) -> (carry, (y, info))`.
+      params: its parameters.
+      carry: its state before the first step, each leaf (b, ...).
+      xs: inputs, each leaf (t, b, ...).
+      mask: true where a step counts. A step that does not count leaves the state as it was; its output is zero.
+      outputs: 'all' returns y at every step, 'last' y at each row's last step that counts (nothing else is stored), 'info' the pair
+        (y, info) at every step.
+      loop: a name in `LOOPS`.
+
+    Returns:
+      The carry after the last step, and what `outputs` names: (t, b, ...) leaves, or (b, ...) for 'last'.
+    """
+    body = step if outputs == "info" else _without_info(step)
+    if mask is not None:
+        body, xs = _masked(body), (xs, mask)
+    if outputs != "last":
+        return LOOPS[loop](body, params, carry, xs)
+    first = jax.tree.map(lambda a: a[0], xs)
+    y = jax.eval_shape(lambda: body(params, carry, first)[1])
+    (carry, y), _ = LOOPS[loop](_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs)
+    return carry, y
+
+
+def _without_info(step: Step) -> Step:
+    def body(params: Any, carry: Any, x: Any) -> tuple[Any, Any]:
+        carry, (y, _) = step(params, carry, x)
+        return carry, y
+
+    return body
+
+
+def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:
+    """Row by row `new` where valid, else `old`."""
+    return jax.tree.map(lambda n, o: jnp.where(valid.reshape(valid.shape + (1,) * (n.ndim - 1)), n, o), new, old)
+
+
+def _masked(body: Step) -> Step:
+    def masked(params: Any, carry: Any, x_and_valid: tuple[Any, Any]) -> tuple[Any, Any]:
+        x, valid = x_and_valid
+        new, y = body(params, carry, x)
+        return _select(valid, new, carry), _select(valid, y, jax.tree.map(jnp.zeros_like, y))
+
+    return masked
+
+
+def _keep_last(body: Step, masked: bool) -> Step:
+    def last(params: Any, carry_and_y: tuple[Any, Any], x: Any) -> tuple[Any, None]:
+        carry, old = carry_and_y
+        carry, y = body(params, carry, x)
+        return (carry, _select(x[1], y, old) if masked else y), None
+
+    return last
