@@ -1,0 +1,56 @@
+"""Which example is in which batch, as a pure function of the seed and the update: any batch can be had without those before it."""
+
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lrpt.errors import UsageError
+
+ORDERS = ("epochs", "reshuffle", "cyclic")
+
+# Keeps these draws apart from those of parameters and data, which may come from the same seed.
+_STREAM = 0x0B47C4E5
+
+
+@lru_cache(maxsize=32)  # several models train side by side, each with an order of its own
+def _permutation(size: int, seed: int, epoch: int) -> Int[np.ndarray, " size"]:
+    permutation = np.random.default_rng((_STREAM, seed, 0, epoch)).permutation(size).astype(np.int32)
+    permutation.flags.writeable = False
+    return permutation
+
+
+def _batch(kind: str, size: int, batch_size: int, seed: int, update: int) -> Int[np.ndarray, " b"]:
+    if kind == "reshuffle":
+        return np.random.default_rng((_STREAM, seed, 1, update)).choice(size, batch_size, replace=False).astype(np.int32)
+    epoch, position = divmod(update, size // batch_size)
+    permutation = _permutation(size, seed, epoch if kind == "epochs" else 0)
+    return permutation[position * batch_size : (position + 1) * batch_size]
+
+
+def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int, count: int) -> Int[np.ndarray, "count b"]:
+    """The examples of the updates `update`, ..., `update + count - 1`, each in a row of `batch_size` different ones.
+
+    Args:
+      kind: 'epochs' draws a new permutation for each pass over the examples; 'reshuffle' one for each update, of which the first batch
+        is taken, as the 2016 code of the copy tasks does (`RNN_memory.py` of lowrank-gru); 'cyclic' one for ever, as its `RNN_mnist.py`
+        does. An incomplete batch at the end of a pass is left out.
+      size: number of examples.
+      seed: not negative. The same seed gives the same batches on every machine.
+
+    Raises:
+      UsageError: an unknown kind, or a batch that the examples do not fill.
+    """
+    if kind not in ORDERS:
+        raise UsageError(f"train.order is '{kind}': choose from {', '.join(ORDERS)}")
+    if not 1 <= batch_size <= size:
+        raise UsageError(f"train.batch_size is {batch_size}, and there are {size} training examples: choose 1 to {size}")
+    return np.stack([_batch(kind, size, batch_size, seed, update + i) for i in range(count)])
+
+
+def evaluation_batches(size: int, batch_size: int) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:
+    """Every example once, in rows of `batch_size`, and its weight: 1, or 0 for the padding of the last row, which repeats example 0."""
+    rows = -(-size // batch_size)
+    positions = np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size)
+    real = positions < size
+    return np.where(real, positions, 0), real.astype(np.float32)

@@ -1,0 +1,117 @@
+"""Published files: found where the user put them, else downloaded, and used only if they have the registered checksum."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from urllib.request import urlopen
+
+from lrpt.errors import UsageError
+
+_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file as it was published.
+
+    Attributes:
+      name: the name it is looked for by.
+      url: where it is downloaded from.
+      size: in bytes.
+      sha256: its checksum, in hexadecimal digits.
+    """
+
+    name: str
+    url: str
+    size: int
+    sha256: str
+
+    def mismatch(self, path: Path) -> str:
+        """How the file at `path` differs from the published one; empty where it does not."""
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found == self.sha256:
+            return ""
+        return f"its sha256 is {found} ({path.stat().st_size} bytes), expected {self.sha256} ({self.size} bytes)"
+
+
+def writable_root(dir: Path | None) -> Path:
+    """Where downloads and prepared data go: `dir` if it can be written or made, else $XDG_CACHE_HOME/lrpt or ~/.cache/lrpt.
+
+    Raises:
+      UsageError: `dir` is a file.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt"
+    if dir is None:
+        return cache
+    if dir.exists() and not dir.is_dir():
+        raise UsageError(f"data.dir is {dir}, which is a file: name the directory that holds the data")
+    existing = next(path for path in (dir, *dir.absolute().parents) if path.exists())
+    # The permission bits are asked too, because the operating system lets root write everywhere.
+    return dir if os.access(existing, os.W_OK) and existing.stat().st_mode & 0o222 else cache
+
+
+def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
+    """Those of the files that are already here, by name: in `dir`, in `dir`/`folder`, or among earlier downloads.
+
+    Raises:
+      UsageError: `dir` is a file; a file of one of the names is not the published one, or cannot be read.
+    """
+    places = [writable_root(dir) / folder] if dir is None else [dir, dir / folder, writable_root(dir) / folder]
+    found = {}
+    for source in sources:
+        path = next((place / source.name for place in places if (place / source.name).is_file()), None)
+        if path is not None:
+            _verify(source, path)
+            found[source.name] = path
+    return found
+
+
+def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
+    """All of the files, by name. What is not found as in `find` is downloaded.
+
+    Raises:
+      UsageError: as `find`; or a file is missing and cannot be downloaded.
+    """
+    found = find(sources, dir, folder)
+    missing = [source for source in sources if source.name not in found]
+    target = writable_root(dir) / folder
+    try:
+        for source in missing:
+            found[source.name] = _download(source, target)
+    except (OSError, HTTPException) as error:
+        where = f"{dir} or {dir / folder}" if dir else str(target)
+        files = ", ".join(f"{source.url} (sha256 {source.sha256})" for source in missing)
+        raise UsageError(
+            f"missing data: {len(missing)} of {len(sources)} files are not in {where}, and downloading failed "
+            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; they are {files}"
+        ) from error
+    return found
+
+
+def _verify(source: Source, path: Path) -> None:
+    try:
+        mismatch = source.mismatch(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): make it readable, or name another directory as --data.dir") from error
+    if mismatch:
+        raise UsageError(
+            f"{path} is damaged, incomplete or another file: {mismatch}; replace it by {source.url}, or remove it to have that downloaded"
+        )
+
+
+def _download(source: Source, target: Path) -> Path:
+    with urlopen(source.url, timeout=_TIMEOUT_SECONDS) as response:
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target) as scratch:
+            part = Path(scratch) / source.name
+            with part.open("wb") as file:
+                shutil.copyfileobj(response, file)
+            if mismatch := source.mismatch(part):
+                raise OSError(f"{source.url} is another file: {mismatch}")
+            return part.rename(target / source.name)

@@ -1,0 +1,162 @@
+"""The copy and adding tasks: examples that are drawn from a key and an index when they are needed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from lrpt.data.task import Example, Split, Task
+from lrpt.errors import UsageError
+from lrpt.losses import cross_entropy, squared_error
+from lrpt.metrics import accuracy
+
+DATA_SYMBOLS, BLANK, RUN, ALPHABET = 8, 8, 9, 10
+MAX_DATA = 10
+
+# Keeps these draws apart from those of parameters and batches, which may come from the same seed.
+_STREAM = 0x5E90E4CE
+
+VARIANTS = ("fixed", "variable_length", "variable_lag")
+MARKERS = ("halves", "anywhere")
+
+
+def _key(seed: int) -> dict[str, np.ndarray]:
+    return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
+
+
+def _keys(arrays: Any, index: Int[Array, ""], count: int) -> Any:
+    """`count` random keys of the example at `index`."""
+    # The generator is named, so that a process that configures another default still gets the same examples.
+    key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
+    return jax.random.split(jax.random.fold_in(key, index), count)
+
+
+def _check(variant: tuple[str, str, tuple[str, ...]], sizes: dict[str, tuple[int, int]]) -> None:
+    name, value, choices = variant
+    if value not in choices:
+        raise UsageError(f"data.{name} is '{value}': choose from {', '.join(choices)}")
+    for flag, (size, least) in sizes.items():
+        if size < least:
+            raise UsageError(f"data.{flag} is {size}: expected {least} or more")
+
+
+@dataclass(frozen=True)
+class CopyMemory:
+    r"""Repeat, after a lag, the symbols seen at the start (Miceli Barone 2018, section 3.1; `make_*_memory_data.py` of lowrank-gru).
+
+    The alphabet is 0..7 data, 8 blank, 9 run. With s data symbols, of which each is to be written s + k steps after it was read:
+
+        input:  data at steps 0..s-1, run at step s+k-1, blank elsewhere
+        target: data at steps s+k..2s+k-1, blank elsewhere
+
+    | variant | s | k |
+    |---|---|---|
+    | fixed (Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016) | 10 | N |
+    | variable_length (Danihelka et al. 2016) | uniform on 1..10 | N |
+    | variable_lag (Henaff et al. 2016) | 10 | uniform on 1..N |
+
+    N is `lag`; sequences have N + 20 steps. The loss is the cross-entropy in nats, averaged over all steps.
+    """
+
+    variant: str = "fixed"
+    """fixed, variable_length (1 to 10 symbols) or variable_lag (1 to N steps)"""
+    lag: int = 500
+    """N: steps between reading and writing; the paper's other variants have 100"""
+    train_size: int = 100_000
+    """training sequences"""
+    test_size: int = 10_000
+    """test sequences, by which the model is chosen too, as in the paper"""
+
+    def __post_init__(self) -> None:
+        _check(
+            ("variant", self.variant, VARIANTS),
+            {"lag": (self.lag, 1), "train_size": (self.train_size, 1), "test_size": (self.test_size, 1)},
+        )
+
+    @property
+    def length(self) -> int:
+        """Steps of a sequence."""
+        return self.lag + 2 * MAX_DATA
+
+    def build(self, seed: int) -> Task:
+        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        arrays = _key(seed)
+        train = Split(self.train_size, arrays, self.example)
+        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
+        return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", measure_copy)
+
+    def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
+        """The sequence at `index` of the stream: inputs and targets are (N + 20,) integers."""
+        data_key, length_key, lag_key = _keys(arrays, index, 3)
+        data = jax.random.randint(data_key, (MAX_DATA,), 0, DATA_SYMBOLS)
+        size = jax.random.randint(length_key, (), 1, MAX_DATA + 1) if self.variant == "variable_length" else MAX_DATA
+        lag = jax.random.randint(lag_key, (), 1, self.lag + 1) if self.variant == "variable_lag" else self.lag
+        t = jnp.arange(self.length)
+        inputs = jnp.where(t == size + lag - 1, RUN, _data_from(data, size, t))
+        return Example(inputs, _data_from(data, size, t - size - lag))
+
+
+def _data_from(data: Int[Array, " s"], size: Int[Array, ""] | int, t: Int[Array, " t"]) -> Int[Array, " t"]:
+    """The first `size` symbols at t = 0, ..., size - 1, blank elsewhere."""
+    return jnp.where((t >= 0) & (t < size), data[jnp.clip(t, 0, data.size - 1)], BLANK)
+
+
+def measure_copy(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """Means over steps: 'loss' in nats and 'accuracy' over all of them, 'recall' the accuracy where data are to be written."""
+    hits = accuracy(logits, batch.targets)
+    return {
+        "loss": jnp.mean(cross_entropy(logits, batch.targets), axis=-1),
+        "accuracy": jnp.mean(hits, axis=-1),
+        "recall": jnp.mean(hits, axis=-1, where=batch.targets != BLANK),
+    }
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Add the two numbers that are marked in a sequence (Miceli Barone 2018, section 3.2; `RNN_adding.py` of lowrank-gru).
+
+    Each step has two inputs: a number uniform on [0, 1), and 1 at the two marked steps, 0 elsewhere. The target is the sum of the two
+    marked numbers, read after the last step; the loss is the squared error. Predicting 1 always has a loss of 1/6.
+    """
+
+    length: int = 750
+    """T: steps of a sequence"""
+    train_size: int = 100_000
+    """training sequences"""
+    test_size: int = 10_000
+    """test sequences, by which the model is chosen too, as in the paper"""
+    test_markers: str = "halves"
+    """marked steps of test sequences: halves (one in each half, as in training and the paper) or anywhere (as in the 2016 code)"""
+
+    def __post_init__(self) -> None:
+        sizes = {"length": (self.length, 2), "train_size": (self.train_size, 1), "test_size": (self.test_size, 1)}
+        _check(("test_markers", self.test_markers, MARKERS), sizes)
+
+    def build(self, seed: int) -> Task:
+        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        arrays = _key(seed)
+        train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
+        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
+        return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", measure_sum)
+
+    def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
+        """The sequence at `index` of the stream: inputs (T, 2), the target a scalar."""
+        numbers_key, first_key, second_key = _keys(arrays, index, 3)
+        numbers = jax.random.uniform(numbers_key, (self.length,))
+        half = self.length // 2
+        if markers == "halves":
+            first = jax.random.randint(first_key, (), 0, half)
+            second = jax.random.randint(second_key, (), half, self.length)
+        else:
+            first = jax.random.randint(first_key, (), 0, self.length)
+            second = (first + jax.random.randint(second_key, (), 1, self.length)) % self.length
+        marks = jnp.zeros(self.length).at[jnp.stack([first, second])].set(1.0)
+        return Example(jnp.stack([numbers, marks], axis=-1), numbers[first] + numbers[second])
+
+
+def measure_sum(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """'loss': the squared error of the sum."""
+    return {"loss": squared_error(predictions[:, 0], batch.targets)}
