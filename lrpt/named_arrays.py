@@ -1,0 +1,72 @@
+"""Parameters as flat named arrays, so that a network can start where another code base did.
+
+A name is the path of a parameter: `recurrent/cell/recurrent/update/left`.
+"""
+
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lrpt.errors import UsageError
+
+
+def to_named(params: Any) -> dict[str, np.ndarray]:
+    """Parameters as arrays by name, in the order of the tree; `numpy.savez(path, **to_named(params))` writes what `load` reads."""
+    return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(params)}
+
+
+def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
+    """The parameters that `arrays` holds, as float32.
+
+    Args:
+      template: parameters of the network, or what `jax.eval_shape` returns for them.
+      arrays: one array for each parameter, by name.
+
+    Raises:
+      UsageError: an array is missing, is not known, has another shape than the parameter, or does not hold real numbers.
+    """
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
+    shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise UsageError(f"array '{name}' of shape {shape} is missing: the network needs {', '.join(shapes)}")
+    for name in arrays:
+        if name not in shapes:
+            raise UsageError(f"array '{name}' is no parameter of the network, which has {', '.join(shapes)}: leave it out or rename it")
+    return treedef.unflatten(_checked(name, np.asarray(arrays[name]), shape) for name, shape in shapes.items())
+
+
+def load(path: str | Path, template: Any) -> Any:
+    """The parameters in a .npz file, as `from_named`.
+
+    Raises:
+      UsageError: the file is missing, cannot be read, or is damaged, or does not hold the parameters of `template`.
+    """
+    try:
+        content = BytesIO(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
+    try:
+        with np.load(content, allow_pickle=False) as stored:
+            arrays = dict(stored)
+    except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
+        kind = type(error).__name__
+        raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez") from None
+    return from_named(template, arrays)
+
+
+def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
+    if array.shape != shape:
+        raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
+    if array.dtype.kind not in "fiu":
+        raise UsageError(f"array '{name}' holds {array.dtype}: parameters are real numbers")
+    return jnp.asarray(array, jnp.float32)
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

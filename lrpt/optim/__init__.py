@@ -1,0 +1,15 @@
+"""Optimizers: the rules of the papers, and one named recipe per task."""
+
+from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe
+from lrpt.optim.transforms import ShrinkState, clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries
+
+__all__ = [
+    "RECIPES",
+    "OptimConfig",
+    "Recipe",
+    "ShrinkState",
+    "clip_all_but_first_seven",
+    "clip_by_norm_or_shrink",
+    "project_rows",
+    "recoveries",
+]

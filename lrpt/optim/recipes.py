@@ -1,0 +1,103 @@
+"""One named optax chain per paper and task: which gradients are clipped and how, the scaling, and the constraint that follows.
+
+The 2016 scripts differ from task to task, so there is no single "optimizer of the paper".
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import optax
+
+from lrpt.errors import UsageError
+from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows
+
+
+def rmsprop_2016(learning_rate: float, eps: float) -> optax.GradientTransformation:
+    r"""RMSProp as lowrank-gru has it (optimizations.py, inherited from complex_RNN).
+
+    .. math::
+        v \leftarrow 0.9\, v + 0.1\, g^2, \qquad \Delta\theta = -\eta\, g / \sqrt{v + \epsilon}, \qquad v_0 = 10^{-3}
+
+    The accumulator does not start at zero, and the constant is inside the root; no momentum, no bias correction.
+    """
+    return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
+
+
+# Most scripts have eps = 0. There a gradient that stays exactly zero lets v underflow, and the next update is 0 / 0. This value is lost in
+# rounding for any accumulator above 2e-23, that is for gradients whose root mean square exceeds 4e-12.
+NO_EPS = 1e-30
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named chain of gradient transformations.
+
+    Attributes:
+      description: what it does, and where it is from.
+      learning_rate: what its source used.
+      build: `learning_rate -> optax.GradientTransformation`; its `update` must be given the parameters.
+      recovers: whether training can go on after a gradient that is not finite.
+    """
+
+    description: str
+    learning_rate: float
+    build: Callable[[float], optax.GradientTransformation]
+    recovers: bool = False
+
+
+RECIPES: dict[str, Recipe] = {
+    "copy_memory": Recipe(
+        "norm clipping at 1 with NaN recovery, RMSProp (lowrank-gru, RNN_memory.py: low-rank GRUs)",
+        1e-3,
+        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(rate, eps=1e-8)),
+        recovers=True,
+    ),
+    "copy_memory_dense": Recipe(
+        "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: full GRU and LSTM)",
+        1e-3,
+        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, eps=1e-8)),
+    ),
+    "adding": Recipe(
+        "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
+        1e-3,
+        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, NO_EPS)),
+    ),
+    "permuted_mnist": Recipe(
+        "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",
+        5e-4,
+        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, NO_EPS)),
+    ),
+    "permuted_mnist_original": Recipe(
+        "component clipping at 1 but for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
+        5e-4,
+        lambda rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(rate, NO_EPS)),
+    ),
+    "weight_norm": Recipe(
+        "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1)",
+        1e-3,
+        lambda rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(rate, eps=1e-8), project_rows(10.0)),
+    ),
+    "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
+}
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """How parameters follow gradients."""
+
+    recipe: str
+    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm or adam"""
+    learning_rate: float | None = None
+    """step size (None: the recipe's own)"""
+
+    def __post_init__(self) -> None:
+        if self.recipe not in RECIPES:
+            raise UsageError(f"optim.recipe is '{self.recipe}': choose from {', '.join(RECIPES)}")
+        if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
+
+    def build(self) -> optax.GradientTransformation:
+        """The recipe's chain, at this learning rate or its own."""
+        recipe = RECIPES[self.recipe]
+        return recipe.build(recipe.learning_rate if self.learning_rate is None else self.learning_rate)
