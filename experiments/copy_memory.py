@@ -1,0 +1,56 @@
+"""The copy (memory) tasks: Miceli Barone 2018, section 3.1 and Figure 2.
+
+    python -m experiments.copy_memory                                    a short lag, minutes
+    python -m experiments.copy_memory --preset paper-variable-length     Danihelka et al. 2016, N = 100
+    python -m experiments.copy_memory --preset paper-variable-lag        Henaff et al. 2016, N = 100
+    python -m experiments.copy_memory --preset paper                     Arjovsky et al. 2016, N = 500
+
+Published (single runs, LRD-GRU 128/50): test cross-entropy below 1e-3 nats in less than 30,000 (variable length; its log: first at 25,500),
+38,000 (variable lag) and 35,000 updates (N = 500).
+"""
+
+import dataclasses
+
+from lrpt.data import CopyMemory
+from lrpt.models import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.training.command import main
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.experiment import Experiment, Preset
+
+PAPER = RunConfig(
+    ModelConfig(size=128, rank=50, carry_bias=4.0),
+    OptimConfig("copy_memory"),
+    TrainConfig(updates=35_000, order="reshuffle", evaluate_every=500, stop_below=1e-3),
+    CopyMemory("fixed", lag=500),
+)
+VARIABLE_LENGTH = dataclasses.replace(
+    PAPER, data=CopyMemory("variable_length", lag=100), train=dataclasses.replace(PAPER.train, updates=30_000)
+)
+VARIABLE_LAG = dataclasses.replace(PAPER, data=CopyMemory("variable_lag", lag=100), train=dataclasses.replace(PAPER.train, updates=38_000))
+QUICK = RunConfig(
+    ModelConfig(size=64, rank=16, carry_bias=4.0),
+    OptimConfig("copy_memory"),
+    TrainConfig(updates=6_000, evaluate_every=250, stop_below=1e-3),
+    CopyMemory("variable_length", lag=10, test_size=2_000),
+)
+
+EXPERIMENT = Experiment(
+    name="copy_memory",
+    about="Repeat, after a lag, the symbols that were seen at the start.",
+    reproduces="Miceli Barone 2018, section 3.1 and Figure 2, top and middle left",
+    presets={
+        "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10", "2 minutes on two cores"),
+        "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500", "half an hour on two cores"),
+        "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "minutes on two cores"),
+        "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "minutes on two cores"),
+    },
+    variants={
+        "gru": {"parametrization": "dense"},
+        "lr": {"parametrization": "low_rank"},
+        "lrd": {"parametrization": "low_rank_plus_diagonal"},
+    },
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)

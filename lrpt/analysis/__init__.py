@@ -1,0 +1,1 @@
+"""What trained networks do, and figures of it."""

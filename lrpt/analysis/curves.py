@@ -1,0 +1,62 @@
+"""Learning curves, one line for each model and a band over its seeds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "axes.prop_cycle": mpl.cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
+}
+
+
+class Curve(NamedTuple):
+    """A score at some updates of one run; runs of one label are seeds of one model."""
+
+    label: str
+    updates: Sequence[int]
+    scores: Sequence[float]
+
+
+def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "") -> Path:
+    """Draws `score` on the validation split against updates, and writes a PNG.
+
+    Several curves of one label are drawn as their mean and their range, over the updates that all of them have.
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(5.2, 3.2), dpi=200, layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        for label in dict.fromkeys(curve.label for curve in curves):
+            _draw(axes, label, [curve for curve in curves if curve.label == label])
+        if score == "loss":
+            axes.set_yscale("log")
+        axes.set(xlabel="updates", ylabel=f"validation {score}")
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.legend()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path)
+    return path
+
+
+def _draw(axes: Axes, label: str, curves: Sequence[Curve]) -> None:
+    length = min(len(curve.updates) for curve in curves)
+    updates = np.asarray(curves[0].updates[:length])
+    scores = np.asarray([curve.scores[:length] for curve in curves])
+    name = label if len(curves) == 1 else f"{label} ({len(curves)} seeds)"
+    (line,) = axes.plot(updates, scores.mean(axis=0), label=name)
+    if len(curves) > 1:
+        axes.fill_between(updates, scores.min(axis=0), scores.max(axis=0), color=line.get_color(), alpha=0.2, linewidth=0)

@@ -1,0 +1,1 @@
+"""Training that can be interrupted anywhere and resumed to the same numbers."""

@@ -1,0 +1,85 @@
+"""From a command line to run directories: what every experiment module calls."""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lrpt.errors import UsageError
+from lrpt.training import parallel
+from lrpt.training.config import RunConfig
+from lrpt.training.console import Console
+from lrpt.training.experiment import Experiment
+from lrpt.training.flags import Command, parse
+from lrpt.training.interrupts import Interrupted
+from lrpt.training.loop import fit
+from lrpt.training.summary import summarize
+
+
+def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
+    """Runs an experiment as the command line says, and exits with a status: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
+    console = Console()
+    try:
+        run(experiment, parse(experiment, sys.argv[1:] if arguments is None else arguments), console)
+    except (UsageError, Interrupted) as error:
+        console.error(str(error))
+        sys.exit(error.code)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        console.error(f"{error.strerror or error}{where}: what was written before is intact, and the same command resumes from it")
+        sys.exit(1)
+
+
+def run(experiment: Experiment[Any], command: Command[Any], console: Console) -> list[dict[str, Any]]:
+    """Trains every model and seed of a command; several of them end with a table, a summary and a figure."""
+    parallel.request_devices(command.devices, command.seeds)
+    models = _models(experiment, command)
+    several = len(models) * command.seeds > 1
+    results, directories = [], []
+    for name, config in models.items():
+        paths = _directories(experiment, command, name, several)
+        names = {"experiment": experiment.name, "preset": command.preset}
+        results += fit(config, paths, names=names, devices=command.devices, console=console)
+        directories += paths.values()
+    if several:
+        title = f"{experiment.name}, preset {command.preset}"
+        summarize(_root(experiment, command), experiment.score, results, directories, title, console)
+    else:
+        _report(results[0], directories[0], console)
+    if experiment.closing and command.compare:
+        console.say(experiment.closing)
+    return results
+
+
+def _models(experiment: Experiment[Any], command: Command[Any]) -> dict[str, RunConfig[Any]]:
+    """One configuration for each variant of a comparison, or the one that was asked for."""
+    if not command.compare:
+        return {"": command.config}
+    return {
+        name: dataclasses.replace(command.config, model=dataclasses.replace(command.model, **changes))
+        for name, changes in experiment.variants.items()
+    }
+
+
+def _root(experiment: Experiment[Any], command: Command[Any]) -> Path:
+    return command.workdir or Path("runs") / experiment.name
+
+
+def _directories(experiment: Experiment[Any], command: Command[Any], variant: str, several: bool) -> dict[int, Path]:
+    """seed -> run directory. A single run with --workdir writes right there."""
+    seeds = range(command.seed, command.seed + command.seeds)
+    if command.workdir is not None and not several:
+        return {command.seed: command.workdir}
+    stem = "-".join(filter(None, (command.preset, variant)))
+    return {seed: _root(experiment, command) / f"{stem}-seed{seed}" for seed in seeds}
+
+
+def _report(result: dict[str, Any], path: Path, console: Console) -> None:
+    """The end of a single run."""
+    for split, figures in result["metrics"].items():
+        console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
+    counts = result["parameters"]
+    why = "the criterion was met" if result["stopped"] == "criterion" else "all updates were made"
+    console.say(f"{result['model']}: {counts['true']:,} parameters, {result['updates']:,} updates in {result['seconds']:,} s ({why})")
+    console.say(f"result: {path / 'result.json'}")

@@ -1,0 +1,72 @@
+"""What one run consists of: model, optimizer, length of training, task."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from lrpt.data.order import ORDERS
+from lrpt.data.task import Task
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig, check_choice
+from lrpt.optim import OptimConfig
+
+
+class TaskConfig(Protocol):
+    """A frozen dataclass that says which examples there are, and makes them."""
+
+    def build(self, seed: int) -> Task: ...
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long, on which batches, and what is written down on the way."""
+
+    updates: int = 10_000
+    """updates of the parameters"""
+    batch_size: int = 20
+    """examples in each update"""
+    order: str = "epochs"
+    """epochs (each example once an epoch), reshuffle (every batch drawn afresh) or cyclic (one order for ever)"""
+    evaluate_every: int = 500
+    """updates between evaluations, each followed by a checkpoint"""
+    evaluation_batch: int = 500
+    """examples evaluated at once"""
+    stop_below: float | None = None
+    """end training once the validation loss is below this"""
+    updates_per_call: int = 25
+    """updates compiled into one call; interruptions are noticed between calls"""
+    start: Path | None = None
+    """npz file of named arrays to start from, instead of drawing parameters"""
+
+    def __post_init__(self) -> None:
+        check_choice("train.order", self.order, ORDERS)
+        for name in ("updates", "batch_size", "evaluate_every", "evaluation_batch", "updates_per_call"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"train.{name} is {getattr(self, name)}: expected 1 or more")
+        if self.stop_below is not None and not self.stop_below > 0:
+            raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
+
+
+D = TypeVar("D", bound=TaskConfig)
+
+
+@dataclass(frozen=True)
+class RunConfig(Generic[D]):
+    """Everything that decides the numbers of a run, but for the seed."""
+
+    model: ModelConfig
+    optim: OptimConfig
+    train: TrainConfig
+    data: D
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A configuration as JSON can hold it; paths become strings."""
+    plain = asdict(config)
+    return {group: {k: str(v) if isinstance(v, Path) else v for k, v in fields.items()} for group, fields in plain.items()}
+
+
+def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """{'model': {'rank': 24}} -> {'model.rank': 24}."""
+    return {f"{group}.{name}": value for group, fields in tree.items() for name, value in fields.items()}

@@ -1,0 +1,101 @@
+"""The one file that writes to the terminal: a live bar on a terminal, plain lines on a pipe."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+
+class Console:
+    """Says what happens. Figures go to standard output, warnings to standard error."""
+
+    def __init__(self, quiet: bool = False):
+        self.out = RichConsole(highlight=False, soft_wrap=True, quiet=quiet)
+        self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """One line for the reader."""
+        self.out.print(text, markup=False)
+
+    def warn(self, text: str) -> None:
+        """One line that something is not as it should be, though the run goes on."""
+        self.err.print(f"lrpt: warning: {text}", markup=False)
+
+    def error(self, text: str) -> None:
+        """The one line that is left of a failure."""
+        self.err.print(f"lrpt: error: {' '.join(text.split())}", markup=False)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+        """A table; every column but the first is aligned to the right."""
+        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        for i, name in enumerate(columns):
+            table.add_column(name, justify="left" if i == 0 else "right")
+        for row in rows:
+            table.add_row(*row)
+        width = self.out.width if self.out.is_terminal else 160
+        self.out.print(table, width=width, crop=False)
+
+    def bar(self, title: str, total: int, done: int) -> "Bar":
+        """Progress of one training run; use it in a `with` statement."""
+        return Bar(self.out, title, total, done)
+
+
+class Bar:
+    """A live bar with loss, updates per second and time left; on a pipe, lines at evaluations only."""
+
+    def __init__(self, out: RichConsole, title: str, total: int, done: int):
+        self.out, self.title, self.done, self.total = out, title, done, total
+        self.speed = Speed()
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+            console=out,
+            disable=not out.is_terminal,
+            transient=True,
+        )
+        self.task = self.progress.add_task(title, total=total, completed=done, detail="compiling")
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.progress.stop()
+
+    def advance(self, update: int, loss: float) -> None:
+        """Training stands at `update`, its last batches had this loss."""
+        self.speed.count(update - self.done)
+        self.done = update
+        self.progress.update(self.task, completed=update, detail=f"loss {loss:.4g}  {self.speed}")
+
+    def evaluated(self, update: int, label: str, figures: Mapping[str, Any]) -> None:
+        """One line for an evaluation."""
+        text = "  ".join(f"{name} {value:.5g}" for name, value in figures.items())
+        self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}", markup=False)
+
+
+class Speed:
+    """Updates per second since the first call returned, so that compilation does not count."""
+
+    def __init__(self) -> None:
+        self.start: float | None = None
+        self.counted = 0
+
+    def count(self, updates: int) -> None:
+        """So many updates were made since the last call; the first ones only start the clock."""
+        if self.start is None:
+            self.start = time.monotonic()
+        else:
+            self.counted += updates
+
+    def __str__(self) -> str:
+        elapsed = time.monotonic() - self.start if self.start is not None else 0.0
+        return f"{self.counted / elapsed:.1f} updates/s" if self.counted else "... updates/s"

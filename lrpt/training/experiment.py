@@ -1,0 +1,47 @@
+"""An experiment as a value: what it reproduces, its presets, and the models that a comparison puts side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from lrpt.training.config import D, RunConfig
+
+
+@dataclass(frozen=True)
+class Preset(Generic[D]):
+    """A named configuration.
+
+    Attributes:
+      config: the configuration.
+      about: what it trains and what it reproduces, in a line.
+      cost: time it takes, and on what.
+      compare: whether it trains every variant of the experiment, or only its own model.
+    """
+
+    config: RunConfig[D]
+    about: str
+    cost: str
+    compare: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment(Generic[D]):
+    """What one module of `experiments` holds.
+
+    Attributes:
+      name: of the module.
+      about: the task in a line.
+      reproduces: the paper's table, figure or section.
+      presets: by name; 'quick' is the default.
+      variants: for comparisons: name -> the fields of the model's configuration that it changes.
+      score: the figure that tables and curves show; 'loss' is better low, anything else better high.
+      closing: last lines after a comparison, for somebody who sees this for the first time.
+    """
+
+    name: str
+    about: str
+    reproduces: str
+    presets: Mapping[str, Preset[D]]
+    variants: Mapping[str, Mapping[str, Any]]
+    score: str = "loss"
+    closing: str = ""

@@ -1,0 +1,106 @@
+"""Typed command-line flags: a preset is a value, and every field of the configuration overrides a part of it."""
+
+import contextlib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+import tyro
+
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.training.config import D, RunConfig, TrainConfig
+from lrpt.training.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Command(Generic[D]):
+    """What a command line says."""
+
+    model: ModelConfig
+    optim: OptimConfig
+    train: TrainConfig
+    data: D
+    preset: str = "quick"
+    """configuration that the other flags change"""
+    seed: int = 0
+    """decides parameters, data and the order of batches"""
+    seeds: int = 1
+    """train this many seeds, from --seed on, and give mean and standard deviation"""
+    compare: bool = False
+    """train every variant of the model side by side"""
+    workdir: Path | None = None
+    """where to write (None: runs/<experiment>)"""
+    devices: int | None = None
+    """devices to use; on a CPU, host devices to make (None: all accelerators, or one for each seed as far as there are cores)"""
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise UsageError(f"seed is {self.seed}: expected 0 or more")
+        for name in ("seeds", "devices"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}: expected 1 or more")
+
+    @property
+    def config(self) -> RunConfig[D]:
+        """The part that decides the numbers of a run."""
+        return RunConfig(self.model, self.optim, self.train, self.data)
+
+
+def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]:
+    """The command that `arguments` give for an experiment.
+
+    Raises:
+      UsageError: an unknown flag or preset, or a value that does not fit; one line.
+    """
+    name = _preset_name(experiment, arguments)
+    preset = experiment.presets[name]
+    config = preset.config
+    default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
+    program = f"python -m experiments.{experiment.name}"
+    return parse_dataclass(Command[type(config.data)], arguments, program, _description(experiment), default)
+
+
+def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
+    """--preset is looked for first, as it decides what the other flags start from."""
+    names = [a.partition("=")[2] for a in arguments if a.startswith("--preset=")]
+    names += [value for flag, value in zip(arguments, arguments[1:], strict=False) if flag == "--preset"]
+    name = names[-1] if names else "quick"
+    if name not in experiment.presets:
+        raise UsageError(f"unknown preset '{name}' of {experiment.name}: choose from {', '.join(experiment.presets)}")
+    return name
+
+
+def _description(experiment: Experiment[Any]) -> str:
+    presets = (f"  {name}: {preset.about} ({preset.cost})" for name, preset in experiment.presets.items())
+    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", "Presets:", *presets])
+
+
+def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
+    """`tyro.cli`, whose framed messages become one line each.
+
+    Raises:
+      UsageError: the arguments do not fit.
+    """
+    captured = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(captured):
+            return tyro.cli(kind, args=list(arguments), prog=program, description=description, default=default)
+    except SystemExit as leaving:
+        if leaving.code in (0, None):
+            raise
+        raise UsageError(f"{_unframed(captured.getvalue())}; see {program} --help") from None
+
+
+def _unframed(text: str) -> str:
+    """The message inside one of tyro's frames, with the flag it proposes for a misspelled one."""
+    inner = [line.strip(" │").strip() for line in text.splitlines() if line.startswith("│")]
+    rules = [i for i, line in enumerate(inner) if set(line) == {"─"}] or [len(inner)]
+    message = " ".join(inner[: rules[0]]).rstrip(".")
+    proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
+    return f"{message}; perhaps you meant {proposal[1]}" if proposal else message

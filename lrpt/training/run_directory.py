@@ -1,0 +1,148 @@
+"""The files of one run, and what may be read back from them after any kind of end."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lrpt.errors import UsageError
+from lrpt.training.config import flatten
+from lrpt.training.parallel import describe_devices
+
+MAY_CHANGE = {"train.updates", "train.stop_below", "train.updates_per_call", "train.evaluation_batch", "data.dir"}
+"""What a resumed run may be given anew: nothing here decides the numbers of an update."""
+
+
+class RunDirectory:
+    """`config.json`, `environment.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.figures = path / "figures"
+
+    def check(self, identity: dict[str, Any]) -> None:
+        """Raises a UsageError that names the first difference if the directory holds another run.
+
+        Args:
+          identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
+        """
+        before = self._read_json("config.json")
+        if before is not None:
+            self._check_same(before, identity)
+
+    def open(self, identity: dict[str, Any]) -> None:
+        """Makes the directory and writes `config.json` and `environment.json`.
+
+        Raises:
+          UsageError: it cannot be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / "config.json", identity)
+            write_json(self.path / "environment.json", environment())
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written ({error.strerror}): name another directory with --workdir", code=1) from error
+
+    def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+        old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k != "preset"}) for c in (before, now))
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name) and name not in MAY_CHANGE:
+                flag = name.rstrip(".")
+                raise UsageError(
+                    f"{self.path} holds a run with {flag} = {old.get(name)}, not {new.get(name)}: "
+                    f"repeat its flags to resume it, or name another --workdir"
+                )
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Every whole line of `metrics.jsonl`; a half-written one ends the list."""
+        lines = []
+        path = self.path / "metrics.jsonl"
+        for line in path.read_text().splitlines() if path.exists() else []:
+            try:
+                lines.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return lines
+
+    def keep_metrics_until(self, update: int) -> None:
+        """Drops what was written after the checkpoint that training resumes from."""
+        kept = [line for line in self.metrics() if line["update"] <= update]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+
+    def append_metrics(self, lines: list[dict[str, Any]]) -> None:
+        """Adds one line for each object, and hands them to the operating system."""
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def result(self) -> dict[str, Any] | None:
+        """The result of a finished run."""
+        return self._read_json("result.json")
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Marks the run as finished."""
+        write_json(self.path / "result.json", result)
+
+    def _read_json(self, name: str) -> dict[str, Any] | None:
+        path = self.path / name
+        if not path.exists():
+            return None
+        try:
+            return json.loads(path.read_text())
+        except ValueError as error:
+            raise UsageError(f"{path} is not readable as JSON: remove it, or name another --workdir", code=1) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file so that a reader, or a crash, sees the old one or the new one and nothing between."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """`write_text` of readable JSON."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def environment() -> dict[str, Any]:
+    """Versions, hardware and commit: what one needs to explain a number later."""
+    packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
+    return {
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in packages},
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        **describe_devices(),
+        "command": sys.argv,
+        **_commit(),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> dict[str, Any]:
+    """The commit of the code that runs and whether its tree has changes; nulls outside a checkout."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            run = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return run.stdout.strip() if run.returncode == 0 else None
+
+    commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}

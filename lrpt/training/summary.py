@@ -1,0 +1,82 @@
+"""What several runs say together: a table, `summary.json`, and learning curves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpt.analysis.curves import Curve, learning_curves
+from lrpt.training.console import Console
+from lrpt.training.run_directory import RunDirectory, write_json
+
+Result = dict[str, Any]
+
+
+def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
+    """Prints the table of these results, and writes `summary.json` (of every result below `root`) and the learning curves."""
+    groups = _by_model(results)
+    console.table(_columns(score), [_row(score, label, rows) for label, rows in groups.items()], title)
+    every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
+    write_json(
+        root / "summary.json", {"results": every, "aggregate": [_aggregate(label, rows) for label, rows in _by_model(every).items()]}
+    )
+    figure = learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
+    console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
+
+
+def _by_model(results: Sequence[Result]) -> dict[str, list[Result]]:
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(f"{result['model']} ({result['preset']})", []).append(result)
+    return groups
+
+
+def _columns(score: str) -> list[str]:
+    return ["model", "parameters", "as the paper counts", f"valid {score}", f"test {score}", "updates", "updates/s"]
+
+
+def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
+    first = results[0]
+    return [
+        first["model"],
+        f"{first['parameters']['true']:,}",
+        f"{first['parameters']['paper']:,}",
+        _spread([r["metrics"]["valid"][score] for r in results]),
+        _spread([r["metrics"]["test"][score] for r in results]),
+        _spread([r["updates"] for r in results], "{:,.0f}"),
+        _spread([r["updates"] / r["seconds"] for r in results], "{:.1f}"),
+    ]
+
+
+def _spread(values: Sequence[float], form: str = "{:.4g}") -> str:
+    """'0.93', or '0.93 ± 0.01' for several: mean and standard deviation (n - 1)."""
+    mean = form.format(np.mean(values))
+    return mean if len(values) == 1 else f"{mean} ± {form.format(np.std(values, ddof=1))}"
+
+
+def _aggregate(label: str, results: Sequence[Result]) -> Result:
+    """Mean and standard deviation of every figure over the seeds of a model."""
+    splits = {
+        split: {name: _moments([r["metrics"][split][name] for r in results]) for name in results[0]["metrics"][split]}
+        for split in results[0]["metrics"]
+    }
+    return {
+        "model": results[0]["model"],
+        "preset": results[0]["preset"],
+        "seeds": [r["seed"] for r in results],
+        "updates": _moments([r["updates"] for r in results]),
+        "metrics": splits,
+    }
+
+
+def _moments(values: Sequence[float]) -> dict[str, float | None]:
+    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+
+
+def _curves(score: str, results: Sequence[Result], directories: Sequence[Path]) -> list[Curve]:
+    curves = []
+    for result, path in zip(results, directories, strict=True):
+        lines = [line for line in RunDirectory(path).metrics() if line["split"] == "valid"]
+        curves.append(Curve(result["model"], [line["update"] for line in lines], [line[score] for line in lines]))
+    return curves
