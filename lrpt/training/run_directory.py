@@ -122,7 +122,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         **describe_devices(),
-        "command": sys.argv,
+        "command": " ".join(["python", *sys.orig_argv[1:]]),
         **_commit(),
     }
 
