@@ -40,8 +40,8 @@ class ModelConfig:
     """start of the bias of the carry (update) gate"""
     trainable_initial_state: bool = True
     """learn the state before the first step (else it is zero)"""
-    recurrence: str = "plain"
-    """loop over time: plain, or checkpoint (recompute in the backward pass)"""
+    recurrence: str = "fast"
+    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan) or checkpoint (chunks recomputed)"""
 
     def __post_init__(self) -> None:
         check_choice("model.cell", self.cell, CELLS)

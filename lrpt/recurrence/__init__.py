@@ -6,11 +6,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.recurrence.loops import CHUNK, LOOPS, Loop, Step
+from lrpt.recurrence.fast import fast
+from lrpt.recurrence.loops import CHUNK, Loop, Step, checkpoint, plain
 
 Outputs = Literal["all", "last", "info"]
 
-__all__ = ["CHUNK", "LOOPS", "Loop", "Outputs", "Step", "recur"]
+LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint}
+"""Twins: the same arguments, the same numbers."""
+
+__all__ = ["CHUNK", "LOOPS", "Loop", "Outputs", "Step", "checkpoint", "fast", "plain", "recur"]
 
 
 def recur(

@@ -37,6 +37,3 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         return carry, ys
     carry, rest = chunk(params, carry, jax.tree.map(lambda a: a[whole:], xs))
     return carry, jax.tree.map(lambda a, b: jax.numpy.concatenate([a, b]), ys, rest)
-
-
-LOOPS: dict[str, Loop] = {"plain": plain, "checkpoint": checkpoint}

@@ -1,0 +1,139 @@
+"""The fast loop: any cell, no hand-written gradient, weight gradients formed once for each chunk of steps.
+
+Reverse mode through `lax.scan` keeps every intermediate of every step and forms small weight gradients at each. Here the forward pass keeps
+the state before each step. The backward pass takes chunks of steps, last one first, and of each
+
+1. recomputes and linearizes its steps in one batch, since their states are known;
+2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs are
+   set aside;
+3. forms each operator's gradient from all its inputs and cotangents in the chunk at once.
+
+To see inputs and output cotangents of the operators, the step is linearized with each of them wrapped: a call records its input v and adds a
+perturbation that is zero, whose cotangent is that of the output. Matrices themselves are constants there. Hence a cell may call `apply` and
+nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_derivatives import SymbolicZero
+
+from lrpt.recurrence.linearize import LinearStep
+from lrpt.recurrence.loops import Step
+from lrpt.recurrence.taps import Leaves, trace_calls
+
+ROWS_PER_CHUNK = 700
+"""Steps times batch: about twelve arrays of so many rows and a state of 128 stay in the second-level cache."""
+
+
+def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+    """As `loops.plain`, in values and in reverse-mode gradients of any order.
+
+    Raises:
+      AttributeError: the cell reads something of a matrix other than `apply`.
+      TypeError: forward-mode differentiation, which needs `plain`.
+    """
+    trace_calls(step, Leaves.of(params), carry, _first(xs))
+    arrays, treedef = jax.tree.flatten(params)
+
+    @jax.custom_vjp
+    def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+        return lax.scan(partial(step, treedef.unflatten(arrays)), carry, xs)
+
+    def forward(*perturbed: Any) -> tuple[Any, Any]:
+        arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
+        wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
+
+        def body(before: Any, x: Any) -> tuple[Any, Any]:
+            after, y = step(treedef.unflatten(arrays), before, x)
+            return after, (before, y)
+
+        last, (before, ys) = lax.scan(body, carry, xs)
+        return (last, ys), (arrays, before, xs, () if wants_x else None)
+
+    def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
+        arrays, before, xs, wants_x = saved
+        return _backward(step, treedef.unflatten(arrays), before, xs, cotangents, wants_x is not None)
+
+    run.defvjp(forward, backward, symbolic_zeros=True)
+    try:
+        return run(arrays, carry, xs)
+    except TypeError as error:
+        if "forward-mode" in str(error):
+            raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
+        raise
+
+
+def chunk_length(steps: int, rows: int) -> int:
+    """Steps in a chunk: about 700 rows, 4 to 64 steps, and preferably a divisor of the sequence's length, so that no shorter chunk is left over."""
+    longest = min(max(4, min(64, ROWS_PER_CHUNK // rows)), steps)
+    divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
+    return divisors[-1] if divisors else longest
+
+
+def _backward(step: Step, params: Any, before: Any, xs: Any, cotangents: Any, wants_x: bool) -> tuple[Any, Any, Any]:
+    """Cotangents of (last carry, ys) -> of (the arrays of the parameters, first carry, xs)."""
+    linear = LinearStep(step, Leaves.of(params), _first(before), _first(xs), wants_x)
+    chunk = partial(_chunk, linear, linear.fixed(_first(before), _first(xs)))
+    d_last, d_ys = (_instantiated(part) for part in cotangents)
+    sequence = (before, xs, d_ys)
+    steps = jax.tree.leaves(before)[0].shape[0]
+    length = chunk_length(steps, linear.rows)
+    whole = steps - steps % length
+    state, d_rest = (d_last, linear.zeros()), None
+    if whole < steps:
+        state, d_rest = chunk(state, jax.tree.map(lambda a: a[whole:], sequence))
+    chunks = jax.tree.map(lambda a: a[:whole].reshape((-1, length) + a.shape[1:]), sequence)
+    (d_first, gradients), d_chunks = lax.scan(chunk, state, chunks, reverse=True)
+    d_x = [a.reshape((whole,) + a.shape[2:]) for a in d_chunks]
+    if d_rest is not None:
+        d_x = [jnp.concatenate(parts) for parts in zip(d_x, d_rest, strict=True)]
+    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, d_x) if wants_x else None
+
+
+def _chunk(linear: LinearStep, fixed: list[Any], state: Any, sequence: Any) -> tuple[Any, Any]:
+    """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and the cotangents of x."""
+    before, xs, d_ys = sequence
+    d_after, (matrices, raw) = state
+    varying, inputs = jax.vmap(linear.recompute)(before, xs)
+    same: list[int] = []
+
+    def body(state: Any, step: Any) -> tuple[Any, Any]:
+        d_after, raw = state
+        residuals, d_y = step
+        d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
+        distinct: list[Any] = []
+        same[:] = [_position(distinct, d) for d in d_outputs]
+        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), (distinct, d_x)
+
+    (d_before, raw), (distinct, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
+    matrices = linear.add_matrix_gradients(matrices, inputs, [distinct[i] for i in same])
+    return (d_before, (matrices, raw)), d_x
+
+
+def _position(distinct: list[Any], value: Any) -> int:
+    """Where `value` stands in a list, to whose end it is added if it is new: the terms of a sum share one cotangent, which is stored once."""
+    for i, other in enumerate(distinct):
+        if other is value:
+            return i
+    distinct.append(value)
+    return len(distinct) - 1
+
+
+def _first(xs: Any) -> Any:
+    return jax.tree.map(lambda a: a[0], xs)
+
+
+def _instantiated(cotangents: Any) -> list[Any]:
+    """The cotangents of everything that can be differentiated, zeros where nothing came."""
+    leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
+    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]
+
+
+def _or_none(tree: Any, cotangents: list[Any]) -> Any:
+    """Cotangents in the shape of `tree`, None for what has no derivative."""
+    rest = iter(cotangents)
+    return jax.tree.map(lambda leaf: next(rest) if jnp.issubdtype(leaf.dtype, jnp.inexact) else None, tree)
