@@ -14,8 +14,8 @@ class Counts(NamedTuple):
 
     Attributes:
       true: every trainable scalar.
-      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): of the input matrices of all
-        gates one is counted, and the initial state is left out.
+      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): the input matrix of
+        one gate is counted, those of the others and the initial state are not.
     """
 
     true: int
@@ -41,8 +41,9 @@ def count(config: ModelConfig, input_size: int, output_size: int) -> Counts:
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
     """The parameters of a `SequenceModel` by what they are for, in a sum that is the true count.
 
-    'recurrent' (all gates), 'bias', 'input' (one gate's matrix, with the projection R that tied gates share), 'further_input' (what the input
-    matrices of the other gates add), 'initial_state' and 'readout' (matrix and bias). Scales of weight normalization belong to their matrices.
+    'recurrent' (all gates), 'bias', 'input' (one gate's matrix, with the projection R that tied gates share), 'further_input' (what the
+    input matrices of the other gates add), 'initial_state' and 'readout' (matrix and bias). Scales of weight normalization are counted with
+    their matrices.
     """
     model = SequenceModel(config, input_size, output_size)
     example = jax.ShapeDtypeStruct((1, 1, input_size), jnp.float32)

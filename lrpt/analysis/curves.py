@@ -31,10 +31,11 @@ class Curve(NamedTuple):
     scores: Sequence[float]
 
 
-def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "") -> Path:
+def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "", published: Sequence[Curve] = ()) -> Path:
     """Draws `score` on the validation split against updates, and writes a PNG.
 
-    Several curves of one label are drawn as their mean and their range, over the updates that all of them have.
+    Several curves of one label are drawn as their mean and their range, over the updates that all of them have. Those of `published` are
+    points of somebody else's runs, drawn as markers.
     """
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 3.2), dpi=200, layout="constrained")
@@ -42,13 +43,15 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
+        for curve in published:
+            axes.plot(curve.updates, curve.scores, "o", color="0.2", markersize=4, fillstyle="none", label=curve.label)
         if score == "loss":
             axes.set_yscale("log")
         axes.set(xlabel="updates", ylabel=f"validation {score}")
         axes.set_title(title, fontsize=9, loc="left")
         axes.legend()
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
     return path
 
 

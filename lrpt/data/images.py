@@ -15,6 +15,7 @@ from lrpt.losses import cross_entropy
 from lrpt.metrics import accuracy
 
 CLASSES = 10
+MNIST_TRAIN = 50_000
 
 Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
 
@@ -89,8 +90,8 @@ def _mnist(dir: Path | None) -> dict[str, Labelled]:
     arrays = load_mnist(dir)
     images, labels = arrays["train_images"], arrays["train_labels"]
     return {
-        "train": (images[:50_000], labels[:50_000]),
-        "valid": (images[50_000:], labels[50_000:]),
+        "train": (images[:MNIST_TRAIN], labels[:MNIST_TRAIN]),
+        "valid": (images[MNIST_TRAIN:], labels[MNIST_TRAIN:]),
         "test": (arrays["test_images"], arrays["test_labels"]),
     }
 

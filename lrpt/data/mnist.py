@@ -92,7 +92,7 @@ def load_mnist(dir: Path | None = None) -> dict[str, UInt8[np.ndarray, "..."]]:
 
 
 def _read(root: Path) -> dict[str, UInt8[np.ndarray, "..."]]:
-    sources = LrptMnist({}, data_dir=root, file_format="array_record").as_data_source()
+    sources: Any = LrptMnist({}, data_dir=root, file_format="array_record").as_data_source()  # a mapping from split to sequence
     arrays = {}
     for split, count in COUNTS.items():
         examples = sources[split].__getitems__(range(len(sources[split])))
@@ -117,7 +117,7 @@ def _prepare(root: Path, files: Mapping[str, Path]) -> None:
             shutil.rmtree(root / LrptMnist.name, ignore_errors=True)
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()), TemporaryDirectory() as unused:
                 LrptMnist(files, data_dir=root, file_format="array_record").download_and_prepare(download_dir=unused)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of the writer of array_record
         raise UsageError(
             f"prepared data cannot be written to {root} ({error}): free space there, or name a --data.dir that can be written"
         ) from error

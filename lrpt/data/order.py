@@ -36,7 +36,7 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
         is taken, as the 2016 code of the copy tasks does (`RNN_memory.py` of lowrank-gru); 'cyclic' one for ever, as its `RNN_mnist.py`
         does. An incomplete batch at the end of a pass is left out.
       size: number of examples.
-      seed: not negative. The same seed gives the same batches on every machine.
+      seed: not negative. The same seed gives the same batches wherever NumPy is of the same version.
 
     Raises:
       UsageError: an unknown kind, or a batch that the examples do not fill.

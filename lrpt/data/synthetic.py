@@ -27,11 +27,16 @@ def _key(seed: int) -> dict[str, np.ndarray]:
     return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
 
 
-def _keys(arrays: Any, index: Int[Array, ""], count: int) -> Any:
-    """`count` random keys of the example at `index`."""
+def _uniform(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
+    """The random numbers on [0, 1) that the example at `index` is made of."""
     # The generator is named, so that a process that configures another default still gets the same examples.
     key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
-    return jax.random.split(jax.random.fold_in(key, index), count)
+    return jax.random.uniform(jax.random.fold_in(key, index), (count,), jnp.float32)
+
+
+def _below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
+    """0, ..., count - 1 with equal probability, up to the resolution of 2^-23."""
+    return jnp.floor(uniform * count).astype(jnp.int32)
 
 
 def _check(variant: tuple[str, str, tuple[str, ...]], sizes: dict[str, tuple[int, int]]) -> None:
@@ -90,10 +95,10 @@ class CopyMemory:
 
     def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
         """The sequence at `index` of the stream: inputs and targets are (N + 20,) integers."""
-        data_key, length_key, lag_key = _keys(arrays, index, 3)
-        data = jax.random.randint(data_key, (MAX_DATA,), 0, DATA_SYMBOLS)
-        size = jax.random.randint(length_key, (), 1, MAX_DATA + 1) if self.variant == "variable_length" else MAX_DATA
-        lag = jax.random.randint(lag_key, (), 1, self.lag + 1) if self.variant == "variable_lag" else self.lag
+        uniform = _uniform(arrays, index, MAX_DATA + 1)
+        data = _below(uniform[1:], DATA_SYMBOLS)
+        size = 1 + _below(uniform[0], MAX_DATA) if self.variant == "variable_length" else MAX_DATA
+        lag = 1 + _below(uniform[0], self.lag) if self.variant == "variable_lag" else self.lag
         t = jnp.arange(self.length)
         inputs = jnp.where(t == size + lag - 1, RUN, _data_from(data, size, t))
         return Example(inputs, _data_from(data, size, t - size - lag))
@@ -119,7 +124,7 @@ class Adding:
     """Add the two numbers that are marked in a sequence (Miceli Barone 2018, section 3.2; `RNN_adding.py` of lowrank-gru).
 
     Each step has two inputs: a number uniform on [0, 1), and 1 at the two marked steps, 0 elsewhere. The target is the sum of the two
-    marked numbers, read after the last step; the loss is the squared error. Predicting 1 always has a loss of 1/6.
+    marked numbers, read after the last step; the loss is the squared error, 1/6 on average for the constant prediction 1.
     """
 
     length: int = 750
@@ -144,15 +149,13 @@ class Adding:
 
     def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
         """The sequence at `index` of the stream: inputs (T, 2), the target a scalar."""
-        numbers_key, first_key, second_key = _keys(arrays, index, 3)
-        numbers = jax.random.uniform(numbers_key, (self.length,))
-        half = self.length // 2
+        uniform = _uniform(arrays, index, self.length + 2)
+        numbers, half = uniform[2:], self.length // 2
         if markers == "halves":
-            first = jax.random.randint(first_key, (), 0, half)
-            second = jax.random.randint(second_key, (), half, self.length)
+            first, second = _below(uniform[0], half), half + _below(uniform[1], self.length - half)
         else:
-            first = jax.random.randint(first_key, (), 0, self.length)
-            second = (first + jax.random.randint(second_key, (), 1, self.length)) % self.length
+            first = _below(uniform[0], self.length)
+            second = (first + 1 + _below(uniform[1], self.length - 1)) % self.length
         marks = jnp.zeros(self.length).at[jnp.stack([first, second])].set(1.0)
         return Example(jnp.stack([numbers, marks], axis=-1), numbers[first] + numbers[second])
 

@@ -25,7 +25,7 @@ def rmsprop_2016(learning_rate: float, eps: float) -> optax.GradientTransformati
 
 
 # Most scripts have eps = 0. There a gradient that stays exactly zero lets v underflow, and the next update is 0 / 0. This value is lost in
-# rounding for any accumulator above 2e-23, that is for gradients whose root mean square exceeds 4e-12.
+# rounding for any accumulator above 2e-23, that is for gradients whose root mean square exceeds 5e-12.
 NO_EPS = 1e-30
 
 

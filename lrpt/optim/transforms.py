@@ -38,14 +38,14 @@ def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.
         del params
         return ShrinkState(jnp.zeros((), jnp.int32))
 
-    def update(updates: optax.Updates, state: ShrinkState, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
+    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
         theta = _required(params, "clip_by_norm_or_shrink")
         norm = optax.tree.norm(updates)
         finite = jnp.isfinite(norm)
         updates = jax.tree.map(lambda g, p: jnp.where(finite, g / jnp.maximum(norm, max_norm) * max_norm, shrink * p), updates, theta)
         return updates, ShrinkState(jnp.where(finite, state.recoveries, optax.safe_increment(state.recoveries)))
 
-    return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
+    return optax.GradientTransformation(init, update)
 
 
 def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
@@ -58,7 +58,7 @@ def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransforma
 
     The script counts, whatever the model. Of a low-rank GRU, with or without diagonal, the first seven are R of the three gates, the three
     input matrices and L of the candidate; of a full GRU the three input and the three recurrent matrices and the bias of the candidate.
-    What the original's networks did not have (shared projections, scales) is clipped.
+    A shared projection counts as those of the three gates; scales, which the original did not have, are clipped.
     """
 
     def clipped(params: optax.Params) -> Any:
@@ -88,14 +88,14 @@ def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
       ValueError: `update` was called without the parameters.
     """
 
-    def update(updates: optax.Updates, state: optax.OptState, params: optax.Params | None = None) -> tuple[optax.Updates, optax.OptState]:
+    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         def project(path: Any, step: Array, theta: Array) -> Array:
             excess = _excess(_names(path), theta + step, max_norm)
             return step if excess is None else jnp.where(excess > 1, (theta + step) / jnp.maximum(excess, 1) - theta, step)
 
         return jax.tree_util.tree_map_with_path(project, updates, _required(params, "project_rows")), state
 
-    return optax.GradientTransformation(optax.init_empty_state, update)  # pyright: ignore[reportArgumentType]
+    return optax.GradientTransformation(optax.init_empty_state, update)
 
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float) -> Float[Array, "..."] | None:

@@ -62,7 +62,7 @@ def _train_all(runs: list[Run], config: RunConfig[Any], devices: int | None, con
         level = list(level)
         layout = parallel.layout(len(level), config.train.batch_size, devices)
         _train_group(Group(level[: layout.models], model, optimizer, layout), console, stop)
-        runs = [run for run in runs if run.result is None]
+        runs = [run for run in runs if not run.result]
 
 
 def _train_group(group: Group, console: Console, stop: StopRequests) -> None:

@@ -64,7 +64,7 @@ def train_step(
 
     grads, figures = average(jax.grad(loss, has_aux=True)(state.params))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    figures["gradient_norm"] = optax.global_norm(grads)
+    figures["gradient_norm"] = optax.tree.norm(grads)
     count = recoveries(opt_state)
     if count is not None:
         figures["recoveries"] = count
