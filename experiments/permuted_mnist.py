@@ -4,7 +4,8 @@
     python -m experiments.permuted_mnist --preset paper --data.dir DIR
 
 Published (single runs, best validation and test accuracy in percent): GRU 128: 93.0 / 92.8; LR-GRU 128/24: 93.4 / 91.8;
-LR-GRU 512/4: 92.5 / 91.3; LRD-GRU 64/24: 93.1 / 91.9; LRD-GRU 128/24: 94.1 / 93.5; LRD-GRU 256/24: 95.1 / 94.7, after 300,000 updates and more.
+LR-GRU 512/4: 92.5 / 91.3; LRD-GRU 64/24: 93.1 / 91.9; LRD-GRU 128/24: 94.1 / 93.5; LRD-GRU 256/24: 95.1 / 94.7,
+after 300,000 updates and more.
 """
 
 from lrpt.data import PermutedImages
@@ -42,6 +43,17 @@ EXPERIMENT = Experiment(
         "lrd": {"parametrization": "low_rank_plus_diagonal"},
     },
     score="accuracy",
+    closing="""
+What you saw: three GRUs that differ only in how their three recurrent matrices are stored, in full, as a product of two thin factors
+(low rank), and as that product plus a diagonal. The structured ones have a third of the parameters. The diagonal adds next to nothing to
+their size, and lets every component of the state decide for itself what it takes in; look for it in the last column but two.
+300 test images are few: differences of two or three percent may be chance.
+
+Next:
+  python -m experiments.permuted_mnist --seeds 3                        mean and standard deviation
+  python -m experiments.permuted_mnist --model.rank 2                   how little is enough?
+  python -m experiments.permuted_mnist --preset paper --data.dir DIR    MNIST, as in Table 1 (DIR: where its four files are, or are to go)
+  python -m experiments                                                 everything else""",
 )
 
 if __name__ == "__main__":

@@ -1,1 +1,36 @@
-"""Passthrough networks in JAX."""
+"""Passthrough networks in JAX: low-rank and low-rank-plus-diagonal recurrent networks, and their neighbours.
+
+    matrices <- cells <- recurrence <- models <- training <- experiments
+
+The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.data`, optimizers in `lrpt.optim`.
+"""
+
+from lrpt.cells import CELLS, Cell, Gate, gate_spec
+from lrpt.counting import Counts, count
+from lrpt.errors import UsageError
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
+from lrpt.recurrence import LOOPS, recur
+
+__all__ = [
+    "CELLS",
+    "LOOPS",
+    "PARAMETRIZATIONS",
+    "Bias",
+    "Cell",
+    "Counts",
+    "Dense",
+    "Diagonal",
+    "Gate",
+    "LowRank",
+    "LowRankPlusDiagonal",
+    "MatrixConfig",
+    "ModelConfig",
+    "Parametrization",
+    "SequenceModel",
+    "UsageError",
+    "count",
+    "gate_spec",
+    "recur",
+]

@@ -26,19 +26,27 @@ type_of_input = Float[Array, "*b i"] | Int[Array, "*b"]
 class Operator(Protocol):
     """What a cell may use: a map from a batch of row vectors to a batch of row vectors."""
 
-    def apply(self, v: type_of_input) -> Float[Array, "*b o"]: ...
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        """v W for every row v; integers stand for one-hot rows."""
+        ...
 
 
 class Matrix(Operator, Protocol):
     """An operator that is a matrix, and can say which one."""
 
     @property
-    def shape(self) -> tuple[int, int]: ...
+    def shape(self) -> tuple[int, int]:
+        """(n_in, n_out)."""
+        ...
 
     @property
-    def degrees_of_freedom(self) -> int: ...
+    def degrees_of_freedom(self) -> int:
+        """Dimension of the set of matrices that can be stored so."""
+        ...
 
-    def to_dense(self) -> Float[Array, "i o"]: ...
+    def to_dense(self) -> Float[Array, "i o"]:
+        """W itself."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,8 @@ def _project(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b 
     if kernel.shape[0] > 2:
         return v @ kernel
     rows = kernel.reshape((kernel.shape[0],) + (1,) * (v.ndim - 1) + (kernel.shape[1],))
-    return sum(v[..., i : i + 1] * rows[i] for i in range(kernel.shape[0]))
+    product = v[..., :1] * rows[0]
+    return product if kernel.shape[0] == 1 else product + v[..., 1:] * rows[1]
 
 
 @jax.tree_util.register_dataclass
@@ -86,7 +95,7 @@ class Dense:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.kernel.shape
+        return self.kernel.shape[0], self.kernel.shape[1]
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -126,7 +135,10 @@ class Diagonal:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class LowRank:
-    r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3), stored as left = L^T (d, n_out), right = R (d, n_in)."""
+    r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3).
+
+    Stored as left = L^T (d, n_out) and right = R (d, n_in).
+    """
 
     left: Float[Array, "d o"]
     right: Float[Array, "d i"]
@@ -137,7 +149,7 @@ class LowRank:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """d (n_in + n_out) - d^2, which is 2nd - d^2 for a square matrix: L and R are unique only up to an invertible d x d matrix (section 2.2)."""
+        """d (n_in + n_out) - d^2, for a square matrix 2nd - d^2: L and R are unique up to an invertible d x d matrix (section 2.2)."""
         rank = self.left.shape[0]
         return rank * (sum(self.shape) - rank)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
 from lrpt.recurrence import LOOPS, recur
 
@@ -61,15 +61,9 @@ class ModelConfig:
     def label(self) -> str:
         """A short name for tables and figures: 'LRD-GRU 128/24'."""
         kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
-        rank = "" if self.parametrization == "dense" else f"/{self.rank}"
+        rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
         marks = " tied" * self.tied + " weight norm" * self.weight_norm
         return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
-
-
-def check_choice(flag: str, value: str, choices: Any) -> None:
-    """Raises a UsageError unless `value` is one of `choices`."""
-    if value not in choices:
-        raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
 
 class Recurrent(nn.Module):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt import matrices
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec
 
 glorot_uniform = nn.initializers.glorot_uniform()
@@ -116,8 +116,8 @@ class LowRankPlusDiagonalMatrices(LowRankMatrices):
 class WeightNorm(nn.Module):
     r"""Each row of the paper's matrices as :math:`w = g\, v / \|v\|` (Salimans and Kingma 2016, eq. 2), whatever parametrization owns v.
 
-    Rows of projections R have no trainable scale: theirs is `projection_scale`. Diagonals are not normalized. The scales g start at the norms
-    of the rows as drawn, so that the network starts where the plain one does, but for R. Miceli Barone 2018, section 3.5.1, leaves
+    Rows of projections R have no trainable scale: theirs is `projection_scale`. Diagonals are not normalized. The scales g start at the
+    norms of the rows as drawn, so that the network starts where the plain one does, but for R. Miceli Barone 2018, section 3.5.1, leaves
     the start of g and the norm of R open, and that code was not published.
     """
 
@@ -152,8 +152,8 @@ PARAMETRIZATIONS: dict[str, type[Parametrization]] = {
 class Parameters(nn.Module):
     """Owns everything a cell asks for, and hands it out in the shape of the cell's template.
 
-    Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`; with weight normalization these
-    are the directions v, and `recurrent_scale/update/left` holds the scales g.
+    Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`; with weight normalization
+    these are the directions v, and `recurrent_scale/update/left` holds the scales g.
     """
 
     template: Any
@@ -174,8 +174,7 @@ class Parameters(nn.Module):
 
     def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Matrix]:
         specs = {name: leaf for name, leaf in named if _role(leaf) == role}
-        if config.kind not in PARAMETRIZATIONS:
-            raise UsageError(f"unknown {role} parametrization '{config.kind}': choose from {', '.join(PARAMETRIZATIONS)}")
+        check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
         return WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
 

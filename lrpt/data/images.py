@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
 from lrpt.data.task import Example, Split, Task
-from lrpt.errors import UsageError
+from lrpt.errors import check_choice
 from lrpt.losses import cross_entropy
 from lrpt.metrics import accuracy
 
@@ -37,8 +37,7 @@ class PermutedImages:
     """read pixels in a random order that the seed decides, else row by row"""
 
     def __post_init__(self) -> None:
-        if self.source not in SOURCES:
-            raise UsageError(f"data.source is '{self.source}': choose from {', '.join(SOURCES)}")
+        check_choice("data.source", self.source, SOURCES)
 
     def build(self, seed: int) -> Task:
         """Splits with uint8 images; the order of the pixels is the one thing that depends on the seed.

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 
 ORDERS = ("epochs", "reshuffle", "cyclic")
 
@@ -41,8 +41,7 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
     Raises:
       UsageError: an unknown kind, or a batch that the examples do not fill.
     """
-    if kind not in ORDERS:
-        raise UsageError(f"train.order is '{kind}': choose from {', '.join(ORDERS)}")
+    check_choice("train.order", kind, ORDERS)
     if not 1 <= batch_size <= size:
         raise UsageError(f"train.batch_size is {batch_size}, and there are {size} training examples: choose 1 to {size}")
     return np.stack([_batch(kind, size, batch_size, seed, update + i) for i in range(count)])

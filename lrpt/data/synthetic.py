@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lrpt.data.task import Example, Split, Task
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.losses import cross_entropy, squared_error
 from lrpt.metrics import accuracy
 
@@ -41,8 +41,7 @@ def _below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
 
 def _check(variant: tuple[str, str, tuple[str, ...]], sizes: dict[str, tuple[int, int]]) -> None:
     name, value, choices = variant
-    if value not in choices:
-        raise UsageError(f"data.{name} is '{value}': choose from {', '.join(choices)}")
+    check_choice(f"data.{name}", value, choices)
     for flag, (size, least) in sizes.items():
         if size < least:
             raise UsageError(f"data.{flag} is {size}: expected {least} or more")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import optax
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows
 
 
@@ -92,8 +92,7 @@ class OptimConfig:
     """step size (None: the recipe's own)"""
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            raise UsageError(f"optim.recipe is '{self.recipe}': choose from {', '.join(RECIPES)}")
+        check_choice("optim.recipe", self.recipe, RECIPES)
         if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
 

@@ -4,13 +4,13 @@ Reverse mode through `lax.scan` keeps every intermediate of every step and forms
 the state before each step. The backward pass takes chunks of steps, last one first, and of each
 
 1. recomputes and linearizes its steps in one batch, since their states are known;
-2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs are
-   set aside;
+2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs
+   are set aside;
 3. forms each operator's gradient from all its inputs and cotangents in the chunk at once.
 
-To see inputs and output cotangents of the operators, the step is linearized with each of them wrapped: a call records its input v and adds a
-perturbation that is zero, whose cotangent is that of the output. Matrices themselves are constants there. Hence a cell may call `apply` and
-nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
+To see inputs and output cotangents of the operators, the step is linearized with each of them wrapped: a call records its input v and
+adds a perturbation that is zero, whose cotangent is that of the output. Matrices themselves are constants there. Hence a cell may call
+`apply` and nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import Step
+from lrpt.recurrence.loops import Step, plain
 from lrpt.recurrence.taps import Leaves, trace_calls
 
 ROWS_PER_CHUNK = 700
@@ -36,6 +36,8 @@ def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
       AttributeError: the cell reads something of a matrix other than `apply`.
       TypeError: forward-mode differentiation, which needs `plain`.
     """
+    if jax.tree.leaves(xs)[0].shape[0] == 0:
+        return plain(step, params, carry, xs)
     trace_calls(step, Leaves.of(params), carry, _first(xs))
     arrays, treedef = jax.tree.flatten(params)
 
@@ -68,7 +70,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
 
 
 def chunk_length(steps: int, rows: int) -> int:
-    """Steps in a chunk: about 700 rows, 4 to 64 steps, and preferably a divisor of the sequence's length, so that no shorter chunk is left over."""
+    """Steps in a chunk: about 700 rows, 4 to 64 steps, preferably a divisor of the sequence's length, so that no shorter chunk is left."""
     longest = min(max(4, min(64, ROWS_PER_CHUNK // rows)), steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
@@ -86,16 +88,16 @@ def _backward(step: Step, params: Any, before: Any, xs: Any, cotangents: Any, wa
     state, d_rest = (d_last, linear.zeros()), None
     if whole < steps:
         state, d_rest = chunk(state, jax.tree.map(lambda a: a[whole:], sequence))
-    chunks = jax.tree.map(lambda a: a[:whole].reshape((-1, length) + a.shape[1:]), sequence)
+    chunks = jax.tree.map(lambda a: a[:whole].reshape((-1, length, *a.shape[1:])), sequence)
     (d_first, gradients), d_chunks = lax.scan(chunk, state, chunks, reverse=True)
-    d_x = [a.reshape((whole,) + a.shape[2:]) for a in d_chunks]
+    d_x = [a.reshape((whole, *a.shape[2:])) for a in d_chunks]
     if d_rest is not None:
         d_x = [jnp.concatenate(parts) for parts in zip(d_x, d_rest, strict=True)]
     return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, d_x) if wants_x else None
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], state: Any, sequence: Any) -> tuple[Any, Any]:
-    """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and the cotangents of x."""
+    """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and d x."""
     before, xs, d_ys = sequence
     d_after, (matrices, raw) = state
     varying, inputs = jax.vmap(linear.recompute)(before, xs)
@@ -115,7 +117,7 @@ def _chunk(linear: LinearStep, fixed: list[Any], state: Any, sequence: Any) -> t
 
 
 def _position(distinct: list[Any], value: Any) -> int:
-    """Where `value` stands in a list, to whose end it is added if it is new: the terms of a sum share one cotangent, which is stored once."""
+    """Where `value` stands in a list, to which it is added if new: the terms of a sum share one cotangent, which is stored once."""
     for i, other in enumerate(distinct):
         if other is value:
             return i
@@ -130,7 +132,7 @@ def _first(xs: Any) -> Any:
 def _instantiated(cotangents: Any) -> list[Any]:
     """The cotangents of everything that can be differentiated, zeros where nothing came."""
     leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
-    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]
+    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]  # pyright: ignore[reportArgumentType]
 
 
 def _or_none(tree: Any, cotangents: list[Any]) -> Any:

@@ -15,8 +15,8 @@ from lrpt.recurrence.taps import Leaves, Record, inexact, is_operator, trace_cal
 class LinearStep:
     """The reverse-mode derivative of a step, taken apart so that many steps can be linearized in one batch.
 
-    The closure that `jax.vjp` returns is a pytree of residuals. Those that depend on the state or the input of the step (activations) are told
-    from those that do not (matrices) by following the step's jaxpr, so that batching over steps does not copy matrices.
+    The closure that `jax.vjp` returns is a pytree of residuals. Those that depend on the state or the input of the step (activations) are
+    told from those that do not (matrices) by following the step's jaxpr, so that batching over steps does not copy matrices.
 
     Args:
       params: the cell's parameters.
@@ -28,7 +28,7 @@ class LinearStep:
       rows: rows of the operators' inputs at one step.
     """
 
-    def __init__(self, step: Step, params: Leaves, carry: Any, x: Any, wants_x: bool):
+    def __init__(self, step: Step, params: Leaves, carry: Any, x: Any, wants_x: bool) -> None:
         self.step, self.params, self.wants_x = step, params, wants_x
         record = trace_calls(step, params, carry, x)
         self._operators, self._perturbations = record.operators, record.outputs

@@ -30,9 +30,9 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
 
     length = jax.tree.leaves(xs)[0].shape[0]
     whole = length - length % CHUNK
-    chunked = jax.tree.map(lambda a: a[:whole].reshape((-1, CHUNK) + a.shape[1:]), xs)
+    chunked = jax.tree.map(lambda a: a[:whole].reshape((-1, CHUNK, *a.shape[1:])), xs)
     carry, ys = lax.scan(partial(chunk, params), carry, chunked)
-    ys = jax.tree.map(lambda a: a.reshape((whole,) + a.shape[2:]), ys)
+    ys = jax.tree.map(lambda a: a.reshape((whole, *a.shape[2:])), ys)
     if whole == length:
         return carry, ys
     carry, rest = chunk(params, carry, jax.tree.map(lambda a: a[whole:], xs))

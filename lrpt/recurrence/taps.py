@@ -21,7 +21,7 @@ class Record:
       perturbations: one for each call, added to its output; by default nothing is added.
     """
 
-    def __init__(self, perturbations: Sequence[Any] | None = None):
+    def __init__(self, perturbations: Sequence[Any] | None = None) -> None:
         self.perturbations = perturbations
         self.operators: list[int] = []
         self.inputs: list[Any] = []
@@ -41,7 +41,7 @@ class Tapped:
 
     __slots__ = ("_call", "_kind")
 
-    def __init__(self, record: Record, index: int, operator: Any):
+    def __init__(self, record: Record, index: int, operator: Any) -> None:
         self._call = lambda v: record.call(index, operator, v)
         self._kind = type(operator).__name__
 

@@ -1,7 +1,8 @@
 """The one file that knows of orbax: checkpoints that are either whole or named as damaged.
 
-Orbax never lists a half-written checkpoint, but it restores a flipped bit without a word, casts a changed dtype, and raises half a dozen unrelated
-exceptions for damaged metadata. So every checkpoint carries a SHA-256 of each array, and anything that does not match is passed over.
+Orbax never lists a half-written checkpoint, but it restores a flipped bit without a word, casts a changed dtype, and raises half a dozen
+unrelated exceptions for damaged metadata. So every checkpoint carries a SHA-256 of each array, and anything that does not match is passed
+over.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ class Checkpoints:
       warn: is told of every checkpoint that is passed over.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None]):
+    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
         self.path = path.absolute()
         self.warn = warn
         self._manager: ocp.CheckpointManager | None = None
@@ -52,7 +53,7 @@ class Checkpoints:
         return sorted(self.manager.all_steps(), reverse=True) if self.path.is_dir() else []
 
     def save(self, update: int, state: Any, notes: dict[str, Any], loss: float) -> None:
-        """Writes a checkpoint and waits until it is on disk. One that exists for this update (a damaged one, or one from before a restart) is replaced.
+        """Writes a checkpoint and waits until it is on disk; a damaged or older one of the same update is replaced.
 
         Raises:
           OSError: the disk is full or not writable. Earlier checkpoints stay.

@@ -18,7 +18,7 @@ from lrpt.training.summary import summarize
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """Runs an experiment as the command line says, and exits with a status: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
+    """Runs an experiment as the command line says. Exit status: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
     console = Console()
     try:
         run(experiment, parse(experiment, sys.argv[1:] if arguments is None else arguments), console)

@@ -7,8 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lrpt.data.order import ORDERS
 from lrpt.data.task import Task
-from lrpt.errors import UsageError
-from lrpt.models import ModelConfig, check_choice
+from lrpt.errors import UsageError, check_choice
+from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 class Console:
     """Says what happens. Figures go to standard output, warnings to standard error."""
 
-    def __init__(self, quiet: bool = False):
+    def __init__(self, quiet: bool = False) -> None:
         self.out = RichConsole(highlight=False, soft_wrap=True, quiet=quiet)
         self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
 
@@ -48,7 +48,7 @@ class Console:
 class Bar:
     """A live bar with loss, updates per second and time left; on a pipe, lines at evaluations only."""
 
-    def __init__(self, out: RichConsole, title: str, total: int, done: int):
+    def __init__(self, out: RichConsole, title: str, total: int, done: int) -> None:
         self.out, self.title, self.done, self.total = out, title, done, total
         self.speed = Speed()
         self.progress = Progress(

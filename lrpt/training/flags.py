@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]
 def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
     """--preset is looked for first, as it decides what the other flags start from."""
     names = [a.partition("=")[2] for a in arguments if a.startswith("--preset=")]
-    names += [value for flag, value in zip(arguments, arguments[1:], strict=False) if flag == "--preset"]
+    names += [value for flag, value in itertools.pairwise(arguments) if flag == "--preset"]
     name = names[-1] if names else "quick"
     if name not in experiment.presets:
         raise UsageError(f"unknown preset '{name}' of {experiment.name}: choose from {', '.join(experiment.presets)}")

@@ -23,7 +23,7 @@ class Group:
       layout: which devices train what.
     """
 
-    def __init__(self, runs: Sequence[Run], model: SequenceModel, optimizer: optax.GradientTransformation, layout: parallel.Layout):
+    def __init__(self, runs: Sequence[Run], model: SequenceModel, optimizer: optax.GradientTransformation, layout: parallel.Layout) -> None:
         self.runs, self.model, self.layout = runs, model, layout
         self.config: TrainConfig = runs[0].config.train
         self.update = runs[0].update
@@ -73,7 +73,7 @@ class Group:
 class Evaluator:
     """A group's figures on one split, for parameters that lie on its devices."""
 
-    def __init__(self, group: Group, split: str):
+    def __init__(self, group: Group, split: str) -> None:
         task = group.runs[0].task
         self.group, self.split = group, split
         self.arrays = group._place_arrays(split)

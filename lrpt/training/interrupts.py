@@ -8,7 +8,7 @@ from typing import Self
 class Interrupted(Exception):
     """Training was asked to stop; everything up to `update` is on disk."""
 
-    def __init__(self, signal_number: int, update: int):
+    def __init__(self, signal_number: int, update: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} at update {update}; the same command resumes there")
         self.code = 128 + signal_number
 

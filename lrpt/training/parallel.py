@@ -1,9 +1,10 @@
 """The one file that knows of devices.
 
-Two ways to use several, by `pmap` in both: the batch of one model is split over all devices and gradients are averaged, or every device trains
-a model of its own, and nothing is exchanged. One device is the same code.
+Two ways to use several, by `pmap` in both: the batch of one model is split over all devices and gradients are averaged, or every device
+trains a model of its own, and nothing is exchanged. One device is the same code.
 """
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,10 +37,8 @@ def request_devices(wanted: int | None, models: int) -> None:
     Accelerators are there or not; a CPU is divided into host devices: `wanted`, or one for each model as far as there are cores.
     """
     count = wanted or min(models, os.cpu_count() or 1)
-    try:
+    with contextlib.suppress(RuntimeError):  # JAX runs already, in a notebook or a test: take what is there
         jax.config.update("jax_num_cpu_devices", count)
-    except RuntimeError:  # JAX runs already, in a notebook or a test: take what is there
-        pass
 
 
 def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:

@@ -27,7 +27,7 @@ from lrpt.training.step import TrainState, init_state
 class Tally:
     """Means of the training figures since the last evaluation; part of every checkpoint, so that a resumed run writes the same lines."""
 
-    def __init__(self, count: int = 0, sums: Mapping[str, float] | None = None):
+    def __init__(self, count: int = 0, sums: Mapping[str, float] | None = None) -> None:
         self.count = count
         self.sums = dict(sums or {})
 
@@ -59,7 +59,7 @@ class Run:
       result: the content of `result.json` once it is written.
     """
 
-    def __init__(self, names: Mapping[str, str], config: RunConfig[Any], seed: int, path: Path, console: Console):
+    def __init__(self, names: Mapping[str, str], config: RunConfig[Any], seed: int, path: Path, console: Console) -> None:
         self.names, self.config, self.seed, self.console = dict(names), config, seed, console
         self.directory = RunDirectory(path)
         self.checkpoints = Checkpoints(self.directory.checkpoints, console.warn)
@@ -124,7 +124,7 @@ class Run:
         """
         bad = np.flatnonzero(~np.isfinite(figures["loss"]))
         if bad.size and not RECIPES[self.config.optim.recipe].recovers:
-            self._give_up("training", update - len(figures["loss"]) + int(bad[0]) + 1, figures["loss"][bad[0]])
+            self._give_up("training", update - len(figures["loss"]) + int(bad[0]) + 1, float(figures["loss"][bad[0]]))
         self.tally.add(figures)
         self.seconds += seconds
 
@@ -193,7 +193,7 @@ class Run:
         self.checkpoints.close()
 
     def _valid_figures(self) -> dict[str, float]:
-        """The figures at the lowest loss, and beside them the highest value that each figure had at any evaluation, which is what Table 1 gives."""
+        """The figures at the lowest loss, and the highest that each figure was at any evaluation, which is what Table 1 gives."""
         at_best = {name: value for name, value in self.best.items() if name != "update"}
         history = [line for line in self.directory.metrics() if line["split"] == "valid"]
         return at_best | {f"highest_{name}": max(line[name] for line in history) for name in at_best if name != "loss"}

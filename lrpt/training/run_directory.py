@@ -20,7 +20,7 @@ MAY_CHANGE = {"train.updates", "train.stop_below", "train.updates_per_call", "tr
 class RunDirectory:
     """`config.json`, `environment.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self.figures = path / "figures"

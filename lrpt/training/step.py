@@ -80,7 +80,7 @@ def train_steps(
     arrays: Any,
     indices: Int[Array, "k b"],
 ) -> tuple[TrainState, Figures]:
-    """k updates in one compiled loop, which spares small networks the allocation of their temporaries at each. Figures have a leading axis k."""
+    """k updates in one compiled loop, which spares small networks an allocation of temporaries each. Figures have a leading axis k."""
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Figures]:

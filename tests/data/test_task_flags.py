@@ -1,0 +1,27 @@
+"""Flags of the tasks that cannot be."""
+
+import pytest
+
+from lrpt.data import Adding, CopyMemory, PermutedImages
+from lrpt.errors import UsageError
+
+WRONG = [
+    (lambda: CopyMemory("fixd"), "data.variant is 'fixd'"),
+    (lambda: CopyMemory(lag=0), "data.lag is 0"),
+    (lambda: CopyMemory(train_size=0), "data.train_size is 0"),
+    (lambda: CopyMemory(test_size=-1), "data.test_size is -1"),
+    (lambda: Adding(length=1), "data.length is 1"),
+    (lambda: Adding(train_size=-5), "data.train_size is -5"),
+    (lambda: Adding(test_markers="nowhere"), "data.test_markers is 'nowhere'"),
+    (lambda: PermutedImages("cifar"), "data.source is 'cifar'"),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_flag_is_named_with_what_was_expected(build, message):
+    with pytest.raises(UsageError) as raised:
+        build()
+    text = str(raised.value)
+    assert text.startswith(message)
+    assert "choose from" in text or "expected" in text
+    assert "\n" not in text

@@ -1,0 +1,117 @@
+"""Every named recipe: it lowers a loss, compiles once, and refuses settings that make no sense."""
+
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from lrpt.errors import UsageError
+from lrpt.named_arrays import to_named
+from lrpt.optim import RECIPES, OptimConfig, recoveries
+
+# Named as a network's parameters, so that the rules which go by name find their tensors.
+PARAMS = jax.tree.map(
+    lambda shape: jnp.linspace(-0.5, 0.7, np.prod(shape)).reshape(shape),
+    {
+        "cell": {
+            "input": {"candidate": {"kernel": (2, 3)}},
+            "recurrent": {"candidate": {"left": (2, 3), "right": (2, 3), "diagonal": (3,)}},
+            "bias": {"candidate": (3,)},
+        },
+        "readout": {"kernel": (3, 2), "bias": (2,)},
+    },
+    is_leaf=lambda node: isinstance(node, tuple),
+)
+
+
+def quadratic(params) -> jax.Array:
+    return sum(jnp.sum(jnp.square(leaf - 0.1)) for leaf in jax.tree.leaves(params))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipe_lowers_a_quadratic_and_compiles_once(recipe):
+    optimizer = OptimConfig(recipe, learning_rate=3e-3).build()
+    traces = []
+
+    @jax.jit
+    def step(params, state):
+        traces.append(None)
+        change, state = optimizer.update(jax.grad(quadratic)(params), state, params)
+        return optax.apply_updates(params, change), state
+
+    params, state = PARAMS, optimizer.init(PARAMS)
+    for _ in range(300):
+        params, state = step(params, state)
+    assert quadratic(params) < 0.01 * quadratic(PARAMS)
+    assert len(traces) == 1
+    assert (recoveries(state) is not None) == RECIPES[recipe].recovers
+
+
+# lowrank-gru: the gradient's treatment, the constant in the root, and the rate, of each script; first update in float64.
+def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    norm = np.sqrt(sum((g**2).sum() for g in gradient.values()))
+    by_norm = {name: g / max(norm, 1.0) for name, g in gradient.items()}
+    by_component = {name: np.clip(g, -1.0, 1.0) for name, g in gradient.items()}
+    kept = {
+        name: g if "input" in name or "right" in name or name.endswith("candidate/left") else by_component[name]
+        for name, g in gradient.items()
+    }
+    clipped, eps, rate = {
+        "copy_memory": (by_norm, 1e-8, 1e-3),
+        "copy_memory_dense": (by_component, 1e-8, 1e-3),
+        "adding": (by_component, 0.0, 1e-3),
+        "permuted_mnist": (by_component, 0.0, 5e-4),
+        "permuted_mnist_original": (kept, 0.0, 5e-4),
+        "weight_norm": (by_norm, 1e-8, 1e-3),
+        "adam": (gradient, None, 1e-3),
+    }[recipe]
+    if eps is None:
+        return {name: p - rate * np.sign(gradient[name]) for name, p in params.items()}
+    return {name: p - rate * clipped[name] / np.sqrt(0.9e-3 + 0.1 * clipped[name] ** 2 + eps) for name, p in params.items()}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_first_update_at_the_recipes_own_rate(recipe):
+    optimizer = OptimConfig(recipe).build()
+    rng = np.random.default_rng(0)
+    gradient = jax.tree.map(lambda p: jnp.asarray(3 * rng.standard_normal(p.shape), jnp.float32), PARAMS)
+    change, _ = optimizer.update(gradient, optimizer.init(PARAMS), PARAMS)
+    expected = one_update(recipe, to_named(PARAMS), {name: g.astype(np.float64) for name, g in to_named(gradient).items()})
+    for name, new in to_named(optax.apply_updates(PARAMS, change)).items():
+        np.testing.assert_allclose(new, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_weight_norm_recipe_keeps_rows_within_ten():
+    optimizer = OptimConfig("weight_norm").build()
+    params = jax.tree.map(lambda p: 100 * p, PARAMS)
+    change, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+    new = optax.apply_updates(params, change)
+    np.testing.assert_allclose(jnp.linalg.norm(new["readout"]["kernel"], axis=0), 10.0, rtol=1e-6)
+    np.testing.assert_allclose(jnp.linalg.norm(new["cell"]["recurrent"]["candidate"]["right"], axis=1), 10.0, rtol=1e-6)
+    np.testing.assert_array_equal(new["cell"]["bias"]["candidate"], params["cell"]["bias"]["candidate"])
+
+
+def test_only_the_recovering_recipe_survives_nan():
+    gradient = jax.tree.map(lambda p: p * jnp.nan, PARAMS)
+    for name, recipe in RECIPES.items():
+        optimizer = OptimConfig(name).build()
+        change, _ = optimizer.update(gradient, optimizer.init(PARAMS), PARAMS)
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(change)) == recipe.recovers
+
+
+@pytest.mark.parametrize("rate", [0.0, -1e-3, float("nan"), float("inf")])
+def test_learning_rate_must_be_positive_and_finite(rate):
+    with pytest.raises(UsageError, match=r"optim\.learning_rate is .*: choose a finite number above 0"):
+        OptimConfig("adam", learning_rate=rate)
+
+
+def test_unknown_recipe_is_answered_with_the_choices():
+    with pytest.raises(UsageError, match=r"optim\.recipe is 'adma': choose from copy_memory, .*adam"):
+        OptimConfig("adma")
+
+
+def test_the_help_line_names_every_recipe():
+    assert all(name in inspect.getsource(OptimConfig) for name in RECIPES)

@@ -1,0 +1,192 @@
+"""Each rule against a loop in NumPy float64, written from its equation, and the properties a projection must have."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.named_arrays import to_named
+from lrpt.optim import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries
+from lrpt.optim.recipes import NO_EPS, rmsprop_2016
+
+LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
+DENSE = ModelConfig(size=6, parametrization="dense")
+NORMALIZED = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal", weight_norm=True)
+
+
+@cache
+def template(config: ModelConfig):
+    return jax.eval_shape(SequenceModel(config, 3, 3).init, jax.random.key(0), jnp.zeros((1, 2), jnp.int32))["params"]
+
+
+def draw(config: ModelConfig, seed: int, scale: float = 1.0):
+    """Normal numbers in the shape of a network's parameters."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(scale * rng.standard_normal(leaf.shape), jnp.float32), template(config))
+
+
+def as_float64(tree) -> dict[str, np.ndarray]:
+    return {name: array.astype(np.float64) for name, array in to_named(tree).items()}
+
+
+def assert_tree(tree, expected: dict[str, np.ndarray], rtol: float = 1e-6):
+    for name, array in to_named(tree).items():
+        np.testing.assert_allclose(array, expected[name], rtol=rtol, err_msg=name)
+
+
+@pytest.mark.parametrize("eps", [1e-8, NO_EPS])
+def test_rmsprop_is_the_rule_of_2016(eps):
+    rule = rmsprop_2016(1e-3, eps)
+    params = draw(LOW_RANK, 0)
+    state, update = rule.init(params), jax.jit(rule.update)
+    mean_square = {name: np.full(array.shape, 1e-3) for name, array in as_float64(params).items()}
+    for seed, scale in enumerate([1e-4, 1.0, 1e-2, 0.0, 30.0], start=1):
+        gradient = draw(LOW_RANK, seed, scale)
+        change, state = update(gradient, state, params)
+        for name, g in as_float64(gradient).items():
+            mean_square[name] = 0.9 * mean_square[name] + 0.1 * g**2
+        root = {name: np.sqrt(v + (eps if eps == 1e-8 else 0.0)) for name, v in mean_square.items()}
+        assert_tree(change, {name: -1e-3 * g / root[name] for name, g in as_float64(gradient).items()})
+
+
+def test_no_eps_changes_no_bit_of_an_ordinary_run_and_survives_a_gradient_that_stays_zero():
+    values = jnp.asarray(10.0 ** np.linspace(-22, 4, 2000), jnp.float32)
+    np.testing.assert_array_equal(values + jnp.float32(NO_EPS), values)
+
+    rule, param = rmsprop_2016(1e-3, NO_EPS), jnp.ones(3)
+    _, (state, *_) = jax.lax.scan(lambda s, _: (rule.update(jnp.zeros(3), s)[1], None), rule.init(param), length=3000)[::-1]
+    assert np.all(np.asarray(state.nu) < 1e-37)
+    change, _ = rule.update(jnp.array([0.0, 1e-25, 1.0]), (state, *rule.init(param)[1:]))
+    assert np.all(np.isfinite(change))
+
+
+@pytest.mark.parametrize(("scale", "max_norm"), [(1e-3, 1.0), (1.0, 1.0), (1e3, 1.0), (1.0, 3.0)])
+def test_norm_clipping(scale, max_norm):
+    rule, params, gradient = clip_by_norm_or_shrink(max_norm), draw(LOW_RANK, 0), draw(LOW_RANK, 1, scale)
+    clipped, state = jax.jit(rule.update)(gradient, rule.init(params), params)
+    named = as_float64(gradient)
+    norm = np.sqrt(sum((g**2).sum() for g in named.values()))
+    assert_tree(clipped, {name: g * max_norm / max(norm, max_norm) for name, g in named.items()})
+    assert recoveries(state) == 0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
+def test_a_norm_that_is_not_finite_becomes_a_shrink_of_all_parameters(bad):
+    """3e38 is finite, and its square is not."""
+    rule = optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(1e-3, 1e-8))
+    params = draw(LOW_RANK, 0, scale=100.0)
+    gradient = draw(LOW_RANK, 1)
+    gradient["readout"]["kernel"] = gradient["readout"]["kernel"].at[0, 0].set(bad)
+    shrunk, _ = clip_by_norm_or_shrink(1.0, 0.1).update(gradient, clip_by_norm_or_shrink().init(params), params)
+    assert_tree(shrunk, to_named(jax.tree.map(lambda p: 0.1 * p, params)), rtol=0)
+
+    update = jax.jit(rule.update)
+    change, state = update(gradient, rule.init(params), params)
+    assert recoveries(state) == 1
+    for name, theta in as_float64(params).items():
+        mean_square = 0.9e-3 + 0.1 * (0.1 * theta) ** 2
+        np.testing.assert_allclose(to_named(change)[name], -1e-3 * 0.1 * theta / np.sqrt(mean_square + 1e-8), rtol=1e-6)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state))
+
+    change, state = update(draw(LOW_RANK, 2), state, params)
+    assert recoveries(state) == 1
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(change))
+
+
+def test_rules_that_need_the_parameters_say_so():
+    gradient = draw(DENSE, 0)
+    for rule in (clip_by_norm_or_shrink(), project_rows()):
+        with pytest.raises(ValueError, match=r"needs the current parameters: call update\(gradients, state, params\)"):
+            rule.update(gradient, rule.init(gradient))
+
+
+def test_a_chain_that_does_not_recover_has_no_count():
+    assert recoveries(optax.adam(1e-3).init(draw(DENSE, 0))) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "unclipped"),
+    [
+        (LOW_RANK, [f"recurrent/{g}/right" for g in ("candidate", "update", "reset")] + ["recurrent/candidate/left"]),
+        (DENSE, [f"recurrent/{g}/kernel" for g in ("candidate", "update", "reset")] + ["bias/candidate"]),
+    ],
+)
+def test_the_first_seven_tensors_of_the_original_are_not_clipped(config, unclipped):
+    unclipped = {f"recurrent/cell/{name}" for name in unclipped + [f"input/{g}/kernel" for g in ("candidate", "update", "reset")]}
+    assert len(unclipped) == 7
+    gradient, rule = draw(config, 1, scale=100.0), clip_all_but_first_seven(1.0)
+    clipped, _ = jax.jit(rule.update)(gradient, rule.init(gradient), gradient)
+    named = to_named(gradient)
+    assert unclipped < named.keys()
+    assert_tree(clipped, {name: g if name in unclipped else np.clip(g, -1, 1) for name, g in named.items()}, rtol=0)
+
+
+def projected_loop(named: dict[str, np.ndarray], max_norm: float) -> dict[str, np.ndarray]:
+    """Row by row, as one would by hand."""
+    axis = {"kernel": 0, "left": 0, "right": 1}
+    out = {name: array.copy() for name, array in named.items()}
+    for name, array in out.items():
+        kind = name.split("/")[-1]
+        if kind in axis and array.ndim == 1:
+            for i, g in enumerate(array):
+                array[i] = np.sign(g) * min(abs(g), max_norm)
+        elif kind in axis:
+            for row in np.moveaxis(array, axis[kind], -1):
+                row *= min(1.0, max_norm / np.sqrt((row**2).sum()))
+    return out
+
+
+@pytest.mark.parametrize("config", [LOW_RANK, DENSE, NORMALIZED], ids=["low_rank", "dense", "weight_norm"])
+def test_rows_are_projected_after_the_update(config):
+    params, change = draw(config, 0), draw(config, 1)
+    rule = project_rows(2.0)
+    replaced, _ = jax.jit(rule.update)(change, rule.init(params), params)
+    new = {name: theta + as_float64(change)[name] for name, theta in as_float64(params).items()}
+    expected = projected_loop(new, 2.0)
+    np.testing.assert_allclose(
+        np.concatenate([array.ravel() for array in to_named(optax.apply_updates(params, replaced)).values()]),
+        np.concatenate([array.ravel() for array in expected.values()]),
+        rtol=2e-6,
+        atol=1e-6,
+    )
+    moved = [name for name in expected if not np.array_equal(expected[name], new[name])]
+    assert {name.split("/")[-1] for name in moved} <= {"kernel", "left", "right"}
+    assert "readout/kernel" in moved
+    assert any("recurrent_scale/" in name for name in moved) == config.weight_norm
+
+
+@jax.jit
+def updated(params, change):
+    change, _ = project_rows(10.0).update(change, optax.EmptyState(), params)
+    return optax.apply_updates(params, change)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**31), log_scale=st.floats(-3, 3), config=st.sampled_from([LOW_RANK, NORMALIZED]))
+def test_projection_is_idempotent_bounded_and_does_not_expand(seed, log_scale, config):
+    start, u, v = draw(config, seed), draw(config, seed + 1, 10.0**log_scale), draw(config, seed + 2, 10.0**log_scale)
+    x, y = updated(start, u), updated(start, v)
+    assert_tree(updated(x, jax.tree.map(jnp.zeros_like, x)), to_named(x), rtol=1e-6)
+    assert_tree(x, projected_loop(as_float64(x), 10.0 * (1 + 1e-6)), rtol=0)
+    assert distance(x, y) <= distance(u, v) * (1 + 1e-5) + 1e-5
+
+
+def distance(x, y) -> float:
+    return np.sqrt(sum(np.square(a - b).sum() for a, b in zip(as_float64(x).values(), as_float64(y).values(), strict=True)))
+
+
+def test_a_row_within_the_bound_keeps_its_update_to_the_bit():
+    params, change = draw(LOW_RANK, 0, 0.1), draw(LOW_RANK, 1, 0.1)
+    replaced, _ = project_rows(10.0).update(change, optax.EmptyState(), params)
+    assert_tree(replaced, to_named(change), rtol=0)
+
+
+def test_zero_rows_stay_zero():
+    zeros = jax.tree.map(jnp.zeros_like, draw(DENSE, 0))
+    assert_tree(updated(zeros, zeros), to_named(zeros), rtol=0)
