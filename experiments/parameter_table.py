@@ -1,113 +1,175 @@
-"""How many parameters the papers' models have: as printed, by the papers' convention, and in truth.
+"""How many parameters the GRUs of the papers have: as printed, by the papers' convention, and in truth.
 
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo). Their convention counts the input matrix of one gate only and leaves the initial state
-out: see `lrpt.counting`. Nothing here but the printed figures is written down; the rest is counted from the models.
+Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo). Their convention counts the input matrix of one gate only, and no initial state:
+see `lrpt.counting`. Nothing but the printed figures is written down here; the counts are taken from the models.
 """
 
 import argparse
 import json
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from dataclasses import asdict, dataclass
+from typing import Literal, NoReturn
 
 from lrpt.counting import count, count_parts
 from lrpt.models import ModelConfig
 from lrpt.training.console import Console
 
-ONE_MATRIX = "6,144 = 2nd is one of the three recurrent matrices, without a diagonal"
-TIED_1000 = "the convention gives 0.36 M; the true count is 0.46 M if truncated"
-COPIED = "the figure of the low-rank plus diagonal row; the convention gives 2.52 M"
+PROGRAM = "python -m experiments.parameter_table"
+LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
+LEFT = (0, 1, 3)
 
 
 @dataclass(frozen=True)
-class Row:
+class Published:
     """A printed figure, and the model that it is about.
 
     Attributes:
-      where: the place in the papers.
-      config: the recurrent network; its label names the row.
+      where: its place in the papers.
+      config: the recurrent network.
       sizes: widths of input and output.
-      published: the figure as printed.
-      layer_only: it is about the recurrent layer (recurrent matrices and biases), not the whole model.
-      remark: why the figure differs from the count by the convention, where it does.
+      figure: as printed.
+      of: what the figure counts: the recurrent layer, or the whole model.
+      remark: why it is not the count, where it is not.
     """
 
     where: str
     config: ModelConfig
     sizes: tuple[int, int]
-    published: str
-    layer_only: bool = False
+    figure: str
+    of: Literal["recurrent layer", "model"] = "model"
     remark: str = ""
 
-    def figures(self) -> dict[str, Any]:
-        """What the table shows of this row, by column."""
-        convention, true = self.counts()
-        agrees = rounds_to(convention, self.published)
-        return {
-            "where": self.where,
-            "model": self.config.label + ", recurrent layer" * self.layer_only,
-            "published": self.published,
-            "convention": convention,
-            "true": true,
-            "agrees": agrees,
-            "remark": "" if agrees else self.remark,
-        }
 
-    def counts(self) -> tuple[int, int]:
-        """By the convention, and true; the same for a recurrent layer, which holds neither inputs nor initial state."""
-        if self.layer_only:
-            parts = count_parts(self.config, *self.sizes)
-            return (parts["recurrent"] + parts["bias"],) * 2
-        counts = count(self.config, *self.sizes)
-        return counts.paper, counts.true
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `agrees`: the count that the figure is about, by the convention, rounds to it."""
 
-
-def rounds_to(number: int, printed: str) -> bool:
-    """Whether `printed` ('41,738', '51.0 k', 'approx. 6,140') is `number`, rounded to the last digit printed that is not a trailing zero of an integer."""
-    digits, decimals, unit = re.fullmatch(r"\D*?([\d,]+)(?:\.(\d+))? ?([kM]?)", printed).groups(default="")
-    if unit:
-        step = {"k": 1_000, "M": 1_000_000}[unit] // 10 ** len(decimals)
-        return round(number / step) == int(digits.replace(",", "") + decimals)
-    whole = digits.replace(",", "")
-    step = 10 ** (len(whole) - len(whole.rstrip("0")))
-    return round(number / step) * step == int(whole)
-
-
-def _image_model(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
-    return ModelConfig(size=size, parametrization=parametrization, rank=rank)
-
-
-def _language_model(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
-    return ModelConfig("gru_reset_after", size=size, parametrization=parametrization, rank=rank, tied=tied, trainable_initial_state=False)
+    where: str
+    model: str
+    published: str
+    of: str
+    recurrent_layer: int
+    convention: int
+    true: int
+    agrees: bool
+    remark: str
 
 
 DENSE, LR, LRD = "dense", "low_rank", "low_rank_plus_diagonal"
 COPY, ADDING, IMAGES, CHARACTERS = (10, 10), (2, 1), (1, 10), (51, 51)
 
-ROWS = [
-    Row("copy, text", _image_model(128, DENSE), COPY, "nearly 50,000", layer_only=True),
-    Row("copy, text", _image_model(128, LRD, 50), COPY, "39,168", layer_only=True),
-    Row("copy, text", _image_model(128, LRD, 50), COPY, "41,738"),
-    Row("adding, text", _image_model(128, LR, 24), ADDING, "approx. 6,140", layer_only=True, remark=ONE_MATRIX),
-    Row("adding, text", _image_model(128, LRD, 24), ADDING, "approx. 6,140", layer_only=True, remark=ONE_MATRIX),
-    Row("Table 1", _image_model(128, DENSE), IMAGES, "51.0 k"),
-    Row("Table 1", _image_model(128, LR, 24), IMAGES, "20.2 k"),
-    Row("Table 1", _image_model(512, LR, 4), IMAGES, "19.5 k"),
-    Row("Table 1", _image_model(64, LRD, 24), IMAGES, "10.3 k"),
-    Row("Table 1", _image_model(128, LRD, 24), IMAGES, "20.6 k"),
-    Row("Table 1", _image_model(256, LRD, 24), IMAGES, "41.2 k"),
-    Row("Table 2", _language_model(1000, DENSE), CHARACTERS, "3.11 M"),
-    Row("Table 2", _language_model(3298, DENSE), CHARACTERS, "33.0 M"),
-    Row("Table 2", _language_model(1000, LRD, 64), CHARACTERS, "0.49 M"),
-    Row("Table 2", _language_model(3298, LRD, 128), CHARACTERS, "2.89 M"),
-    Row("Table 2", _language_model(5459, LRD, 64), CHARACTERS, "2.69 M"),
-    Row("Table 2", _language_model(5459, LRD, 64, tied=True), CHARACTERS, "1.99 M"),
-    Row("Table 2", _language_model(1000, LRD, 64, tied=True), CHARACTERS, "0.46 M", remark=TIED_1000),
-    Row("Table 2", _language_model(4480, LRD, 128, tied=True), CHARACTERS, "2.78 M"),
-    Row("Table 2", _language_model(6985, LRD, 64, tied=True), CHARACTERS, "2.54 M"),
-    Row("Table 2", _language_model(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
+ONE_MATRIX = "6,144 = 2nd is one of the three recurrent matrices, without diagonal and biases"
+TRUNCATED = "0.46 M is the true count, truncated; the convention gives 0.36 M"
+COPIED = "printed as for the LRD-GRU above; the convention gives 2.52 M"
+
+
+def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
+    """A network of the copy, adding and image tasks (lowrank-gru, models.py)."""
+    return ModelConfig(size=size, parametrization=parametrization, rank=rank)
+
+
+def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
+    """A network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
+    return ModelConfig("gru_reset_after", size, parametrization, rank, tied, trainable_initial_state=False)
+
+
+PUBLISHED = [
+    Published("copy, text", gru(128, DENSE), COPY, "nearly 50,000", "recurrent layer"),
+    Published("copy, text", gru(128, LRD, 50), COPY, "39,168", "recurrent layer"),
+    Published("copy, text", gru(128, LRD, 50), COPY, "41,738"),
+    Published("adding, text", gru(128, LR, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
+    Published("adding, text", gru(128, LRD, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
+    Published("Table 1", gru(128, DENSE), IMAGES, "51.0 k"),
+    Published("Table 1", gru(128, LR, 24), IMAGES, "20.2 k"),
+    Published("Table 1", gru(512, LR, 4), IMAGES, "19.5 k"),
+    Published("Table 1", gru(64, LRD, 24), IMAGES, "10.3 k"),
+    Published("Table 1", gru(128, LRD, 24), IMAGES, "20.6 k"),
+    Published("Table 1", gru(256, LRD, 24), IMAGES, "41.2 k"),
+    Published("Table 2", language_gru(1000, DENSE), CHARACTERS, "3.11 M"),
+    Published("Table 2", language_gru(3298, DENSE), CHARACTERS, "33.0 M"),
+    Published("Table 2", language_gru(1000, LRD, 64), CHARACTERS, "0.49 M"),
+    Published("Table 2", language_gru(3298, LRD, 128), CHARACTERS, "2.89 M"),
+    Published("Table 2", language_gru(5459, LRD, 64), CHARACTERS, "2.69 M"),
+    Published("Table 2", language_gru(5459, LRD, 64, tied=True), CHARACTERS, "1.99 M"),
+    Published("Table 2", language_gru(1000, LRD, 64, tied=True), CHARACTERS, "0.46 M", remark=TRUNCATED),
+    Published("Table 2", language_gru(4480, LRD, 128, tied=True), CHARACTERS, "2.78 M"),
+    Published("Table 2", language_gru(6985, LRD, 64, tied=True), CHARACTERS, "2.54 M"),
+    Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
 ]
+
+
+def row(published: Published) -> Row:
+    """Counts a model and compares."""
+    counts = count(published.config, *published.sizes)
+    parts = count_parts(published.config, *published.sizes)
+    layer = parts["recurrent"] + parts["bias"]
+    return Row(
+        where=published.where,
+        model=published.config.label,
+        published=published.figure,
+        of=published.of,
+        recurrent_layer=layer,
+        convention=counts.paper,
+        true=counts.true,
+        agrees=rounds_to(layer if published.of == "recurrent layer" else counts.paper, published.figure),
+        remark=published.remark,
+    )
+
+
+def rounds_to(number: int, printed: str) -> bool:
+    """Whether `number`, rounded to the digits that are printed, is `printed` ('51.0 k'). Zeros at the end of an integer are rounding."""
+    found = re.search(r"([\d,]+)(?:\.(\d+))?(?: ([kM]))?$", printed)
+    if found is None:
+        raise ValueError(f"'{printed}' ends in no figure")
+    whole, decimals, unit = found.groups(default="")
+    digits = int(whole.replace(",", "") + decimals)
+    step = {"": 1, "k": 1_000, "M": 1_000_000}[unit] // 10 ** len(decimals)
+    while not unit and digits % 10 == 0 and digits:
+        digits, step = digits // 10, step * 10
+    return round(number / step) == digits
+
+
+def lines(rows: Sequence[Row]) -> list[str]:
+    """The table in aligned columns, and below it why figures differ."""
+    head = ("", "", "published", "for the", "recurrent layer", "convention", "true", "agrees")
+    table = [head] + [
+        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", "yes" if r.agrees else "no")
+        for r in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    aligned = [
+        "  ".join(cell.ljust(width) if i in LEFT else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True)))
+        for line in table
+    ]
+    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if not r.agrees]
+    return [*aligned, "", LEGEND, *differing]
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with status 2."""
+        Console().error(f"{message}; see {PROGRAM} --help")
+        sys.exit(2)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table; exits with 2 where a flag is wrong."""
+    parser = Parser(prog=PROGRAM, description="Parameters of the GRUs of the papers, printed and counted.")
+    parser.add_argument("--json", action="store_true", help="print a JSON list of objects instead of a table")
+    options = parser.parse_args(arguments)
+    rows = [row(published) for published in PUBLISHED]
+    if options.json:
+        print(json.dumps([asdict(r) for r in rows], indent=2))
+    else:
+        print("\n".join(lines(rows)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""What holds for every cell with every parametrization."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from table import (
+    BATCH,
+    SIZE,
+    STEPS,
+    Row,
+    assert_close,
+    assert_equal,
+    every_cell,
+    every_plain_row,
+    every_row,
+    gradients,
+    network,
+    parameters_module,
+    run,
+    stored_parameters,
+    weighted_sum,
+)
+
+from lrpt.cells import CELLS
+from lrpt.matrices import Bias, BiasSpec, LowRank, LowRankPlusDiagonal
+from lrpt.recurrence import recur
+
+
+@partial(jax.jit, static_argnames="cell")
+def step_of_each_example(cell, params, carry, x):
+    return jax.vmap(cell.step, (None, 0, 0))(params, carry, x)
+
+
+def test_every_cell_has_an_oracle():
+    assert set(oracles.ORACLES) == set(CELLS)
+
+
+@every_row
+def test_shapes_and_dtypes(row):
+    net = network(row)
+    carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
+    assert jax.tree.map(jnp.shape, carry) == jax.tree.map(lambda n: (BATCH, n), net.cell.carry(SIZE))
+    assert ys.shape == (STEPS, BATCH, net.cell.output_size(SIZE))
+    leaves = jax.tree.leaves((carry, ys, info))
+    assert all(leaf.dtype == jnp.float32 for leaf in leaves)
+    assert all(leaf.shape[:2] == (STEPS, BATCH) for leaf in jax.tree.leaves(info))
+
+
+@every_row
+def test_scan_equals_a_python_loop_without_jit(row):
+    net = network(row)
+    carry, steps = net.carry, []
+    for x in net.xs:
+        carry, y_and_info = net.cell.step(net.params, carry, x)
+        steps.append(y_and_info)
+    expected = carry, jax.tree.map(lambda *leaves: jnp.stack(leaves), *steps)
+    assert_close(run(net.cell, net.params, net.carry, net.xs), expected)
+
+
+@every_row
+def test_compiles_once(row):
+    net, other = network(row), network(row, seed=7)
+    carry, _ = run(net.cell, net.params, net.carry, net.xs)
+    compiled = run._cache_size()
+    run(net.cell, other.params, carry, other.xs)
+    assert run._cache_size() == compiled
+
+
+@every_row
+def test_vmap_over_examples_equals_batch(row):
+    net = network(row)
+    each = step_of_each_example(net.cell, net.params, net.carry, net.xs[0])
+    assert_close(each, net.cell.step(net.params, net.carry, net.xs[0]))
+
+
+@every_row
+def test_full_matrices_give_the_same_outputs_and_input_gradients(row):
+    net, dense = network(row), network(row).dense()
+    (_, outputs), (_, *to_inputs) = gradients(net.cell, net.params, net.carry, net.xs)
+    (_, expected), (_, *expected_to_inputs) = gradients(net.cell, dense.params, net.carry, net.xs)
+    assert_close(outputs, expected)
+    assert_close(to_inputs, expected_to_inputs, atol=1e-5)
+
+
+@every_row
+def test_outputs_and_gates_equal_the_float64_loop(row):
+    net = network(row)
+    carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
+    start = jax.tree.map(lambda h: np.asarray(h, np.float64), net.carry)
+    expected = oracles.loop(oracles.ORACLES[row.cell], net.arrays(), start, net.xs)
+    assert_close((carry, ys, info._asdict()), expected, rtol=2e-6, atol=2e-6)
+
+
+@every_row
+def test_gradients_of_stored_parameters_equal_finite_differences(row):
+    _, module = parameters_module(row)
+    net = network(row)
+    rng = np.random.default_rng(5)
+    with jax.enable_x64(True):
+        at = jax.tree.map(lambda a: np.asarray(a, np.float64), (stored_parameters(row), net.carry, net.xs[:3]))
+        along = jax.tree.map(lambda a: rng.standard_normal(a.shape), at)
+
+        @jax.jit
+        @jax.value_and_grad
+        def loss(at):
+            stored, carry, xs = at
+            return weighted_sum(recur(net.cell.step, module.apply(stored), carry, xs))
+
+        def along_by(eps):
+            return loss(jax.tree.map(lambda a, d: a + eps * d, at, along))[0]
+
+        gradient = loss(at)[1]
+        slope = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True))
+        eps = 1e-4
+        # fourth order: error eps^4
+        expected = (8 * (along_by(eps) - along_by(-eps)) - (along_by(2 * eps) - along_by(-2 * eps))) / (12 * eps)
+        np.testing.assert_allclose(slope, expected, rtol=1e-7)
+
+
+@every_row
+def test_a_gate_saturated_open_passes_the_state_on(row):
+    net = network(row, carry_bias=100.0)
+    passed = oracles.ORACLES[row.cell].passed
+    state = jax.tree.map(lambda h: h[0], net.carry)
+
+    def step(carry):
+        return passed(net.cell.step(net.params, carry, net.xs[0, 0])[0])
+
+    jacobian = passed(jax.jit(jax.jacrev(step))(state))
+    assert_equal(jax.jit(step)(state), passed(state))
+    np.testing.assert_array_equal(jacobian, np.eye(SIZE))
+
+
+@every_cell
+def test_carry_bias_is_where_that_gate_starts(cell):
+    leaves = jax.tree.leaves(CELLS[cell].template(3, SIZE, 4.0))
+    assert 4.0 in [leaf.initial for leaf in leaves if isinstance(leaf, BiasSpec)]
+
+
+@every_cell
+def test_zero_diagonal_is_low_rank(cell):
+    net = network(Row(cell, "low_rank_plus_diagonal"))
+
+    def zero_diagonal(_, op):
+        return LowRankPlusDiagonal(op.left, op.right, jnp.zeros_like(op.diagonal)) if isinstance(op, LowRankPlusDiagonal) else op
+
+    def low_rank(_, op):
+        return LowRank(op.left, op.right) if isinstance(op, LowRankPlusDiagonal) else op
+
+    actual, expected = net.replace_operators(zero_diagonal), net.replace_operators(low_rank)
+    assert_close(run(net.cell, actual.params, net.carry, net.xs), run(net.cell, expected.params, net.carry, net.xs))
+
+
+@every_cell
+def test_low_rank_at_full_rank_represents_any_full_matrix(cell):
+    net = network(Row(cell, "dense"))
+
+    def factorize(_, op):
+        if isinstance(op, Bias):
+            return op
+        u, s, vt = np.linalg.svd(op.kernel)
+        k = s.size
+        return LowRank(jnp.asarray(np.sqrt(s)[:, None] * vt[:k]), jnp.asarray((u[:, :k] * np.sqrt(s)).T))
+
+    factorized = net.replace_operators(factorize)
+    assert_close(run(net.cell, factorized.params, net.carry, net.xs), run(net.cell, net.params, net.carry, net.xs), atol=5e-6)
+
+
+@pytest.mark.parametrize("input_size", [1, 2, 3, 10])
+@every_plain_row
+def test_integer_inputs_are_one_hot_vectors(row, input_size):
+    net = network(row, input_size=input_size)
+    symbols = jnp.asarray(np.random.default_rng(0).integers(0, input_size, BATCH))
+    one_hot = jnp.asarray(np.eye(input_size, dtype=np.float32)[np.asarray(symbols)])
+    assert_equal(net.cell.step(net.params, net.carry, symbols), net.cell.step(net.params, net.carry, one_hot))

@@ -1,0 +1,44 @@
+"""What every test runs under: four host devices, no silent rank promotion, shapes and types checked, programs compiled once per machine.
+
+Warnings are errors: see pyproject.toml.
+"""
+
+import os
+from pathlib import Path
+
+# Read when JAX starts, and handed on to programs that tests start.
+DEFAULTS = {
+    "NPROC": "16",  # with fewer threads than virtual devices, steps with collectives that are queued wait for each other for ever
+    "MPLBACKEND": "Agg",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several workers share one accelerator
+    "JAX_COMPILATION_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt-tests"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+for name, value in DEFAULTS.items():
+    os.environ.setdefault(name, value)
+
+import jax  # noqa: E402
+import pytest  # noqa: E402
+from jaxtyping import install_import_hook  # noqa: E402
+
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_default_matmul_precision", "highest")  # accelerators round to fewer bits than the oracles otherwise
+jax.local_devices()  # starts JAX here, so that nothing a test calls can change the number of devices
+
+# Not matrices: JAX rebuilds pytrees around things that are no arrays, which a checked dataclass refuses.
+install_import_hook(["lrpt.cells", "lrpt.recurrence", "lrpt.losses", "lrpt.metrics", "lrpt.optim"], "beartype.beartype")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Another worker is writing that entry, or was killed while it did: JAX says so and compiles.
+    config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent compilation cache entry:UserWarning")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The directory of real data sets, for tests that cannot do without."""
+    if not os.environ.get("LRPT_DATA"):
+        pytest.skip("needs real data: set LRPT_DATA to a directory that holds mnist/ and the like")
+    return Path(os.environ["LRPT_DATA"])

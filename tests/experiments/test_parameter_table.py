@@ -1,0 +1,116 @@
+"""The counts of every GRU row of the papers, against figures worked out by hand from the sizes of the original code's arrays."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from experiments import parameter_table
+from experiments.parameter_table import PUBLISHED, lines, main, rounds_to, row
+from lrpt.counting import count, count_parts
+from lrpt.models import ModelConfig
+
+# model, published figure: recurrent matrices + biases, by the convention, true
+COUNTS = {
+    ("copy, text", "GRU 128", "nearly 50,000"): (49_536, 52_106, 54_794),
+    ("copy, text", "LRD-GRU 128/50", "39,168"): (39_168, 41_738, 44_426),
+    ("copy, text", "LRD-GRU 128/50", "41,738"): (39_168, 41_738, 44_426),
+    ("adding, text", "LR-GRU 128/24", "approx. 6,140"): (18_816, 19_201, 19_841),
+    ("adding, text", "LRD-GRU 128/24", "approx. 6,140"): (19_200, 19_585, 20_225),
+    ("Table 1", "GRU 128", "51.0 k"): (49_536, 50_954, 51_338),
+    ("Table 1", "LR-GRU 128/24", "20.2 k"): (18_816, 20_234, 20_618),
+    ("Table 1", "LR-GRU 512/4", "19.5 k"): (13_824, 19_466, 21_002),
+    ("Table 1", "LRD-GRU 64/24", "10.3 k"): (9_600, 10_314, 10_506),
+    ("Table 1", "LRD-GRU 128/24", "20.6 k"): (19_200, 20_618, 21_002),
+    ("Table 1", "LRD-GRU 256/24", "41.2 k"): (38_400, 41_226, 41_994),
+    ("Table 2", "GRU RESET AFTER 1000", "3.11 M"): (3_003_000, 3_105_051, 3_207_051),
+    ("Table 2", "GRU RESET AFTER 3298", "33.0 M"): (32_640_306, 32_976_753, 33_313_149),
+    ("Table 2", "LRD-GRU RESET AFTER 1000/64", "0.49 M"): (390_000, 492_051, 594_051),
+    ("Table 2", "LRD-GRU RESET AFTER 3298/128", "2.89 M"): (2_552_652, 2_889_099, 3_225_495),
+    ("Table 2", "LRD-GRU RESET AFTER 5459/64", "2.69 M"): (2_129_010, 2_685_879, 3_242_697),
+    ("Table 2", "LRD-GRU RESET AFTER 5459/64 tied", "1.99 M"): (1_430_258, 1_987_127, 2_543_945),
+    ("Table 2", "LRD-GRU RESET AFTER 1000/64 tied", "0.46 M"): (262_000, 364_051, 466_051),
+    ("Table 2", "LRD-GRU RESET AFTER 4480/128 tied", "2.78 M"): (2_320_640, 2_777_651, 3_234_611),
+    ("Table 2", "LRD-GRU RESET AFTER 6985/64 tied", "2.54 M"): (1_830_070, 2_542_591, 3_255_061),
+    ("Table 2", "LR-GRU RESET AFTER 6985/64 tied", "2.54 M"): (1_809_115, 2_521_636, 3_234_106),
+}
+DISAGREE = {("adding, text", "approx. 6,140"), ("Table 2", "0.46 M")}
+ROWS = [row(published) for published in PUBLISHED]
+
+
+def test_counts_to_the_unit():
+    assert {(r.where, r.model, r.published): (r.recurrent_layer, r.convention, r.true) for r in ROWS} == COUNTS
+
+
+def test_which_rows_agree_and_why_others_do_not():
+    assert {(r.where, r.published) for r in ROWS if not r.agrees and "LR-GRU RESET" not in r.model} == DISAGREE
+    assert [r.agrees for r in ROWS if "LR-GRU RESET" in r.model] == [False]
+    assert all(r.agrees == (not r.remark) for r in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("number", "printed", "agrees"),
+    [
+        (50_954, "51.0 k", True),
+        (50_949, "51.0 k", False),
+        (41_738, "41,738", True),
+        (41_739, "41,738", False),
+        (6_144, "approx. 6,140", True),
+        (6_146, "approx. 6,140", False),
+        (3_105_051, "3.11 M", True),
+        (49_536, "nearly 50,000", True),
+        (44_999, "nearly 50,000", False),
+    ],
+)
+def test_rounds_to(number, printed, agrees):
+    assert rounds_to(number, printed) == agrees
+
+
+@pytest.mark.parametrize("weight_norm", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_parts_add_up_and_count_low_rank_inputs_once(tied, weight_norm):
+    n, m, o, d, e = 7, 5, 3, 2, 4
+    inputs = {"input_parametrization": "low_rank", "input_rank": e, "input_tied": tied}
+    config = ModelConfig(size=n, parametrization="low_rank_plus_diagonal", rank=d, tied=tied, weight_norm=weight_norm, **inputs)
+    parts = count_parts(config, m, o)
+    projections = 1 if tied else 3
+    scales = n * weight_norm
+    assert parts == {
+        "recurrent": 3 * (d * n + n + scales) + projections * d * n,
+        "bias": 3 * n,
+        "input": e * m + e * n + scales,
+        "further_input": 2 * (e * n + scales) + (projections - 1) * e * m,
+        "initial_state": n,
+        "readout": n * o + o,
+    }
+    assert count(config, m, o).true == sum(parts.values())
+
+
+def test_table_is_aligned_text():
+    text = lines(ROWS)
+    table = text[: text.index("")]
+    assert len(table) == len(ROWS) + 1
+    assert len({len(line) for line in table}) == 1
+    assert len(text) == len(table) + 2 + sum(not r.agrees for r in ROWS)
+
+
+def test_prints_the_table(capsys, monkeypatch):
+    monkeypatch.setattr(parameter_table, "PUBLISHED", PUBLISHED[3:5])
+    main([])
+    assert capsys.readouterr().out.splitlines() == lines(ROWS[3:5])
+
+
+def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
+    monkeypatch.setattr(parameter_table, "PUBLISHED", PUBLISHED[3:5])
+    main(["--json"])
+    assert json.loads(capsys.readouterr().out) == [asdict(r) for r in ROWS[3:5]]
+
+
+def test_unknown_flag_is_one_line(capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(["--jsn"])
+    assert leaving.value.code == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert len(captured.err.splitlines()) == 1
+    assert "--jsn" in captured.err

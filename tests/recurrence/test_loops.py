@@ -1,0 +1,72 @@
+"""Every loop gives the numbers and gradients of the plain one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import BATCH, INPUT_SIZE, Row, assert_close, every_row, gradients, network
+
+from lrpt.cells import CELLS
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig
+from lrpt.recurrence import CHUNK, LOOPS, loops, recur
+
+OTHERS = sorted(LOOPS.keys() - {"plain"})
+
+
+def assert_same(actual, expected):
+    """Values to 1e-6, gradients to 1e-5 of the largest entry of each array."""
+    (value, outputs), grads = actual
+    (expected_value, expected_outputs), expected_grads = expected
+    assert_close((value, outputs), (expected_value, expected_outputs), rtol=1e-6, atol=1e-6)
+    jax.tree.map(lambda g, e: np.testing.assert_allclose(g, e, rtol=0, atol=1e-5 * np.abs(e).max()), grads, expected_grads)
+
+
+@pytest.mark.parametrize("loop", OTHERS)
+@every_row
+def test_loop_equals_plain(row, loop, monkeypatch):
+    """Six steps in chunks of four: one whole, and a rest."""
+    net = network(row)
+    monkeypatch.setattr(loops, "CHUNK", 4)
+    actual = gradients(net.cell, net.params, net.carry, net.xs, loop=loop, chunk=4)
+    assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("loop", OTHERS)
+def test_chunks_that_divide_that_do_not_and_that_are_longer(loop, chunk, monkeypatch):
+    net = network(Row("gru", "low_rank_plus_diagonal"))
+    monkeypatch.setattr(loops, "CHUNK", chunk)
+    actual = gradients(net.cell, net.params, net.carry, net.xs, loop=loop, chunk=chunk)
+    assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
+
+
+@pytest.mark.parametrize("loop", OTHERS)
+@pytest.mark.parametrize("steps", [CHUNK - 1, CHUNK, 2 * CHUNK + 3])
+def test_loop_equals_plain_at_its_own_chunk(loop, steps):
+    net = network(Row("gru", "low_rank"))
+    xs = jnp.asarray(np.random.default_rng(1).standard_normal((steps, BATCH, INPUT_SIZE)), jnp.float32)
+    actual, expected = (gradients(net.cell, net.params, net.carry, xs, loop=name, chunk=CHUNK) for name in (loop, "plain"))
+    assert_same(actual, expected)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_no_steps_leave_the_state(loop):
+    net = network(Row("gru", "low_rank"))
+    carry, ys = recur(net.cell.step, net.params, net.carry, net.xs[:0], loop=loop)
+    np.testing.assert_array_equal(carry, net.carry)
+    assert ys.shape == (0, *net.carry.shape)
+
+
+def test_unknown_loop_names_the_known_ones():
+    with pytest.raises(UsageError, match=r"model\.recurrence is 'while': choose from .*plain"):
+        ModelConfig(recurrence="while")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_two_halves_with_carried_state_equal_one_whole(loop):
+    net = network(Row("gru", "low_rank_plus_diagonal"))
+    carry, ys = recur(CELLS["gru"].step, net.params, net.carry, net.xs, loop=loop)
+    middle, first = recur(net.cell.step, net.params, net.carry, net.xs[:3], loop=loop)
+    end, second = recur(net.cell.step, net.params, middle, net.xs[3:], loop=loop)
+    assert_close((end, jnp.concatenate([first, second])), (carry, ys))

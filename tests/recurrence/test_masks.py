@@ -1,0 +1,97 @@
+"""Padding changes nothing, and what the three kinds of output are."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from table import BATCH, STEPS, Row, assert_close, assert_equal, every_row, network, run, weighted_sum
+
+from lrpt.recurrence import LOOPS, recur
+
+# Three lengths, and steps left out in the middle.
+MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0]], bool).T
+LAST = [5, 2, 0, 4]
+
+
+@partial(jax.jit, static_argnames=("cell", "loop"))
+def masked(cell, params, carry, xs, mask, loop="plain"):
+    """((loss, (last carry, outputs of every step, last outputs)), gradients to params, carry and xs)."""
+
+    def loss(params, carry, xs):
+        end, ys = recur(cell.step, params, carry, xs, mask, loop=loop)
+        same_end, last = recur(cell.step, params, carry, xs, mask, outputs="last", loop=loop)
+        return weighted_sum((end, ys, same_end, last)), (end, same_end, ys, last)
+
+    return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, carry, xs)
+
+
+def with_other_padding(xs):
+    noise = 3 * np.random.default_rng(3).standard_normal(xs.shape).astype(np.float32)
+    return jnp.where(MASK[:, :, None], xs, noise)
+
+
+@every_row
+def test_padding_does_not_leak(row):
+    net = network(row)
+    mask = jnp.asarray(MASK)
+    (loss, outputs), (to_params, to_carry, to_xs) = masked(net.cell, net.params, net.carry, net.xs, mask)
+    again = masked(net.cell, net.params, net.carry, with_other_padding(net.xs), mask)
+    assert_equal(again, ((loss, outputs), (to_params, to_carry, to_xs)))
+    assert not np.any(np.asarray(to_xs)[~MASK])
+    assert np.all(np.any(np.asarray(to_xs)[MASK], axis=-1))
+
+
+@every_row
+def test_masked_outputs_equal_the_float64_loop_over_the_steps_that_count(row):
+    net = network(row)
+    (_, (end, same_end, ys, last)), _ = masked(net.cell, net.params, net.carry, net.xs, jnp.asarray(MASK))
+    assert_equal(end, same_end)
+    assert not np.any(np.asarray(ys)[~MASK])
+    for b in range(BATCH):
+        start = jax.tree.map(lambda h, b=b: np.asarray(h[b], np.float64), net.carry)
+        expected_end, expected_ys, _ = oracles.loop(oracles.ORACLES[row.cell], net.arrays(), start, net.xs[MASK[:, b], b])
+        one = jax.tree.map(lambda h, b=b: h[b], end)
+        assert_close((one, ys[MASK[:, b], b], last[b]), (expected_end, expected_ys, expected_ys[-1]), rtol=2e-6, atol=2e-6)
+        assert_equal(last[b], ys[LAST[b], b])
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_agree_on_masks(loop):
+    net = network(Row("gru", "low_rank_plus_diagonal", tied=True))
+    actual, expected = (masked(net.cell, net.params, net.carry, net.xs, jnp.asarray(MASK), loop=name) for name in (loop, "plain"))
+    assert_close(actual, expected, atol=1e-5)
+
+
+def test_full_mask_is_no_mask():
+    net = network(Row("gru", "low_rank"))
+    everything = jnp.ones((STEPS, BATCH), bool)
+    for outputs in ("all", "last", "info"):
+        run_with = partial(recur, net.cell.step, net.params, net.carry, net.xs, outputs=outputs)
+        assert_close(run_with(everything), run_with())
+
+
+def test_a_row_that_is_all_padding_keeps_its_state_and_has_no_output():
+    net = network(Row("gru", "low_rank"))
+    nothing = jnp.zeros((STEPS, BATCH), bool)
+    for outputs, steps in (("all", (STEPS,)), ("last", ())):
+        end, ys = recur(net.cell.step, net.params, net.carry, net.xs, nothing, outputs=outputs)
+        assert_equal((end, ys), (net.carry, jnp.zeros((*steps, *net.carry.shape))))
+
+
+def test_kinds_of_output():
+    net = network(Row("gru", "low_rank"))
+    carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
+    assert_close(recur(net.cell.step, net.params, net.carry, net.xs), (carry, ys))
+    assert_close(recur(net.cell.step, net.params, net.carry, net.xs, outputs="last"), (carry, ys[-1]))
+    assert info.update.shape == ys.shape
+
+
+def test_masked_gates_are_zero_where_a_step_does_not_count():
+    net = network(Row("gru", "low_rank"))
+    _, (ys, info) = recur(net.cell.step, net.params, net.carry, net.xs, jnp.asarray(MASK), outputs="info")
+    for leaf in (ys, *info):
+        assert not np.any(np.asarray(leaf)[~MASK])
+        assert np.all(np.asarray(leaf)[MASK])

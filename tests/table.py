@@ -1,0 +1,144 @@
+"""The table of everything under test: every cell with every parametrization.
+
+A new name in `CELLS` or `PARAMETRIZATIONS` is a row by itself; a new cell needs its loop in `tests/oracles.py`.
+"""
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+from lrpt.cells import CELLS, Cell
+from lrpt.matrices import BiasSpec, Dense, MatrixSpec
+from lrpt.models import ModelConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
+from lrpt.recurrence import recur
+
+SIZE, RANK, INPUT_SIZE, STEPS, BATCH = 5, 2, 3, 6, 4
+
+
+class Row(NamedTuple):
+    """One cell with one way to store its matrices."""
+
+    cell: str
+    parametrization: str
+    tied: bool = False
+    weight_norm: bool = False
+
+    def __str__(self):
+        return "-".join([self.cell, self.parametrization, *["tied"] * self.tied, *["weight_norm"] * self.weight_norm])
+
+    def config(self, **changes):
+        return ModelConfig(**{"size": SIZE, "rank": RANK, **self._asdict(), **changes})
+
+
+def can_be_tied(parametrization):
+    return issubclass(PARAMETRIZATIONS[parametrization], LowRankMatrices)
+
+
+ROWS = [
+    Row(cell, kind, tied, weight_norm)
+    for cell in CELLS
+    for kind in PARAMETRIZATIONS
+    for tied in (False, True)[: 1 + can_be_tied(kind)]
+    for weight_norm in (False, True)
+]
+PLAIN_ROWS = [row for row in ROWS if not row.tied and not row.weight_norm]
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_plain_row = pytest.mark.parametrize("row", PLAIN_ROWS, ids=str)
+every_cell = pytest.mark.parametrize("cell", CELLS)
+
+
+class Network(NamedTuple):
+    """A cell with parameters, a state to start from, and inputs (t, b, m)."""
+
+    cell: Cell
+    template: Any
+    params: Any
+    carry: Any
+    xs: Any
+
+    def operators(self):
+        """(name, matrix or bias) in the order of the template: ('update.input', Dense(...))."""
+        leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
+        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+        return list(zip(names, treedef.flatten_up_to(self.params), strict=True))
+
+    def replace_operators(self, function):
+        """The same network with `function(specification, operator)` for each operator."""
+        return self._replace(params=jax.tree.map(function, self.template, self.params))
+
+    def dense(self):
+        """The same network with full matrices."""
+        return self.replace_operators(lambda spec, op: Dense(op.to_dense()) if isinstance(spec, MatrixSpec) else op)
+
+    def arrays(self):
+        """Full matrices and biases as float64, by name."""
+        dense = dict(self.dense().operators())
+        return {name: np.asarray(op.kernel if hasattr(op, "kernel") else op.bias, np.float64) for name, op in dense.items()}
+
+
+def parameters_module(row, carry_bias=1.0, input_size=INPUT_SIZE):
+    template = CELLS[row.cell].template(input_size, SIZE, carry_bias)
+    recurrent = MatrixConfig(row.parametrization, RANK, row.tied, row.weight_norm)
+    return template, Parameters(template, recurrent, MatrixConfig(weight_norm=row.weight_norm))
+
+
+@cache
+def stored_parameters(row, seed=0, input_size=INPUT_SIZE):
+    """What the row's Flax module owns, drawn so that nothing is small or zero, as at the start of training."""
+    _, module = parameters_module(row, input_size=input_size)
+    rng = np.random.default_rng(seed)
+    shapes = jax.eval_shape(module.init, jax.random.key(0))
+    return jax.tree.map(lambda a: (0.7 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
+
+
+@cache
+def network(row, seed=0, carry_bias=1.0, input_size=INPUT_SIZE):
+    """The row, ready to run; biases are their start values and noise."""
+    template, module = parameters_module(row, carry_bias, input_size)
+    cell = CELLS[row.cell]
+    rng = np.random.default_rng(seed + 1)
+    carry = jax.tree.map(lambda n: _normal(rng, BATCH, n), cell.carry(SIZE))
+    xs = _normal(rng, STEPS, BATCH, input_size)
+    raw = Network(cell, template, module.apply(stored_parameters(row, seed, input_size)), carry, xs)
+    return raw.replace_operators(lambda s, op: jax.tree.map(lambda b: b + s.initial, op) if isinstance(s, BiasSpec) else op)
+
+
+def _normal(rng, *shape):
+    return jax.numpy.asarray(rng.standard_normal(shape), jax.numpy.float32)
+
+
+@partial(jax.jit, static_argnames=("cell", "loop"))
+def run(cell, params, carry, xs, loop="plain"):
+    """(last carry, (outputs, gates)) of every step."""
+    return recur(cell.step, params, carry, xs, outputs="info", loop=loop)
+
+
+def weighted_sum(tree):
+    """A scalar that every number of a tree moves by another amount."""
+    return sum((a * jax.numpy.cos(jax.numpy.arange(a.size, dtype=a.dtype)).reshape(a.shape)).sum() for a in jax.tree.leaves(tree))
+
+
+@partial(jax.jit, static_argnames=("cell", "loop", "chunk"))
+def gradients(cell, params, carry, xs, loop="plain", chunk=None):
+    """((loss, outputs), gradients to params, carry and xs). `chunk` is there to be compiled anew where a test changes it."""
+
+    def loss(params, carry, xs):
+        carry, ys = recur(cell.step, params, carry, xs, loop=loop)
+        return weighted_sum((carry, ys)), (carry, ys)
+
+    return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, carry, xs)
+
+
+def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
+    """Trees of the same shapes and nearly the same numbers."""
+    jax.tree.map(lambda a, e: np.testing.assert_allclose(np.asarray(a), np.asarray(e), rtol, atol), actual, expected)
+
+
+def assert_equal(actual, expected):
+    """Trees of the same numbers to the bit."""
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)

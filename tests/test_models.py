@@ -1,0 +1,156 @@
+"""Networks: initial state, loop, readout."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from table import BATCH, INPUT_SIZE, PLAIN_ROWS, SIZE, STEPS, Network, Row, assert_close, assert_equal, every_row, parameters_module
+
+from lrpt.cells import CELLS
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.recurrence import LOOPS
+
+OUTPUT_SIZE = 4
+LRD = Row("gru", "low_rank_plus_diagonal")
+MASK = jnp.arange(STEPS)[None] < jnp.array([6, 3, 1, 4])[:, None]
+XS = jnp.asarray(np.random.default_rng(1).standard_normal((BATCH, STEPS, INPUT_SIZE)), jnp.float32)
+
+
+def model_and_params(config, reads="last"):
+    model = SequenceModel(config, INPUT_SIZE, OUTPUT_SIZE, reads)
+    rng = np.random.default_rng(0)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), XS)
+    return model, jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
+
+
+@every_row
+def test_shapes(row):
+    for reads, shape in (("last", (BATCH, OUTPUT_SIZE)), ("all", (BATCH, STEPS, OUTPUT_SIZE))):
+        model = SequenceModel(row.config(), INPUT_SIZE, OUTPUT_SIZE, reads)
+        params = jax.eval_shape(model.init, jax.random.key(0), XS)
+        predictions = jax.eval_shape(model.apply, params, XS)
+        assert (predictions.shape, predictions.dtype) == (shape, jnp.float32)
+
+
+def float64_predictions(row, params):
+    """(b, t, o) from the initial state on, by the oracle of the cell."""
+    params = params["params"]
+    template, module = parameters_module(row)
+    cell_params = module.apply({"params": params["recurrent"]["cell"]})
+    weights = Network(CELLS[row.cell], template, cell_params, None, None).arrays()
+    start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), params["recurrent"]["initial_state"])
+    _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(XS, 0, 1))
+    return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
+
+
+@pytest.mark.parametrize("row", [*PLAIN_ROWS, Row("gru", "low_rank_plus_diagonal", tied=True, weight_norm=True)], ids=str)
+def test_predictions_equal_the_float64_loop(row):
+    model, params = model_and_params(row.config(), reads="all")
+    assert_close(jax.jit(model.apply)(params, XS), float64_predictions(row, params), rtol=5e-6, atol=5e-6)
+
+
+@pytest.mark.parametrize("recurrence", LOOPS)
+def test_last_is_the_last_step_that_counts_in_every_loop(recurrence):
+    tagger, params = model_and_params(LRD.config(), reads="all")
+    classifier, _ = model_and_params(LRD.config(recurrence=recurrence))
+    everywhere = jax.jit(tagger.apply)(params, XS)
+    classify = jax.jit(classifier.apply)
+    assert_close(classify(params, XS), everywhere[:, -1])
+    assert_close(classify(params, XS, MASK), everywhere[jnp.arange(BATCH), MASK.sum(1) - 1])
+
+
+def test_padding_changes_nothing():
+    model, params = model_and_params(LRD.config())
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(params, xs):
+        return jnp.sin(model.apply(params, xs, MASK)).sum()
+
+    assert_equal(loss(params, jnp.where(MASK[..., None], XS, 9.0)), loss(params, XS))
+
+
+def test_integers_are_one_hot_vectors():
+    model, params = model_and_params(LRD.config(), reads="all")
+    symbols = jnp.asarray(np.random.default_rng(2).integers(0, INPUT_SIZE, (BATCH, STEPS)))
+    apply = jax.jit(model.apply)
+    assert_close(apply(params, symbols), apply(params, jax.nn.one_hot(symbols, INPUT_SIZE)))
+
+
+def test_start_of_training():
+    """Biases, initial state and readout as in lowrank-gru, models.py; the readout's matrix is Glorot uniform."""
+    n, o = 60, 30
+    model = SequenceModel(ModelConfig(size=n, rank=8, carry_bias=4.0), INPUT_SIZE, o)
+    params = jax.jit(model.init)(jax.random.key(0), XS)["params"]
+    assert_equal(params["recurrent"]["initial_state"], jnp.zeros(n))
+    assert_equal(params["recurrent"]["cell"]["bias"]["update"], jnp.full(n, 4.0))
+    assert_equal(params["readout"]["bias"], jnp.zeros(o))
+    bound = np.sqrt(6 / (n + o))
+    assert 0.95 * bound < np.abs(params["readout"]["kernel"]).max() <= bound
+
+
+def test_weight_norm_leaves_the_readout_alone():
+    shapes = [
+        jax.eval_shape(SequenceModel(LRD.config(weight_norm=w), INPUT_SIZE, OUTPUT_SIZE).init, jax.random.key(0), XS)["params"]
+        for w in (False, True)
+    ]
+    assert shapes[0]["readout"] == shapes[1]["readout"]
+    assert shapes[1]["recurrent"]["cell"].keys() - shapes[0]["recurrent"]["cell"].keys() == {"input_scale", "recurrent_scale"}
+
+
+def test_initial_state_is_learned_or_zero():
+    learned, params = model_and_params(LRD.config())
+    fixed, fixed_params = model_and_params(LRD.config(trainable_initial_state=False))
+    assert "initial_state" not in fixed_params["params"]["recurrent"]
+    recurrent = params["params"]["recurrent"]
+    at_zero = {"params": {**params["params"], "recurrent": {**recurrent, "initial_state": np.zeros(SIZE, np.float32)}}}
+    without = {"params": {**params["params"], "recurrent": {"cell": recurrent["cell"]}}}
+    assert_close(jax.jit(learned.apply)(at_zero, XS), jax.jit(fixed.apply)(without, XS))
+    gradient = jax.jit(jax.grad(lambda p: learned.apply(p, XS).sum()))(params)
+    assert np.all(gradient["params"]["recurrent"]["initial_state"])
+
+
+def test_carry_bias_saturates_the_gate():
+    """The prediction is the readout of the initial state, whatever the inputs."""
+    model, params = model_and_params(LRD.config())
+    recurrent = params["params"]["recurrent"]
+    recurrent["cell"]["bias"]["update"] += 100
+    readout = params["params"]["readout"]
+    expected = recurrent["initial_state"] @ readout["kernel"] + readout["bias"]
+    assert_close(jax.jit(model.apply)(params, XS), np.tile(expected, (BATCH, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, gru_reset_after"),
+        ({"recurrence": "fastest"}, r"model\.recurrence is 'fastest': choose from .*plain"),
+        ({"size": 0}, r"model\.size is 0: the state needs at least one component"),
+        ({"size": -3}, r"model\.size is -3"),
+    ],
+)
+def test_bad_configuration_is_one_line(changes, message):
+    with pytest.raises(UsageError, match=message) as error:
+        LRD.config(**changes)
+    assert "\n" not in str(error.value)
+
+
+def test_rank_that_does_not_fit_is_one_line():
+    model = SequenceModel(LRD.config(rank=SIZE + 1), INPUT_SIZE, OUTPUT_SIZE)
+    with pytest.raises(UsageError, match=f"rank {SIZE + 1} does not fit"):
+        jax.eval_shape(model.init, jax.random.key(0), XS)
+
+
+@pytest.mark.parametrize(
+    ("config", "label"),
+    [
+        (ModelConfig(), "LRD-GRU 128/24"),
+        (ModelConfig(parametrization="dense"), "GRU 128"),
+        (ModelConfig(parametrization="low_rank", size=512, rank=4), "LR-GRU 512/4"),
+        (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU RESET AFTER 128/24 tied weight norm"),
+    ],
+)
+def test_label(config, label):
+    assert config.label == label

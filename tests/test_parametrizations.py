@@ -1,0 +1,218 @@
+"""What the Flax modules own, how it is drawn, and what they hand out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import INPUT_SIZE, RANK, ROWS, SIZE, Row, assert_close, assert_equal, every_row, parameters_module, stored_parameters
+
+from lrpt.cells import CELLS
+from lrpt.errors import UsageError
+from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
+from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
+
+GATES = ("update", "reset", "candidate")
+ROW_FACTORS = ("kernel", "left", "right")
+
+
+def initialized(recurrent, inputs=None, size=SIZE, input_size=INPUT_SIZE, seed=0, carry_bias=1.0):
+    """(stored parameters, filled template) of a GRU as drawn."""
+    module = Parameters(CELLS["gru"].template(input_size, size, carry_bias), recurrent, inputs or MatrixConfig())
+    stored = jax.jit(module.init)(jax.random.key(seed))
+    return stored["params"], module.apply(stored)
+
+
+def of_role(params, role):
+    return [getattr(gate, role) for gate in params]
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank", "low_rank_plus_diagonal"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_names_and_shapes(kind, tied):
+    stored, _ = initialized(MatrixConfig(kind, RANK, tied))
+    factors = {
+        "dense": {"kernel": (SIZE, SIZE)},
+        "low_rank": {"left": (RANK, SIZE), "right": (RANK, SIZE)},
+        "low_rank_plus_diagonal": {"left": (RANK, SIZE), "right": (RANK, SIZE), "diagonal": (SIZE,)},
+    }[kind]
+    if tied and kind != "dense":
+        recurrent = {"shared": {"right": factors.pop("right")}, **dict.fromkeys(GATES, factors)}
+    else:
+        recurrent = dict.fromkeys(GATES, factors)
+    assert jax.tree.map(jnp.shape, stored) == {
+        "recurrent": recurrent,
+        "input": {gate: {"kernel": (INPUT_SIZE, SIZE)} for gate in GATES},
+        "bias": dict.fromkeys(GATES, (SIZE,)),
+    }
+
+
+def test_matrices_that_are_handed_out_hold_what_is_stored():
+    stored, params = initialized(MatrixConfig("low_rank_plus_diagonal", RANK, tied=True), MatrixConfig("low_rank", 1))
+    shared = stored["recurrent"]["shared"]["right"]
+    for name, gate in zip(GATES, params, strict=True):
+        assert_equal(gate.recurrent, LowRankPlusDiagonal(**stored["recurrent"][name], right=shared))
+        assert_equal(gate.input, LowRank(**stored["input"][name]))
+        assert_equal(gate.bias, Bias(stored["bias"][name]))
+
+
+def test_untied_matrices_share_nothing():
+    _, params = initialized(MatrixConfig("low_rank", RANK))
+    leaves = [leaf for op in of_role(params, "recurrent") for leaf in jax.tree.leaves(op)]
+    assert len({leaf.tobytes() for leaf in map(np.asarray, leaves)}) == 6
+
+
+def test_gradient_of_a_shared_projection_is_the_sum_over_gates():
+    row = Row("gru", "low_rank", tied=True)
+    _, module = parameters_module(row)
+    stored = stored_parameters(row)
+
+    def weighted(stored):
+        return sum(i * op.to_dense().sum() for i, op in enumerate(of_role(module.apply(stored), "recurrent")))
+
+    actual = jax.grad(weighted)(stored)["params"]["recurrent"]["shared"]["right"]
+    of_each = [i * op.left.sum(1) for i, op in enumerate(of_role(module.apply(stored), "recurrent"))]
+    np.testing.assert_allclose(actual, np.tile(sum(of_each)[:, None], (1, SIZE)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank_plus_diagonal"])
+def test_draws_are_glorot_uniform_of_each_factors_own_shape_and_small_diagonals(kind):
+    n, d, m = 60, 20, 30
+    stored, _ = initialized(MatrixConfig(kind, d), size=n, input_size=m, carry_bias=4.0)
+    paths = jax.tree_util.tree_leaves_with_path({role: stored[role] for role in ("recurrent", "input")})
+    assert len(paths) == {"dense": 6, "low_rank_plus_diagonal": 12}[kind]
+    for path, leaf in paths:
+        bound = 0.01 if path[-1].key == "diagonal" else np.sqrt(6 / sum(leaf.shape))
+        largest = np.abs(leaf).max()
+        assert 0.9 * bound < largest <= bound, jax.tree_util.keystr(path)
+        assert abs(leaf.mean()) < 4 * bound / np.sqrt(3 * leaf.size)
+        np.testing.assert_allclose(leaf.std(), bound / np.sqrt(3), rtol=0.25)
+    assert len({np.asarray(leaf).tobytes() for _, leaf in paths}) == len(paths)
+    assert_equal(stored["bias"], {"update": jnp.full(n, 4.0), "reset": jnp.zeros(n), "candidate": jnp.zeros(n)})
+
+
+@every_row
+def test_every_row_is_stored_as_float32_and_handed_out_in_the_shapes_that_were_asked_for(row):
+    _, module = parameters_module(row)
+    shapes = jax.eval_shape(module.init, jax.random.key(0))
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(shapes))
+    handed_out = jax.eval_shape(module.apply, shapes)
+    full = jax.eval_shape(lambda p: [op.to_dense() for gate in p for op in (gate.input, gate.recurrent)], handed_out)
+    assert [a.shape for a in full] == [(INPUT_SIZE, SIZE), (SIZE, SIZE)] * (len(full) // 2)
+
+
+def test_same_key_same_draw():
+    one, same, other = (initialized(MatrixConfig("low_rank", RANK), seed=seed)[0] for seed in (0, 0, 1))
+    assert_equal(one, same)
+    assert not np.array_equal(one["recurrent"]["update"]["left"], other["recurrent"]["update"]["left"])
+
+
+NORMALIZED = [row for row in ROWS if row.cell == "gru" and row.weight_norm]
+every_normalized_row = pytest.mark.parametrize("row", NORMALIZED, ids=str)
+
+
+@every_normalized_row
+def test_rows_have_the_norms_that_are_stored_and_those_of_projections_one(row):
+    _, module = parameters_module(row)
+    stored = stored_parameters(row)
+    params = module.apply(stored)
+    for role in ("recurrent", "input"):
+        for name, op in zip(GATES, of_role(params, role), strict=True):
+            scales = stored["params"][f"{role}_scale"][name]
+            assert set(scales) == set(vars(op)) & {"kernel", "left"}
+            for factor in set(vars(op)) & set(ROW_FACTORS):
+                norms = np.linalg.norm(np.asarray(getattr(op, factor), np.float64), axis=ROW_AXIS[factor])
+                expected = np.ones(RANK) if factor == "right" else np.abs(scales[factor])
+                np.testing.assert_allclose(norms, expected, rtol=1e-6)
+
+
+@every_normalized_row
+def test_rows_point_where_the_stored_directions_do(row):
+    _, module = parameters_module(row)
+    stored = stored_parameters(row)
+    handed_out = jax.tree.map(np.asarray, module.apply(stored))
+    for name, op in zip(GATES, of_role(handed_out, "recurrent"), strict=True):
+        directions = {**stored["params"]["recurrent"].get("shared", {}), **stored["params"]["recurrent"][name]}
+        for factor, value in directions.items():
+            if factor == "diagonal":
+                np.testing.assert_array_equal(op.diagonal, value)
+                continue
+            axis = ROW_AXIS[factor]
+            unit = value / np.linalg.norm(value, axis=axis, keepdims=True)
+            scale = 1.0 if factor == "right" else np.expand_dims(stored["params"]["recurrent_scale"][name][factor], axis)
+            np.testing.assert_allclose(getattr(op, factor), scale * unit, rtol=2e-6, atol=1e-7)
+
+
+@every_normalized_row
+def test_starts_where_the_plain_network_does_but_for_projections(row):
+    def start(weight_norm):
+        kind = MatrixConfig(row.parametrization, RANK, row.tied, weight_norm)
+        return initialized(kind, MatrixConfig(weight_norm=weight_norm))[1]
+
+    plain, normalized = start(False), start(True)
+
+    def compare(path, a, b):
+        if path[-1].name == "right":
+            b = b / np.linalg.norm(b, axis=1, keepdims=True)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+    jax.tree_util.tree_map_with_path(compare, normalized, plain)
+
+
+@every_normalized_row
+def test_gradients_to_directions_are_orthogonal_to_them(row):
+    _, module = parameters_module(row)
+    stored = stored_parameters(row)
+
+    @jax.jit
+    @jax.grad
+    def to_stored(stored):
+        return sum(jnp.sin(3 * leaf).sum() for leaf in jax.tree.leaves(module.apply(stored)))
+
+    gradient = to_stored(stored)["params"]
+    for role in ("recurrent", "input"):
+        for name, factors in gradient[role].items():
+            for factor in set(factors) & set(ROW_FACTORS):
+                g, v = np.asarray(factors[factor], np.float64), stored["params"][role][name][factor]
+                products = (g * v).sum(ROW_AXIS[factor])
+                assert np.abs(products).max() < 1e-5 * np.linalg.norm(g) * np.linalg.norm(v)
+                assert np.linalg.norm(g) > 0
+
+
+def test_row_norms_of_zeros_have_a_finite_gradient():
+    gradient = jax.grad(lambda a: row_norms(a, 0).sum())(jnp.zeros((3, 2)))
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(
+    ("recurrent", "inputs", "message"),
+    [
+        (MatrixConfig("low_rank", 6), None, r"rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5"),
+        (MatrixConfig("low_rank_plus_diagonal", 0), None, "rank 0 does not fit the recurrent matrix"),
+        (MatrixConfig("low_rank", -1), None, "rank -1 does not fit"),
+        (MatrixConfig(), MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
+        (MatrixConfig(), MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
+        (MatrixConfig("circulant"), None, "unknown recurrent parametrization 'circulant': choose from dense, low_rank"),
+        (MatrixConfig(), MatrixConfig("sparse"), "unknown input parametrization 'sparse': choose from dense, low_rank"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
+    with pytest.raises(UsageError, match=message) as error:
+        initialized(recurrent, inputs)
+    assert "\n" not in str(error.value)
+
+
+def test_low_rank_inputs_may_be_tied_and_normalized():
+    stored, params = initialized(MatrixConfig(), MatrixConfig("low_rank", 2, tied=True, weight_norm=True))
+    assert stored["input"]["shared"]["right"].shape == (2, INPUT_SIZE)
+    assert set(stored["input_scale"]) == set(GATES)
+    assert_close(of_role(params, "input")[0].right, of_role(params, "input")[2].right)
+    assert all(isinstance(op, Dense) for op in of_role(params, "recurrent"))
+
+
+def test_each_group_has_its_own_projection():
+    specs = {name: MatrixSpec(4, 4, "recurrent", group) for name, group in (("a", "one"), ("b", "one"), ("c", "two"))}
+    module = LowRankMatrices(specs, MatrixConfig("low_rank", 2, tied=True))
+    op, stored = jax.jit(module.init_with_output)(jax.random.key(0))
+    assert set(stored["params"]) == {"a", "b", "c", "shared_one", "shared_two"}
+    assert_equal(op["a"].right, op["b"].right)
+    assert not np.array_equal(op["a"].right, op["c"].right)
