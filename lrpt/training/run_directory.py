@@ -144,5 +144,5 @@ def _commit() -> dict[str, Any]:
             return None
         return run.stdout.strip() if run.returncode == 0 else None
 
-    commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain")
+    commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}

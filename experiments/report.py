@@ -1,0 +1,112 @@
+"""Writes REPRODUCTION.md: published figures and ours, from the results that are kept with the code.
+
+    python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
+    python -m experiments.report                        writes REPRODUCTION.md and its figures from experiments/results
+    python -m experiments.report --check                exits with 1 if that would change REPRODUCTION.md
+
+A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
+was stopped before its end, `result.json`. What was published is in `experiments.reproduction.published`.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.reproduction.collecting import collect
+from experiments.reproduction.comparison import Comparison, compare
+from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
+from experiments.reproduction.published import STUDIES, Study
+from experiments.reproduction.records import load
+from lrpt.analysis.curves import Curve, learning_curves
+from lrpt.errors import UsageError
+from lrpt.training.console import Console
+from lrpt.training.flags import parse_dataclass
+from lrpt.training.run_directory import write_text
+
+PROGRAM = "python -m experiments.report"
+ROOT = Path(__file__).parent.parent
+REPORT = "REPRODUCTION.md"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    collect: Path | None = None
+    """copy the small files of every run below this directory to experiments/results, and write nothing else"""
+    check: bool = False
+    """only say whether REPRODUCTION.md is what would be written"""
+
+
+def run(options: Options, root: Path, console: Console) -> None:
+    """Does what the options say to the repository at `root`.
+
+    Raises:
+      UsageError: a result file is damaged, a run cannot be collected, or the report is stale.
+    """
+    if options.collect is not None and options.check:
+        raise UsageError("--collect and --check exclude each other: collect first")
+    if options.collect is not None:
+        collect(options.collect, root / RESULTS, console)
+        console.say(f"next: {PROGRAM}")
+        return
+    records = load(root / RESULTS)
+    comparisons = compare(STUDIES, records)
+    text = report(comparisons, records)
+    for record in records:
+        if record.result is None:
+            console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
+    if options.check:
+        _check(root, text, comparisons)
+    else:
+        draw(root, comparisons)
+        write_text(root / REPORT, text)
+    console.say(
+        f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"
+    )
+
+
+def _check(root: Path, text: str, comparisons: Sequence[Comparison]) -> None:
+    path = root / REPORT
+    if not path.exists() or path.read_text() != text:
+        raise UsageError(f"{REPORT} is not what the results say: run {PROGRAM}", code=1)
+    for study in _studies(comparisons):
+        if not (root / figure(study)).exists():
+            raise UsageError(f"{figure(study)} is missing: run {PROGRAM}", code=1)
+
+
+def draw(root: Path, comparisons: Sequence[Comparison]) -> None:
+    """The learning curves of every study that has runs, with the published log's points."""
+    for study in _studies(comparisons):
+        shown = labelled_runs([c for c in comparisons if c.study is study])
+        curves = [Curve(label, *_points(run.curve(study.score))) for label, run in shown.items()]
+        published = [Curve(f"{study.log_of}, published log", *_points(study.log))] if study.log else []
+        learning_curves(curves, study.score, root / figure(study), study.title, published)
+
+
+def _points(scores: Mapping[int, float]) -> tuple[list[int], list[float]]:
+    return list(scores), list(scores.values())
+
+
+def _studies(comparisons: Sequence[Comparison]) -> list[Study]:
+    """Those that have runs."""
+    return list({c.study.name: c.study for c in comparisons if c.runs}.values())
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
+    """Exits with 2 where a flag is wrong, 1 where a file is damaged or the report is stale."""
+    console = Console()
+    try:
+        description = "Published figures and ours: writes REPRODUCTION.md from experiments/results."
+        run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
+    except UsageError as error:
+        console.error(str(error))
+        sys.exit(error.code)
+    except OSError as error:
+        console.error(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What was published, what was run, and how the two compare: the parts of `experiments.report`."""

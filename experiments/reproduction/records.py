@@ -1,0 +1,199 @@
+"""Runs as they are kept with the code, read back strictly."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from lrpt.errors import UsageError
+
+CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
+FIGURES = "figures"
+
+# What a reader of these files relies on; anything else in them is carried along.
+_FIELDS: dict[str, dict[str, Any]] = {
+    CONFIG: {"experiment": str, "preset": str, "seed": int},
+    ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
+    METRICS: {"update": int, "seconds": (int, float), "split": str, "loss": (int, float)},
+    RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
+}
+
+# A path that is absolute, starts at a home directory or leads upwards, or is a URL: up to the next flag, as paths may hold spaces.
+_PATH = re.compile(r"(?<![\w./\\])(?:~\w*/|/[^\s/]|\.\.[/\\]|[A-Za-z]:[/\\]|\w+://).*?(?= -|$)")
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of a run's files.
+
+    Attributes:
+      name: of the run directory.
+      config: `config.json`.
+      environment: `environment.json`.
+      metrics: the lines of `metrics.jsonl`; at least one evaluation.
+      result: `result.json`, or None for a run that was stopped before its end.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    metrics: tuple[Mapping[str, Any], ...]
+    result: Mapping[str, Any] | None
+
+    @property
+    def experiment(self) -> str:
+        """Which module made it."""
+        return self.config["experiment"]
+
+    @property
+    def seed(self) -> int:
+        """What parameters, data and the order of batches follow from."""
+        return self.config["seed"]
+
+    @property
+    def updates(self) -> int:
+        """Updates up to the last evaluation."""
+        return self.metrics[-1]["update"]
+
+    @property
+    def seconds(self) -> float:
+        """Training and evaluation, over all sittings."""
+        return (self.result or self.metrics[-1])["seconds"]
+
+    @property
+    def state(self) -> str:
+        """How training ended."""
+        if self.result is None:
+            return f"stopped at update {self.updates:,}"
+        return "criterion met" if self.result["stopped"] == "criterion" else "all updates made"
+
+    @property
+    def hardware(self) -> str:
+        """'CPU, 2 cores' or '2 x NVIDIA H200'."""
+        kind, _, name = self.environment["device"].partition(" ")
+        if kind == "cpu":
+            return f"CPU, {self.environment['cpus']} cores"
+        count = self.environment["devices"]
+        return name if count == 1 else f"{count} x {name}"
+
+    def curve(self, score: str) -> dict[int, float]:
+        """update -> figure on the validation split."""
+        return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}
+
+    def first(self, score: str, holds: Callable[[float], bool]) -> int | None:
+        """The update of the first evaluation whose figure is as wanted."""
+        return next((update for update, value in self.curve(score).items() if holds(value)), None)
+
+    def up_to(self, score: str, update: int) -> float | None:
+        """The figure of the last evaluation that is not after `update`."""
+        values = [value for when, value in self.curve(score).items() if when <= update]
+        return values[-1] if values else None
+
+    def tested(self, score: str) -> float | None:
+        """The figure on the test split, which only a finished run has."""
+        return None if self.result is None else self.result["metrics"]["test"].get(score)
+
+
+def read(directory: Path, growing: bool = False) -> Record | None:
+    """The run in a directory, or None where nothing was evaluated yet.
+
+    Args:
+      directory: holds `config.json` and its like.
+      growing: the run may be in progress, so that a last line without an end is no damage.
+
+    Raises:
+      UsageError: a file is missing or damaged.
+    """
+    config, environment = _object(directory / CONFIG), _object(directory / ENVIRONMENT)
+    metrics = _metrics(directory / METRICS, growing)
+    result = _object(directory / RESULT) if (directory / RESULT).exists() else None
+    if not metrics and result is None:
+        return None
+    if result is not None:
+        _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
+        if metrics[-1]["update"] > result["updates"]:
+            result = None  # the run was given more updates, and is not at their end
+    return Record(directory.resolve().name, config, environment, metrics, result)
+
+
+def load(results: Path) -> list[Record]:
+    """Every run that is kept below `results`, in the order of names.
+
+    Raises:
+      UsageError: a file is missing or damaged, or names a path of some machine.
+    """
+    records = []
+    for directory in sorted(path for path in results.glob("*/*") if path.is_dir() and path.parent.name != FIGURES):
+        record = read(directory)
+        if record is None:
+            raise _damaged(directory / METRICS, "it holds no evaluation")
+        if record.experiment != directory.parent.name:
+            raise _damaged(directory / CONFIG, f"it is a run of {record.experiment}")
+        for name, content in ((CONFIG, record.config), (ENVIRONMENT, record.environment), (RESULT, record.result)):
+            if anonymous(content) != content:
+                raise UsageError(f"{directory / name} names a path of some machine: collect the run with --collect", code=1)
+        records.append(record)
+    return records
+
+
+def anonymous(content: Any) -> Any:
+    """JSON content in which every path that means something on one machine only reads PATH."""
+    if isinstance(content, str):
+        return _PATH.sub("PATH", content)
+    if isinstance(content, Mapping):
+        return {name: anonymous(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [anonymous(value) for value in content]
+    return content
+
+
+def _damaged(path: Path, what: str) -> UsageError:
+    return UsageError(f"{path} is damaged ({what}): restore it, or remove its directory", code=1)
+
+
+def _object(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise _damaged(path, "it is missing")
+    return _parse(path, _text(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise _damaged(path, "it is not text") from None
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        raise _damaged(path, "it is not JSON") from None
+    for name, kind in _FIELDS[path.name].items():
+        if not isinstance(content, dict) or not isinstance(content.get(name), kind):
+            raise _damaged(path, f"it has no usable '{name}'")
+    return content
+
+
+def _metrics(path: Path, growing: bool) -> tuple[dict[str, Any], ...]:
+    text = _text(path) if path.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text and not growing:
+        raise _damaged(path, "its last line has no end")
+    lines = tuple(_parse(path, line) for line in whole.splitlines())
+    if any(after["update"] < before["update"] for before, after in pairwise(lines)):
+        raise _damaged(path, "its updates are out of order")
+    return lines if any(line["split"] == "valid" for line in lines) else ()
+
+
+def _check_result(path: Path, result: Mapping[str, Any], config: Mapping[str, Any], last_update: int) -> None:
+    for name in ("experiment", "seed"):
+        if result[name] != config[name]:
+            raise _damaged(path, f"its {name} is {result[name]}, that of {CONFIG} is {config[name]}")
+    if last_update < max(1, result["updates"]):
+        raise _damaged(path, f"it is of update {result['updates']}, and {METRICS} ends at {last_update}")
+    if not all(isinstance(result["metrics"].get(split), dict) for split in ("valid", "test")):
+        raise _damaged(path, "it has no figures of both splits")

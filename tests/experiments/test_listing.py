@@ -1,0 +1,76 @@
+"""`python -m experiments`: everything there is, found by looking, without starting JAX."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import experiments
+from experiments.__main__ import WIDTH, listing, main, modules
+from lrpt.training.experiment import Experiment, Preset
+
+FOLDER = Path(experiments.__file__).parent
+
+
+def printed(found):
+    return "\n".join(listing(found))
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def modules_with(pattern):
+    return {path.stem for path in FOLDER.glob("[!_]*.py") if re.search(pattern, path.read_text(), re.MULTILINE)}
+
+
+def test_every_experiment_and_preset_and_tool_is_listed():
+    text = words(printed(modules()))
+    held = {module.EXPERIMENT.name: module.EXPERIMENT for module in modules() if hasattr(module, "EXPERIMENT")}
+    assert held.keys() == modules_with("^EXPERIMENT = ")
+    for experiment in held.values():
+        assert f"{experiment.name} {experiment.about} Reproduces: {experiment.reproduces}." in text
+        for name, preset in experiment.presets.items():
+            assert f"{name} {preset.about} [{preset.cost}]" in text
+    tools = text.partition("Tools:")[2]
+    assert all(f" {name} " in tools for name in modules_with("^def main"))
+    assert {"parameter_table", "report"} <= modules_with("^def main")
+
+
+def test_an_experiment_carries_the_name_of_its_module():
+    for module in modules():
+        if hasattr(module, "EXPERIMENT"):
+            assert module.__name__ == f"experiments.{module.EXPERIMENT.name}"
+
+
+def test_lines_fit_and_columns_are_aligned():
+    module = ModuleType("experiments.example")
+    long = Preset(None, "a " * 80, "an hour")
+    module.EXPERIMENT = Experiment("example", "about", "a table", {"quick": long, "paper-of-somebody": long}, {})
+    lines = printed([module]).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    presets = [line for line in lines if re.search(r"\ba a a\b", line)]
+    assert len(presets) == 4
+    assert len({re.search(r"\ba a", line).start() for line in presets}) == 1
+
+
+def test_starts_no_backend_and_works_on_a_pipe():
+    environment = os.environ | {"JAX_PLATFORMS": "no_such_platform"}  # starting a backend would fail
+    command = [sys.executable, "-W", "error", "-m", "experiments"]
+    run = subprocess.run(command, cwd=FOLDER.parent, env=environment, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == printed(modules()) + "\n"
+
+
+def test_a_wrong_argument_is_one_line(capfd):
+    with pytest.raises(SystemExit) as leaving:
+        main(["copy_memory"])
+    assert leaving.value.code == 2
+    captured = capfd.readouterr()
+    assert not captured.out
+    assert len(captured.err.splitlines()) == 1
+    assert "copy_memory" in captured.err
