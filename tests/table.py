@@ -142,3 +142,10 @@ def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
 def assert_equal(actual, expected):
     """Trees of the same numbers to the bit."""
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def check_slope(loss, gradient, along, eps=1e-4, rtol=1e-7):
+    """`loss(step)` at steps along a direction has the slope that the gradient says: central differences of fourth order, in float64."""
+    slope = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True))
+    expected = (8 * (loss(eps) - loss(-eps)) - (loss(2 * eps) - loss(-2 * eps))) / (12 * eps)
+    np.testing.assert_allclose(slope, expected, rtol=rtol)

@@ -1,10 +1,25 @@
 """What the Flax modules own, how it is drawn, and what they hand out."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import INPUT_SIZE, RANK, ROWS, SIZE, Row, assert_close, assert_equal, every_row, parameters_module, stored_parameters
+from table import (
+    INPUT_SIZE,
+    RANK,
+    ROWS,
+    SIZE,
+    Row,
+    assert_close,
+    assert_equal,
+    check_slope,
+    every_row,
+    parameters_module,
+    stored_parameters,
+    weighted_sum,
+)
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
@@ -15,11 +30,20 @@ GATES = ("update", "reset", "candidate")
 ROW_FACTORS = ("kernel", "left", "right")
 
 
-def initialized(recurrent, inputs=None, size=SIZE, input_size=INPUT_SIZE, seed=0, carry_bias=1.0):
-    """(stored parameters, filled template) of a GRU as drawn."""
-    module = Parameters(CELLS["gru"].template(input_size, size, carry_bias), recurrent, inputs or MatrixConfig())
-    stored = jax.jit(module.init)(jax.random.key(seed))
+def gru_parameters(recurrent, inputs=MatrixConfig(), size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
+    return Parameters(CELLS["gru"].template(input_size, size, carry_bias), recurrent, inputs)
+
+
+@cache
+def initialized(recurrent, inputs=MatrixConfig()):
+    """(stored parameters, filled template) of a GRU as drawn, by a generator that compiles fast."""
+    module = gru_parameters(recurrent, inputs)
+    stored = jax.jit(module.init)(jax.random.key(0, impl="unsafe_rbg"))
     return stored["params"], module.apply(stored)
+
+
+def matrices_of(params):
+    return [op for gate in params for op in (gate.input, gate.recurrent)]
 
 
 def of_role(params, role):
@@ -29,7 +53,8 @@ def of_role(params, role):
 @pytest.mark.parametrize("kind", ["dense", "low_rank", "low_rank_plus_diagonal"])
 @pytest.mark.parametrize("tied", [False, True])
 def test_names_and_shapes(kind, tied):
-    stored, _ = initialized(MatrixConfig(kind, RANK, tied))
+    module = gru_parameters(MatrixConfig(kind, RANK, tied))
+    stored = jax.eval_shape(module.init, jax.random.key(0))["params"]
     factors = {
         "dense": {"kernel": (SIZE, SIZE)},
         "low_rank": {"left": (RANK, SIZE), "right": (RANK, SIZE)},
@@ -77,7 +102,8 @@ def test_gradient_of_a_shared_projection_is_the_sum_over_gates():
 @pytest.mark.parametrize("kind", ["dense", "low_rank_plus_diagonal"])
 def test_draws_are_glorot_uniform_of_each_factors_own_shape_and_small_diagonals(kind):
     n, d, m = 60, 20, 30
-    stored, _ = initialized(MatrixConfig(kind, d), size=n, input_size=m, carry_bias=4.0)
+    module = gru_parameters(MatrixConfig(kind, d), size=n, input_size=m, carry_bias=4.0)
+    stored = jax.jit(module.init)(jax.random.key(0))["params"]
     paths = jax.tree_util.tree_leaves_with_path({role: stored[role] for role in ("recurrent", "input")})
     assert len(paths) == {"dense": 6, "low_rank_plus_diagonal": 12}[kind]
     for path, leaf in paths:
@@ -90,20 +116,44 @@ def test_draws_are_glorot_uniform_of_each_factors_own_shape_and_small_diagonals(
     assert_equal(stored["bias"], {"update": jnp.full(n, 4.0), "reset": jnp.zeros(n), "candidate": jnp.zeros(n)})
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if row.cell == "gru"], ids=str)
+def test_gradients_of_stored_parameters_equal_finite_differences(row):
+    """Through whatever shares, normalizes or adds."""
+    _, module = parameters_module(row)
+    rng = np.random.default_rng(5)
+    with jax.enable_x64(True):
+        at = jax.tree.map(lambda a: np.asarray(a, np.float64), stored_parameters(row))
+        along = jax.tree.map(lambda a: rng.standard_normal(a.shape), at)
+
+        @jax.jit
+        @jax.value_and_grad
+        def loss_and_gradient(stored):
+            return weighted_sum([jnp.sin(op.to_dense()) for op in matrices_of(module.apply(stored))])
+
+        def loss(step):
+            return loss_and_gradient(jax.tree.map(lambda a, d: a + step * d, at, along))[0]
+
+        check_slope(loss, loss_and_gradient(at)[1], along)
+
+
 @every_row
 def test_every_row_is_stored_as_float32_and_handed_out_in_the_shapes_that_were_asked_for(row):
-    _, module = parameters_module(row)
+    template, module = parameters_module(row)
     shapes = jax.eval_shape(module.init, jax.random.key(0))
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(shapes))
-    handed_out = jax.eval_shape(module.apply, shapes)
-    full = jax.eval_shape(lambda p: [op.to_dense() for gate in p for op in (gate.input, gate.recurrent)], handed_out)
-    assert [a.shape for a in full] == [(INPUT_SIZE, SIZE), (SIZE, SIZE)] * (len(full) // 2)
+    specs, treedef = jax.tree.flatten(template)
+    for spec, op in zip(specs, treedef.flatten_up_to(jax.eval_shape(module.apply, shapes)), strict=True):
+        if isinstance(spec, MatrixSpec):
+            assert op.shape == jax.eval_shape(lambda op: op.to_dense(), op).shape == (spec.n_in, spec.n_out)
+        else:
+            assert op.bias.shape == (spec.size,)
 
 
 def test_same_key_same_draw():
-    one, same, other = (initialized(MatrixConfig("low_rank", RANK), seed=seed)[0] for seed in (0, 0, 1))
-    assert_equal(one, same)
-    assert not np.array_equal(one["recurrent"]["update"]["left"], other["recurrent"]["update"]["left"])
+    init = jax.jit(gru_parameters(MatrixConfig("low_rank", RANK)).init)
+    one, same, other = (init(jax.random.key(seed))["params"]["recurrent"]["update"]["left"] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
 
 
 NORMALIZED = [row for row in ROWS if row.cell == "gru" and row.weight_norm]
@@ -186,18 +236,22 @@ def test_row_norms_of_zeros_have_a_finite_gradient():
 @pytest.mark.parametrize(
     ("recurrent", "inputs", "message"),
     [
-        (MatrixConfig("low_rank", 6), None, r"rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5"),
-        (MatrixConfig("low_rank_plus_diagonal", 0), None, "rank 0 does not fit the recurrent matrix"),
-        (MatrixConfig("low_rank", -1), None, "rank -1 does not fit"),
+        (
+            MatrixConfig("low_rank", 6),
+            MatrixConfig(),
+            r"rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5",
+        ),
+        (MatrixConfig("low_rank_plus_diagonal", 0), MatrixConfig(), "rank 0 does not fit the recurrent matrix"),
+        (MatrixConfig("low_rank", -1), MatrixConfig(), "rank -1 does not fit"),
         (MatrixConfig(), MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
         (MatrixConfig(), MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
-        (MatrixConfig("circulant"), None, "unknown recurrent parametrization 'circulant': choose from dense, low_rank"),
+        (MatrixConfig("circulant"), MatrixConfig(), "unknown recurrent parametrization 'circulant': choose from dense, low_rank"),
         (MatrixConfig(), MatrixConfig("sparse"), "unknown input parametrization 'sparse': choose from dense, low_rank"),
     ],
 )
 def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
     with pytest.raises(UsageError, match=message) as error:
-        initialized(recurrent, inputs)
+        jax.eval_shape(gru_parameters(recurrent, inputs).init, jax.random.key(0))
     assert "\n" not in str(error.value)
 
 

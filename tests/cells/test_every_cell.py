@@ -14,14 +14,13 @@ from table import (
     Row,
     assert_close,
     assert_equal,
+    check_slope,
     every_cell,
     every_plain_row,
     every_row,
     gradients,
     network,
-    parameters_module,
     run,
-    stored_parameters,
     weighted_sum,
 )
 
@@ -95,30 +94,35 @@ def test_outputs_and_gates_equal_the_float64_loop(row):
     assert_close((carry, ys, info._asdict()), expected, rtol=2e-6, atol=2e-6)
 
 
+@partial(jax.jit, static_argnames="cell")
+def loss_and_gradient(cell, at):
+    return jax.value_and_grad(lambda at: weighted_sum(recur(cell.step, *at)))(at)
+
+
 @every_row
-def test_gradients_of_stored_parameters_equal_finite_differences(row):
-    _, module = parameters_module(row)
+def test_gradients_equal_finite_differences(row):
+    """Of a loss of everything, along a random direction in the space of matrices, biases, first state and inputs."""
     net = network(row)
     rng = np.random.default_rng(5)
     with jax.enable_x64(True):
-        at = jax.tree.map(lambda a: np.asarray(a, np.float64), (stored_parameters(row), net.carry, net.xs[:3]))
+        at = jax.tree.map(lambda a: np.asarray(a, np.float64), (net.params, net.carry, net.xs[:3]))
         along = jax.tree.map(lambda a: rng.standard_normal(a.shape), at)
+        gradient = loss_and_gradient(net.cell, at)[1]
 
-        @jax.jit
-        @jax.value_and_grad
-        def loss(at):
-            stored, carry, xs = at
-            return weighted_sum(recur(net.cell.step, module.apply(stored), carry, xs))
+        def loss(step):
+            return loss_and_gradient(net.cell, jax.tree.map(lambda a, d: a + step * d, at, along))[0]
 
-        def along_by(eps):
-            return loss(jax.tree.map(lambda a, d: a + eps * d, at, along))[0]
+        check_slope(loss, gradient, along)
 
-        gradient = loss(at)[1]
-        slope = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True))
-        eps = 1e-4
-        # fourth order: error eps^4
-        expected = (8 * (along_by(eps) - along_by(-eps)) - (along_by(2 * eps) - along_by(-2 * eps))) / (12 * eps)
-        np.testing.assert_allclose(slope, expected, rtol=1e-7)
+
+@partial(jax.jit, static_argnames=("cell", "passed"))
+def passed_on(cell, passed, params, state, x):
+    """(the state that is passed on by a step, its Jacobian)."""
+
+    def step(state):
+        return passed(cell.step(params, state, x)[0])
+
+    return step(state), passed(jax.jacrev(step)(state))
 
 
 @every_row
@@ -126,12 +130,8 @@ def test_a_gate_saturated_open_passes_the_state_on(row):
     net = network(row, carry_bias=100.0)
     passed = oracles.ORACLES[row.cell].passed
     state = jax.tree.map(lambda h: h[0], net.carry)
-
-    def step(carry):
-        return passed(net.cell.step(net.params, carry, net.xs[0, 0])[0])
-
-    jacobian = passed(jax.jit(jax.jacrev(step))(state))
-    assert_equal(jax.jit(step)(state), passed(state))
+    after, jacobian = passed_on(net.cell, passed, net.params, state, net.xs[0, 0])
+    assert_equal(after, passed(state))
     np.testing.assert_array_equal(jacobian, np.eye(SIZE))
 
 
