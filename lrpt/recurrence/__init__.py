@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.recurrence.fast import fast
+from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.loops import CHUNK, Loop, Step, checkpoint, plain
 
 Outputs = Literal["all", "last", "info"]

@@ -13,16 +13,19 @@ adds a perturbation that is zero, whose cotangent is that of the output. Matrice
 `apply` and nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
 """
 
-from functools import partial
+import warnings
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array
 
+from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import Step, plain
+from lrpt.recurrence.loops import Step, checkpoint, plain
 from lrpt.recurrence.taps import Leaves, trace_calls
 
 ROWS_PER_CHUNK = 700
@@ -39,6 +42,34 @@ def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
     if jax.tree.leaves(xs)[0].shape[0] == 0:
         return plain(step, params, carry, xs)
     trace_calls(step, Leaves.of(params), carry, _first(xs))
+    if not supported():
+        return checkpoint(step, params, carry, xs)
+    try:
+        return _run(step, params, carry, xs)
+    except TypeError as error:
+        if "forward-mode" in str(error):
+            raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
+        raise
+
+
+@cache
+def supported() -> bool:
+    """Whether this JAX lets a step be taken apart as `LinearStep` does, with the closure of `jax.vjp` and with jaxprs. If not, warns."""
+
+    def loss(kernel: Array) -> Array:
+        carry, _ = _run(lambda p, c, x: (jnp.tanh(p.apply(c) + x), None), Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3)))
+        return jnp.sum(carry)
+
+    try:
+        jax.eval_shape(jax.grad(loss), jnp.zeros((3, 3)))
+    except Exception as error:
+        warnings.warn(f"the fast loop does not work with jax {jax.__version__} ({type(error).__name__}): using 'checkpoint'", stacklevel=2)
+        return False
+    return True
+
+
+def _run(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+    """`lax.scan` with the reverse mode of this file."""
     arrays, treedef = jax.tree.flatten(params)
 
     @jax.custom_vjp
@@ -61,12 +92,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         return _backward(step, treedef.unflatten(arrays), before, xs, cotangents, wants_x is not None)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
-    try:
-        return run(arrays, carry, xs)
-    except TypeError as error:
-        if "forward-mode" in str(error):
-            raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
-        raise
+    return run(arrays, carry, xs)
 
 
 def chunk_length(steps: int, rows: int) -> int:

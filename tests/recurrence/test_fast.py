@@ -1,0 +1,178 @@
+"""The fast loop where a GRU does not reach: operators used twice, raw parameters, integers, dtypes, higher derivatives; and memory."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from table import assert_close
+
+from lrpt.losses import cross_entropy
+from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.recurrence import LOOPS, fast
+from lrpt.recurrence.deferred import chunk_length, supported
+
+SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
+
+
+class Params(NamedTuple):
+    recurrent: LowRankPlusDiagonal
+    embedding: Dense
+    input: LowRank
+    bias: Bias
+    raw: jax.Array
+    readout: Dense
+
+
+class Carry(NamedTuple):
+    h: Any
+    c: Any
+    count: Any
+
+
+def stress(p, carry, x):
+    """One operator used twice, a raw vector, an embedding, masks of padding and dropout, a readout within, an integer state."""
+    token, v, valid, keep = x
+    z = jax.nn.sigmoid(p.recurrent.apply(carry.h * keep) + p.embedding.apply(token) + p.bias.apply(carry.h))
+    g = jnp.tanh(p.recurrent.apply(z * carry.c) + p.input.apply(v) + p.raw[None] * carry.h)
+    h = jnp.where(valid[:, None], z * carry.h + (1 - z) * g, carry.h)
+    return Carry(h, 0.5 * carry.c + g, carry.count + 1), (p.readout.apply(h), jnp.argmax(h, axis=-1))
+
+
+def network(steps, dtype=jnp.float32):
+    rng = np.random.default_rng(0)
+
+    def normal(*shape):
+        return jnp.asarray(0.3 * rng.standard_normal(shape), dtype)
+
+    params = Params(
+        LowRankPlusDiagonal(normal(3, SIZE), normal(3, SIZE), normal(SIZE)),
+        Dense(normal(SYMBOLS, SIZE)),
+        LowRank(normal(2, SIZE), normal(2, INPUTS)),
+        Bias(normal(SIZE)),
+        normal(SIZE),
+        Dense(normal(SIZE, 6)),
+    )
+    tokens = jnp.asarray(rng.integers(0, SYMBOLS, (steps, BATCH)))
+    valid = jnp.asarray(rng.random((steps, BATCH)) < 0.8)
+    keep = jnp.asarray(rng.random((steps, BATCH, SIZE)) < 0.7, dtype)
+    return params, (normal(BATCH, SIZE), normal(BATCH, SIZE)), normal(steps, BATCH, INPUTS), (tokens, valid, keep)
+
+
+def loss(loop, params, state, v, others):
+    tokens, valid, keep = others
+    carry = Carry(*state, jnp.zeros(BATCH, jnp.int32))
+    last, (y, _) = LOOPS[loop](stress, params, carry, (tokens, v, valid, keep))
+    return (jnp.sum(jnp.sin(y)) + jnp.sum(last.h**2) + jnp.sum(last.c)).astype(jnp.float32)
+
+
+def largest_error(actual, expected):
+    """Over all arrays, relative to the largest entry of each."""
+    pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
+    arrays = ((np.asarray(a, np.float32), np.asarray(e, np.float32)) for a, e in pairs)
+    return max(np.max(np.abs(a - e)) / np.max(np.abs(e)) for a, e in arrays)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 101])
+def test_values_and_gradients_of_the_stress_cell(steps):
+    arguments = network(steps)
+    fast_, plain = (jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)), static_argnums=0)(loop, *arguments) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 3e-6
+
+
+def test_bfloat16_stays_near_float32():
+    """Numbers of 8 bits through 32 steps: within a tenth."""
+    exact = jax.grad(loss, argnums=1)("plain", *network(32))
+    assert largest_error(jax.grad(loss, argnums=1)("fast", *network(32, jnp.bfloat16)), exact) < 0.1
+
+
+def test_second_derivatives():
+    params, state, v, others = network(9)
+
+    def of_gradient(loop, v):
+        return sum(jnp.sum(jnp.sin(g)) for g in jax.tree.leaves(jax.grad(loss, argnums=1)(loop, params, state, v, others)))
+
+    assert largest_error(*(jax.grad(of_gradient, argnums=1)(loop, v) for loop in ("fast", "plain"))) < 1e-5
+    along = [
+        jax.jvp(lambda v, loop=loop: jax.grad(loss, argnums=3)(loop, params, state, v, others), (v,), (v,))[1] for loop in ("fast", "plain")
+    ]
+    assert largest_error(*along) < 1e-5
+
+
+def test_vmap_over_models():
+    params, state, v, others = network(9)
+    several = jax.tree.map(lambda a: jnp.stack([a, 1.1 * a, 0.9 * a]), params)
+    one = jax.grad(loss, argnums=1)
+    fast_, plain = (jax.vmap(lambda p, loop=loop: one(loop, p, state, v, others))(several) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 1e-5
+
+
+def test_pmap_over_devices():
+    params, state, v, others = network(9)
+    devices = jax.local_device_count()
+    several = jax.tree.map(lambda a: jnp.stack([a * (1 + i / 10) for i in range(devices)]), params)
+    fast_, plain = (jax.pmap(jax.grad(lambda p, loop=loop: loss(loop, p, state, v, others)))(several) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 1e-5
+
+
+def test_forward_mode_says_what_to_use():
+    params, state, v, others = network(3)
+    with pytest.raises(TypeError, match="use recurrence 'plain'"):
+        jax.jvp(lambda v: loss("fast", params, state, v, others), (v,), (v,))
+
+
+def test_reading_a_factor_is_refused_before_anything_runs():
+    params, (h, _), _, _ = network(3)
+    with pytest.raises(AttributeError, match=r"read \.left of a LowRankPlusDiagonal .* use only apply"):
+        fast(lambda p, h, x: (jnp.tanh(h @ p.recurrent.left.T @ p.recurrent.right), None), params, h, jnp.zeros((3, BATCH)))
+
+
+def test_it_works_with_this_jax():
+    supported.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert supported()
+
+
+def test_another_jax_falls_back_with_one_warning(monkeypatch):
+    monkeypatch.setattr("lrpt.recurrence.deferred.LinearStep", None)
+    arguments = network(9)
+    supported.cache_clear()
+    with pytest.warns(UserWarning, match=r"does not work with jax .* using 'checkpoint'"):
+        first = jax.grad(loss, argnums=1)("fast", *arguments)
+    second = jax.grad(loss, argnums=1)("fast", *arguments)
+    supported.cache_clear()
+    assert_close(first, second)
+    assert largest_error(first, jax.grad(loss, argnums=1)("plain", *arguments)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows", "expected"), [(784, 20, 28), (120, 20, 30), (784, 128, 4), (67, 20, 35), (3, 20, 3), (50, 1, 50), (1000, 1, 50)]
+)
+def test_chunks_have_about_700_rows_and_divide_the_sequence_where_possible(steps, rows, expected):
+    assert chunk_length(steps, rows) == expected
+
+
+def test_memory_of_a_training_step():
+    """Permuted MNIST, batch 20: what XLA takes for temporaries stays below the 32 MiB at which glibc gives memory back after every call."""
+    optimizer = optax.sgd(0.1)
+
+    def temporary(steps, loop):
+        model = SequenceModel(ModelConfig(size=128, rank=24, recurrence=loop), 1, 10)
+        x, y = jax.ShapeDtypeStruct((20, steps, 1), jnp.float32), jax.ShapeDtypeStruct((20,), jnp.int32)
+        params = jax.eval_shape(model.init, jax.random.key(0), x)
+
+        def update(params, x, y):
+            grads = jax.grad(lambda p: jnp.mean(cross_entropy(model.apply(p, x), y)))(params)
+            return optax.apply_updates(params, optimizer.update(grads, optimizer.init(params))[0])
+
+        analysis = jax.jit(update, donate_argnums=0).lower(params, x, y).compile().memory_analysis()
+        return analysis.temp_size_in_bytes
+
+    state = 20 * 128 * 4
+    assert temporary(784, "fast") < 32 * 2**20 < temporary(784, "plain")
+    assert temporary(1568, "fast") - temporary(784, "fast") < 1.2 * 784 * state
