@@ -44,10 +44,11 @@ EXPERIMENT = Experiment(
     },
     score="accuracy",
     closing="""
-What you saw: three GRUs with a state of 128 that differ only in how their three recurrent matrices are stored: in full, as a product of two
-thin factors (low rank), or as such a product plus a diagonal. The structured ones have a sixth of the parameters. The diagonal costs next to
-nothing, and lets every component of the state decide for itself what it takes in. 300 test images are few: differences of two or three
-percent may be chance, so ask several seeds before you believe one.
+What you saw: three GRUs with a state of 128 that differ only in how their three recurrent matrices are stored: in full,
+as a product of two thin factors (low rank), or as such a product plus a diagonal. The structured ones have a sixth of
+the parameters. The diagonal costs next to nothing, and lets every component of the state decide for itself what it
+takes in. 300 test images are few: differences of two or three percent may be chance, so ask several seeds before you
+believe one.
 
 Next:
   python -m experiments.permuted_mnist --seeds 3                        mean and standard deviation

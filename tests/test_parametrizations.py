@@ -26,16 +26,17 @@ from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
 from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
 
+DENSE = MatrixConfig()
 GATES = ("update", "reset", "candidate")
 ROW_FACTORS = ("kernel", "left", "right")
 
 
-def gru_parameters(recurrent, inputs=MatrixConfig(), size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
+def gru_parameters(recurrent, inputs=DENSE, size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
     return Parameters(CELLS["gru"].template(input_size, size, carry_bias), recurrent, inputs)
 
 
 @cache
-def initialized(recurrent, inputs=MatrixConfig()):
+def initialized(recurrent, inputs=DENSE):
     """(stored parameters, filled template) of a GRU as drawn, by a generator that compiles fast."""
     module = gru_parameters(recurrent, inputs)
     stored = jax.jit(module.init)(jax.random.key(0, impl="unsafe_rbg"))
@@ -236,17 +237,13 @@ def test_row_norms_of_zeros_have_a_finite_gradient():
 @pytest.mark.parametrize(
     ("recurrent", "inputs", "message"),
     [
-        (
-            MatrixConfig("low_rank", 6),
-            MatrixConfig(),
-            r"rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5",
-        ),
-        (MatrixConfig("low_rank_plus_diagonal", 0), MatrixConfig(), "rank 0 does not fit the recurrent matrix"),
-        (MatrixConfig("low_rank", -1), MatrixConfig(), "rank -1 does not fit"),
-        (MatrixConfig(), MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
-        (MatrixConfig(), MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
-        (MatrixConfig("circulant"), MatrixConfig(), "unknown recurrent parametrization 'circulant': choose from dense, low_rank"),
-        (MatrixConfig(), MatrixConfig("sparse"), "unknown input parametrization 'sparse': choose from dense, low_rank"),
+        (MatrixConfig("low_rank", 6), DENSE, "rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5"),
+        (MatrixConfig("low_rank_plus_diagonal", 0), DENSE, "rank 0 does not fit the recurrent matrix"),
+        (MatrixConfig("low_rank", -1), DENSE, "rank -1 does not fit"),
+        (DENSE, MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
+        (DENSE, MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
+        (MatrixConfig("circulant"), DENSE, "recurrent parametrization is 'circulant': choose from dense, low_rank"),
+        (DENSE, MatrixConfig("sparse"), "input parametrization is 'sparse': choose from dense, low_rank"),
     ],
 )
 def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
@@ -256,7 +253,7 @@ def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
 
 
 def test_low_rank_inputs_may_be_tied_and_normalized():
-    stored, params = initialized(MatrixConfig(), MatrixConfig("low_rank", 2, tied=True, weight_norm=True))
+    stored, params = initialized(DENSE, MatrixConfig("low_rank", 2, tied=True, weight_norm=True))
     assert stored["input"]["shared"]["right"].shape == (2, INPUT_SIZE)
     assert set(stored["input_scale"]) == set(GATES)
     assert_close(of_role(params, "input")[0].right, of_role(params, "input")[2].right)
