@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+PIPE_WIDTH = 160
+"""Columns of a table on a pipe, where no terminal says how wide it is."""
 
 
 class Console:
@@ -17,6 +19,7 @@ class Console:
     def __init__(self, quiet: bool = False) -> None:
         self.out = RichConsole(highlight=False, soft_wrap=True, quiet=quiet)
         self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
+        self._tables = self.out if self.out.is_terminal else RichConsole(highlight=False, quiet=quiet, width=PIPE_WIDTH)
 
     def say(self, text: str) -> None:
         """One line for the reader."""
@@ -32,13 +35,12 @@ class Console:
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
         """A table; every column but the first is aligned to the right."""
-        table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for i, name in enumerate(columns):
-            table.add_column(name, justify="left" if i == 0 else "right")
+            table.add_column(name, justify="right" if i else "left", no_wrap=i == 0)
         for row in rows:
             table.add_row(*row)
-        width = self.out.width if self.out.is_terminal else 160
-        self.out.print(table, width=width, crop=False)
+        self._tables.print(table)
 
     def bar(self, title: str, total: int, done: int) -> "Bar":
         """Progress of one training run; use it in a `with` statement."""

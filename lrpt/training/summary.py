@@ -33,7 +33,7 @@ def _by_model(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def _columns(score: str) -> list[str]:
-    return ["model", "parameters", "as the paper counts", f"valid {score}", f"test {score}", "updates", "updates/s"]
+    return ["model", "parameters", "paper's count", f"valid {score}", f"test {score}", "updates", "updates/s"]
 
 
 def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
