@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -39,11 +40,15 @@ def recur(
         (y, info) at every step.
       loop: a name in `LOOPS`.
 
+    Raises:
+      AssertionError: the mask does not have the time and batch axes of the inputs.
+
     Returns:
       The carry after the last step, and what `outputs` names: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
     body = step if outputs == "info" else _without_info(step)
     if mask is not None:
+        chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
         body, xs = _masked(body), (xs, mask)
     if outputs != "last":
         return LOOPS[loop](body, params, carry, xs)

@@ -95,3 +95,9 @@ def test_masked_gates_are_zero_where_a_step_does_not_count():
     for leaf in (ys, *info):
         assert not np.any(np.asarray(leaf)[~MASK])
         assert np.all(np.asarray(leaf)[MASK])
+
+
+def test_a_mask_of_other_axes_is_refused():
+    net = network(Row("gru", "dense"))
+    with pytest.raises(AssertionError, match="prefix"):
+        recur(net.cell.step, net.params, net.carry, net.xs, jnp.ones((BATCH, STEPS), bool))
