@@ -74,6 +74,7 @@ def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:
 def _masked(body: Step) -> Step:
     def masked(params: Any, carry: Any, x_and_valid: tuple[Any, Any]) -> tuple[Any, Any]:
         x, valid = x_and_valid
+        x = _select(valid, x, jax.tree.map(jnp.zeros_like, x))  # a NaN in the padding would turn gradients into 0 * NaN
         new, y = body(params, carry, x)
         return _select(valid, new, carry), _select(valid, y, jax.tree.map(jnp.zeros_like, y))
 

@@ -101,3 +101,11 @@ def test_a_mask_of_other_axes_is_refused():
     net = network(Row("gru", "dense"))
     with pytest.raises(AssertionError, match="prefix"):
         recur(net.cell.step, net.params, net.carry, net.xs, jnp.ones((BATCH, STEPS), bool))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_nan_in_the_padding_reaches_neither_values_nor_gradients(loop):
+    net = network(Row("gru", "low_rank_plus_diagonal"))
+    mask = jnp.asarray(MASK)
+    dirty = jnp.where(mask[..., None], net.xs, jnp.nan)
+    assert_equal(masked(net.cell, net.params, net.carry, dirty, mask, loop), masked(net.cell, net.params, net.carry, net.xs, mask, loop))
