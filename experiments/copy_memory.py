@@ -42,8 +42,8 @@ EXPERIMENT = Experiment(
     presets={
         "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10", "2 minutes on two cores"),
         "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500", "half an hour on two cores"),
-        "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "minutes on two cores"),
-        "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "minutes on two cores"),
+        "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "15 minutes on two cores"),
+        "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
     },
     variants={
         "gru": {"parametrization": "dense"},

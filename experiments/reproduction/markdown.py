@@ -80,6 +80,7 @@ def ours(c: Comparison, quantity: Quantity) -> str:
 def section(study: Study, comparisons: Sequence[Comparison]) -> str:
     """Figures of each seed, the learning curve in numbers, and the figure."""
     parts = [f"## {study.title}", "Each seed:", per_seed(comparisons), f"Learning curve, {study.score_name}:", curve(study, comparisons)]
+    parts += [study.remark.replace("\n", " ")] if study.remark and any(c.runs for c in comparisons) else []
     parts += [f"(– no evaluation at that update: the run had ended, or has not got there.)\n\n![{study.title}]({figure(study)})"]
     return "\n\n".join(parts)
 
