@@ -212,10 +212,11 @@ ADDING = Study(
     ),
     updates=(2_500, 3_000, 4_500, 6_000, 7_500, 10_000, 12_500, 14_500),
     log_of="LR-GRU 128/24",
-    remark="""The LRD-GRU of seed 0 stopped at update 8,786, when its loss was no longer finite, after an MSE of 0.0003 at 7,500. Taken up again
-from its checkpoint of update 8,500, the norm of its gradient stays below 0.4 up to update 8,700, reaches 105 in the 25 updates after it,
-2e10 at 8,784, and is not finite at 8,785. The plain loop gives the same. The recipe, that of the original LR-GRU script, clips components at 1,
-which bounds a step but not the walk into such a place, and has no recovery; no LRD-GRU script for this task was published.""",
+    remark="""The LRD-GRU of seed 0 stopped at update 8,786, when its loss was no longer finite, after an MSE of 0.0003 at 7,500. Taken
+up again from its checkpoint of update 8,500, the norm of its gradient stays below 0.4 up to update 8,700, reaches 105 in the 25 updates
+after it, 2e10 at 8,784, and is not finite at 8,785. The plain loop gives the same. The recipe, that of the original LR-GRU script,
+clips components at 1, which bounds a step but not the walk into such a place, and has no recovery; no LRD-GRU script for this task was
+published.""",
     log={3_000: 0.0381, 4_500: 0.0215, 6_000: 0.0130, 7_500: 0.0085, 10_000: 0.0056, 12_500: 0.0036, 14_500: 0.0027},
 )
 
