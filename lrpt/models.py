@@ -1,5 +1,6 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,6 +49,8 @@ class ModelConfig:
         check_choice("model.recurrence", self.recurrence, LOOPS)
         if self.size < 1:
             raise UsageError(f"model.size is {self.size}: the state needs at least one component")
+        if not math.isfinite(self.carry_bias):
+            raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:

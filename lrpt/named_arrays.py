@@ -28,7 +28,7 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
       arrays: one array for each parameter, by name.
 
     Raises:
-      UsageError: an array is missing, is not known, has another shape than the parameter, or does not hold real numbers.
+      UsageError: an array is missing, is not known, has another shape than the parameter, or does not hold finite real numbers.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
@@ -50,13 +50,15 @@ def load(path: str | Path, template: Any) -> Any:
     try:
         content = BytesIO(Path(path).read_bytes())
     except OSError as error:
-        raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
+        raise UsageError(
+            f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote", code=1
+        ) from None
     try:
         with np.load(content, allow_pickle=False) as stored:
             arrays = dict(stored)
     except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
         kind = type(error).__name__
-        raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez") from None
+        raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez", code=1) from None
     return from_named(template, arrays)
 
 
@@ -65,6 +67,8 @@ def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
         raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
     if array.dtype.kind not in "fiu":
         raise UsageError(f"array '{name}' holds {array.dtype}: parameters are real numbers")
+    if not np.isfinite(array).all():
+        raise UsageError(f"array '{name}' holds numbers that are not finite: write it again from parameters that are")
     return jnp.asarray(array, jnp.float32)
 
 

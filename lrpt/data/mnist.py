@@ -119,5 +119,6 @@ def _prepare(root: Path, files: Mapping[str, Path]) -> None:
                 LrptMnist(files, data_dir=root, file_format="array_record").download_and_prepare(download_dir=unused)
     except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of the writer of array_record
         raise UsageError(
-            f"prepared data cannot be written to {root} ({error}): free space there, or name a --data.dir that can be written"
+            f"prepared data cannot be written to {root} ({error}): free space there, or name a --data.dir that can be written",
+            code=1,
         ) from error

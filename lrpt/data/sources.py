@@ -89,7 +89,8 @@ def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str
         files = ", ".join(f"{source.url} (sha256 {source.sha256})" for source in missing)
         raise UsageError(
             f"missing data: {len(missing)} of {len(sources)} files are not in {where}, and downloading failed "
-            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; they are {files}"
+            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; they are {files}",
+            code=1,
         ) from error
     return found
 
@@ -98,10 +99,12 @@ def _verify(source: Source, path: Path) -> None:
     try:
         mismatch = source.mismatch(path)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): make it readable, or name another directory as --data.dir") from error
+        advice = "make it readable, or name another directory as --data.dir"
+        raise UsageError(f"{path} cannot be read ({error.strerror}): {advice}", code=1) from error
     if mismatch:
         raise UsageError(
-            f"{path} is damaged, incomplete or another file: {mismatch}; replace it by {source.url}, or remove it to have that downloaded"
+            f"{path} is damaged, incomplete or another file: {mismatch}; replace it by {source.url}, or remove it to have that downloaded",
+            code=1,
         )
 
 

@@ -1,6 +1,7 @@
 """From a command line to run directories: what every experiment module calls."""
 
 import dataclasses
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,10 @@ from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import Command, parse
 from lrpt.training.interrupts import Interrupted
-from lrpt.training.loop import fit
-from lrpt.training.summary import summarize
+from lrpt.training.loop import check, fit
+from lrpt.training.summary import draw_curves, summarize
+
+INTACT = "what was written before is intact, and the same command resumes from it"
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
@@ -27,7 +30,15 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
         sys.exit(error.code)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        console.error(f"{error.strerror or error}{where}: what was written before is intact, and the same command resumes from it")
+        console.error(f"{error.strerror or error}{where}: {INTACT}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.error(f"stopped by Ctrl-C: {INTACT}")
+        sys.exit(128 + signal.SIGINT)
+    except (MemoryError, RuntimeError) as error:
+        if not parallel.is_out_of_memory(error):
+            raise
+        console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {INTACT}")
         sys.exit(1)
 
 
@@ -36,17 +47,19 @@ def run(experiment: Experiment[Any], command: Command[Any], console: Console) ->
     parallel.request_devices(command.devices, command.seeds)
     models = _models(experiment, command)
     several = len(models) * command.seeds > 1
+    names = {"experiment": experiment.name, "preset": command.preset}
+    jobs = [(config, _directories(experiment, command, name, several)) for name, config in models.items()]
+    for config, paths in jobs:
+        check(config, paths, names=names, devices=command.devices)
     results, directories = [], []
-    for name, config in models.items():
-        paths = _directories(experiment, command, name, several)
-        names = {"experiment": experiment.name, "preset": command.preset}
+    for config, paths in jobs:
         results += fit(config, paths, names=names, devices=command.devices, console=console)
         directories += paths.values()
     if several:
         title = f"{experiment.name}, preset {command.preset}"
         summarize(_root(experiment, command), experiment.score, results, directories, title, console)
     else:
-        _report(results[0], directories[0], console)
+        _report(experiment, results[0], directories[0], console)
     if experiment.closing and command.compare:
         console.say(experiment.closing)
     return results
@@ -75,11 +88,14 @@ def _directories(experiment: Experiment[Any], command: Command[Any], variant: st
     return {seed: _root(experiment, command) / f"{stem}-seed{seed}" for seed in seeds}
 
 
-def _report(result: dict[str, Any], path: Path, console: Console) -> None:
-    """The end of a single run."""
+def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:
+    """The end of a single run. A finished one that is run again is left as it is."""
+    figure = path / "figures" / "learning_curves.png"
+    if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
+        draw_curves(path, experiment.score, [result], [path], f"{experiment.name}, preset {result['preset']}")
     for split, figures in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
     counts = result["parameters"]
     why = "the criterion was met" if result["stopped"] == "criterion" else "all updates were made"
     console.say(f"{result['model']}: {counts['true']:,} parameters, {result['updates']:,} updates in {result['seconds']:,} s ({why})")
-    console.say(f"result: {path / 'result.json'}")
+    console.say(f"result: {path / 'result.json'}   learning curve: {figure}")

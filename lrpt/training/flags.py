@@ -16,6 +16,10 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment
+from lrpt.training.parallel import check_devices
+
+SEEDS = 2**32 - 2**16
+"""Seeds above are not told apart by JAX; the margin is for --seeds."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,16 @@ class Command(Generic[D]):
     """devices to use; on a CPU, host devices to make (None: all accelerators, or one for each seed as far as there are cores)"""
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise UsageError(f"seed is {self.seed}: expected 0 or more")
+        if not 0 <= self.seed < SEEDS:
+            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - 1}")
         for name in ("seeds", "devices"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name} is {value}: expected 1 or more")
+        if self.devices and self.seeds == 1:
+            check_devices(self.devices, self.train.batch_size)
+        if self.compare and self.train.start:
+            raise UsageError(f"train.start is {self.train.start}, which fits one model: give a single model with --no-compare")
 
     @property
     def config(self) -> RunConfig[D]:
@@ -57,8 +65,11 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]
     """The command that `arguments` give for an experiment.
 
     Raises:
-      UsageError: an unknown flag or preset, or a value that does not fit; one line.
+      UsageError: an unknown flag or preset, or a value that is empty or does not fit; one line.
     """
+    for argument in arguments:
+        if re.fullmatch(r"(--[\w.-]+=)?\s*", argument):
+            raise UsageError(f"argument '{argument}' is empty: give a value, or leave the flag out")
     name = _preset_name(experiment, arguments)
     preset = experiment.presets[name]
     config = preset.config
@@ -99,9 +110,13 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
 
 
 def _unframed(text: str) -> str:
-    """The message inside one of tyro's frames, with the flag it proposes for a misspelled one."""
-    inner = [line.strip(" │").strip() for line in text.splitlines() if line.startswith("│")]
-    rules = [i for i, line in enumerate(inner) if set(line) == {"─"}] or [len(inner)]
-    message = " ".join(inner[: rules[0]]).rstrip(".")
+    """The message inside one of tyro's frames, with the flag it proposes for a misspelled one.
+
+    Frames are drawn with other characters, or none, where standard output does not say that it is UTF-8. The first line is the title.
+    """
+    inner = [line.strip(" │") for line in text.splitlines()[1:]]
+    blocks = (list(lines) for is_rule, lines in itertools.groupby(inner, lambda line: set(line) <= set("─-╰╯")) if not is_rule)
+    message = " ".join(next(blocks, ["the command line cannot be read"])).rstrip(".")
+    message = re.sub(r"^Error parsing \w+: ", "", message)  # before our own messages, which name the flag themselves
     proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
     return f"{message}; perhaps you meant {proposal[1]}" if proposal else message

@@ -1,13 +1,14 @@
 """Models that take the same updates side by side: what is compiled, and what lies on the devices."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import optax
 
 from lrpt.data.order import batch_indices, evaluation_batches
+from lrpt.data.task import Task
 from lrpt.models import SequenceModel
 from lrpt.training import parallel
 from lrpt.training.config import TrainConfig
@@ -15,26 +16,67 @@ from lrpt.training.run import Run
 from lrpt.training.step import evaluate, train_steps
 
 
-class Group:
-    """Runs of one configuration that stand at the same update.
+class Program:
+    """What is compiled, once for all runs of a configuration.
 
     Args:
-      runs: one for each model of `layout`; their states are placed on its devices.
+      task: the examples of any of the runs; those of the others have the same shapes.
       layout: which devices train what.
     """
 
-    def __init__(self, runs: Sequence[Run], model: SequenceModel, optimizer: optax.GradientTransformation, layout: parallel.Layout) -> None:
-        self.runs, self.model, self.layout = runs, model, layout
+    def __init__(
+        self, model: SequenceModel, task: Task, optimizer: optax.GradientTransformation, config: TrainConfig, layout: parallel.Layout
+    ) -> None:
+        self.layout = layout
+        step = partial(train_steps, model, task, optimizer, parallel.average(layout))
+        self.train = parallel.compile_for(layout, step, donate=(0,))
+        self.valid = Evaluator(model, task, "valid", config.evaluation_batch, layout)
+        self.test = Evaluator(model, task, "test", config.evaluation_batch, layout)
+
+
+class Evaluator:
+    """The figures of several models on one split."""
+
+    def __init__(self, model: SequenceModel, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
+        self.split, self.layout, self.size = split, layout, task.splits[split].size
+        self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
+        summed = partial(evaluate, model, task, task.splits[split])
+        self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
+
+    @cached_property
+    def _chunks(self) -> list[np.ndarray]:
+        return [parallel.deal(self.layout, [rows] * self.layout.models) for rows in evaluation_batches(self.size, self.batch)]
+
+    def __call__(self, params: Any, arrays: Any) -> list[dict[str, float]]:
+        """Mean figures of each model, for parameters and data that lie on the devices."""
+        fetched = parallel.fetch(self.layout, self._evaluate(params, arrays, *self._chunks))
+        return [{name: float(sums[name] / weight) for name in sorted(sums, key=lambda name: name != "loss")} for sums, weight in fetched]
+
+
+class Group:
+    """Runs of one configuration that stand at the same update.
+
+    A program for one device and one for several round differently. So places of the layout that no run needs are filled with copies of the
+    last run: the numbers of a run do not depend on who trains beside it, and a resumed one may find itself in other company.
+
+    Args:
+      runs: at most one for each model of the program's layout; their states are placed on its devices.
+      program: what is compiled.
+    """
+
+    def __init__(self, runs: Sequence[Run], program: Program) -> None:
+        self.runs, self.program, self.layout = runs, program, program.layout
         self.config: TrainConfig = runs[0].config.train
         self.update = runs[0].update
         self.train_arrays = self._place_arrays("train")
-        self.valid = Evaluator(self, "valid")
-        self.state = parallel.place(layout, [run.state for run in runs])
-        step = partial(train_steps, model, runs[0].task, optimizer, parallel.average(layout))
-        self._train = parallel.compile_for(layout, step, donate=(0,))
+        self.valid_arrays = self._place_arrays("valid")
+        self.state = parallel.place(self.layout, self._filled([run.state for run in runs]))
+
+    def _filled(self, items: list[Any]) -> list[Any]:
+        return items + items[-1:] * (self.layout.models - len(items))
 
     def _place_arrays(self, split: str) -> Any:
-        return parallel.place(self.layout, [run.task.splits[split].arrays for run in self.runs])
+        return parallel.place(self.layout, self._filled([run.task.splits[split].arrays for run in self.runs]))
 
     def next_boundary(self) -> int:
         """The end of the next call: a function of the update alone, so that a resumed run makes the same calls."""
@@ -48,10 +90,10 @@ class Group:
     def train(self) -> list[dict[str, np.ndarray]]:
         """Updates up to the next boundary. Returns each run's figures, one value for each update."""
         count = self.next_boundary() - self.update
-        indices = parallel.deal(self.layout, [self._indices(run, count) for run in self.runs])
-        self.state, figures = self._train(self.state, self.train_arrays, indices)
+        indices = parallel.deal(self.layout, self._filled([self._indices(run, count) for run in self.runs]))
+        self.state, figures = self.program.train(self.state, self.train_arrays, indices)
         self.update += count
-        return parallel.fetch(self.layout, figures)
+        return parallel.fetch(self.layout, figures)[: len(self.runs)]
 
     def _indices(self, run: Run, count: int) -> np.ndarray:
         size = run.task.splits["train"].size
@@ -59,32 +101,16 @@ class Group:
 
     def collect(self) -> None:
         """Brings each run's state back to the host."""
-        for run, state in zip(self.runs, parallel.fetch(self.layout, self.state), strict=True):
+        for run, state in zip(self.runs, parallel.fetch(self.layout, self.state), strict=False):
             run.state = state
+
+    def validate(self) -> list[dict[str, float]]:
+        """Each run's figures on the validation split."""
+        return self.program.valid(self.state.params, self.valid_arrays)[: len(self.runs)]
 
     def test(self) -> list[dict[str, float]]:
         """Each run's figures on the test split, with the parameters that were best on the validation split."""
         if all(run.task.splits["test"] is run.task.splits["valid"] for run in self.runs):
             return [{k: v for k, v in run.best.items() if k != "update"} for run in self.runs]
-        best = parallel.place(self.layout, [run.best_params() for run in self.runs])
-        return Evaluator(self, "test")(best)
-
-
-class Evaluator:
-    """A group's figures on one split, for parameters that lie on its devices."""
-
-    def __init__(self, group: Group, split: str) -> None:
-        task = group.runs[0].task
-        self.group, self.split = group, split
-        self.arrays = group._place_arrays(split)
-        layout = group.layout
-        summed = partial(evaluate, group.model, task, task.splits[split])
-        self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
-        size = task.splits[split].size
-        batch = -(-min(group.config.evaluation_batch, size) // layout.shards) * layout.shards
-        self.chunks = [parallel.deal(layout, [rows] * layout.models) for rows in evaluation_batches(size, batch)]
-
-    def __call__(self, params: Any) -> list[dict[str, float]]:
-        """Mean figures of each run."""
-        fetched = parallel.fetch(self.group.layout, self._evaluate(params, self.arrays, *self.chunks))
-        return [{name: float(sums[name] / weight) for name in sorted(sums, key=lambda name: name != "loss")} for sums, weight in fetched]
+        best = parallel.place(self.layout, self._filled([run.best_params() for run in self.runs]))
+        return self.program.test(best, self._place_arrays("test"))[: len(self.runs)]

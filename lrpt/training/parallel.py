@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax
@@ -55,11 +56,16 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
         return Layout(min(models, count), 1)
     if batch_size % count and wanted is None:
         return Layout(1, 1)
+    check_devices(count, batch_size)
+    return Layout(1, count)
+
+
+def check_devices(count: int, batch_size: int) -> None:
+    """Raises a UsageError unless so many devices can share a batch."""
     if batch_size % count:
         raise UsageError(
-            f"train.batch_size is {batch_size}, which {count} devices do not divide: choose another --devices or --train.batch-size"
+            f"devices is {count}, which does not divide train.batch_size, {batch_size}: choose another --devices or --train.batch-size"
         )
-    return Layout(1, count)
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
@@ -85,7 +91,12 @@ def place(layout: Layout, trees: Sequence[Any]) -> Any:
     """One tree for each model, on the devices that train it, with a leading axis of devices."""
     rows = [tree for tree in trees for _ in range(layout.shards)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
-    return compile_for(layout, lambda tree: tree)(stacked)
+    return _identity(layout)(stacked)
+
+
+@cache
+def _identity(layout: Layout) -> Callable[[Any], Any]:
+    return compile_for(layout, lambda tree: tree)
 
 
 def fetch(layout: Layout, tree: Any) -> list[Any]:
@@ -97,6 +108,11 @@ def fetch(layout: Layout, tree: Any) -> list[Any]:
 def deal(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
     """Indices (k, b) for each model -> (devices, k, b / shards)."""
     return np.concatenate([np.stack(np.split(r, layout.shards, axis=1)) for r in rows])
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether host or devices had not enough memory for something."""
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def describe_devices() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from lrpt.data.task import Task
 from lrpt.errors import UsageError
 from lrpt.models import SequenceModel
 from lrpt.optim import RECIPES
-from lrpt.training.checkpoint import Checkpoints, Damaged
+from lrpt.training.checkpoint import Checkpoints, Damaged, Restored
 from lrpt.training.config import RunConfig, to_json
 from lrpt.training.console import Console
 from lrpt.training.parallel import describe_devices
@@ -27,20 +27,23 @@ from lrpt.training.step import TrainState, init_state
 class Tally:
     """Means of the training figures since the last evaluation; part of every checkpoint, so that a resumed run writes the same lines."""
 
-    def __init__(self, count: int = 0, sums: Mapping[str, float] | None = None) -> None:
-        self.count = count
+    def __init__(self, counts: Mapping[str, int] | None = None, sums: Mapping[str, float] | None = None) -> None:
+        self.counts = dict(counts or {})
         self.sums = dict(sums or {})
 
     def add(self, figures: Mapping[str, np.ndarray]) -> None:
         """Figures of k updates. 'recoveries' is a running count already, so its last value is kept."""
-        self.count += len(figures["loss"])
         for name, values in figures.items():
-            total = float(np.sum(values, dtype=np.float64))
-            self.sums[name] = float(values[-1]) if name == "recoveries" else self.sums.get(name, 0.0) + total
+            if name == "recoveries":
+                self.counts[name], self.sums[name] = 1, float(values[-1])
+                continue
+            finite = values[np.isfinite(values)]
+            self.counts[name] = self.counts.get(name, 0) + finite.size
+            self.sums[name] = self.sums.get(name, 0.0) + float(np.sum(finite, dtype=np.float64))
 
-    def means(self) -> dict[str, float]:
-        """The mean of each figure over the updates that were added."""
-        return {name: total if name == "recoveries" else total / self.count for name, total in self.sums.items()}
+    def means(self) -> dict[str, float | None]:
+        """The mean of each figure over the updates where it was finite; None where it never was."""
+        return {name: total / self.counts[name] if self.counts[name] else None for name, total in self.sums.items()}
 
 
 class Run:
@@ -55,6 +58,7 @@ class Run:
 
     Attributes:
       state: where training stands, on the host; as of the last `Group.collect`.
+      saved: the update of the newest checkpoint, 0 where there is none.
       stopped: why training is over: 'criterion' (the validation loss is low enough), 'updates' (all are made), or None.
       result: the content of `result.json` once it is written.
     """
@@ -67,6 +71,7 @@ class Run:
         self.best: dict[str, Any] = {"update": 0, "loss": math.inf}
         self.seconds = 0.0
         self.state: Any = None
+        self.saved = 0
         self.stopped: str | None = None
         self.result: dict[str, Any] = {}
 
@@ -74,6 +79,11 @@ class Run:
     def label(self) -> str:
         """How console and tables call this run."""
         return f"{self.config.model.label} seed {self.seed}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What `config.json` holds."""
+        return {**self.names, "seed": self.seed, **to_json(self.config)}
 
     @property
     def update(self) -> int:
@@ -86,28 +96,46 @@ class Run:
         return self.config.data.build(self.seed)
 
     def finished(self) -> bool:
-        """Whether the directory holds a result for this configuration. A run that is given more updates than it made is not finished."""
-        self.directory.check({**self.names, "seed": self.seed, **to_json(self.config)})
+        """Whether the directory holds a result that this configuration asks for; with more updates than were made it does not.
+
+        Raises:
+          UsageError: the directory holds another run, or files that are damaged.
+        """
+        self.directory.check(self.identity)
         result = self.directory.result()
-        if result is None or (result["stopped"] == "updates" and result["updates"] < self.config.train.updates):
+        if result is None or self._reason_to_stop(result["updates"], result["metrics"]["valid"]["loss"]) is None:
             return False
         self.result = result
         self.console.say(f"{self.label}: finished already, see {self.directory.path / 'result.json'}")
         return True
 
     def prepare(self, model: SequenceModel, optimizer: optax.GradientTransformation) -> None:
-        """Makes the directory, and restores the newest intact checkpoint or draws parameters."""
-        self.directory.open({**self.names, "seed": self.seed, **to_json(self.config)})
+        """Restores the newest intact checkpoint or draws parameters, and makes the directory.
+
+        Raises:
+          UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files.
+        """
         fresh = jax.device_get(init_state(model, self.task, optimizer, self.seed))
+        self.directory.claim()
         restored = self.checkpoints.latest(fresh)
         if restored is None:
             self.state = self._started(fresh, optimizer)
         else:
-            self.state, notes = restored.state, restored.notes
-            self.tally, self.best, self.seconds = Tally(**notes["tally"]), notes["best"], notes["seconds"]
-            self.console.say(f"{self.label}: resumes at update {self.update}, see {self.directory.path}")
+            self._resume(restored)
+        self.directory.open(self.identity)
         self.checkpoints.remove_after(self.update)
-        self.directory.keep_metrics_until(self.update)
+        self.directory.keep_metrics_until(self.update if self._is_evaluated() else self.update - 1)
+
+    def _resume(self, restored: Restored) -> None:
+        self.state, notes = restored.state, restored.notes
+        self.tally, self.best, self.seconds = Tally(**notes["tally"]), notes["best"], notes["seconds"]
+        self.saved = self.update
+        if self._is_evaluated():
+            self.stopped = self._reason_to_stop(self.update, self.best["loss"])
+        self.console.say(f"{self.label}: resumes at update {self.update}, see {self.directory.path}")
+
+    def _is_evaluated(self) -> bool:
+        return not self.tally.sums
 
     def _started(self, fresh: TrainState, optimizer: optax.GradientTransformation) -> TrainState:
         """The start from named arrays, where one is given."""
@@ -143,35 +171,42 @@ class Run:
         train = {**when, "split": "train", **self.tally.means()}
         self.directory.append_metrics([train, {**when, "split": "valid", **figures}])
         self.tally = Tally()
-        self.save(figures["loss"])
-        self.stopped = self._reason_to_stop()
+        self.save()
+        self.stopped = self._reason_to_stop(self.update, self.best["loss"])
 
     def _give_up(self, what: str, update: int, loss: float) -> None:
         kept = self.checkpoints.updates()
         good = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}" if kept else "no checkpoint was due yet"
-        advice = "try a lower --optim.learning-rate, or a recipe with recovery"
+        advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
         raise UsageError(f"{self.label}: {what} loss is {loss} at update {update}; {good}; {advice}", code=1)
 
-    def save(self, loss: float = math.inf) -> None:
-        """A checkpoint of where the run stands; `loss` decides whether it is kept as the best."""
+    def save(self) -> None:
+        """A checkpoint of where the run stands."""
         notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally)}
-        self.checkpoints.save(self.update, self.state, notes, loss)
+        self.checkpoints.save(self.update, self.state, notes, self.best["update"])
+        self.saved = self.update
 
-    def _reason_to_stop(self) -> str | None:
+    def _reason_to_stop(self, update: int, best_loss: float) -> str | None:
         below = self.config.train.stop_below
-        if below is not None and self.best["loss"] < below:
+        if below is not None and best_loss < below:
             return "criterion"
-        return "updates" if self.update >= self.config.train.updates else None
+        return "updates" if update >= self.config.train.updates else None
 
     def best_params(self) -> Any:
         """The parameters with the lowest validation loss."""
         try:
             return self.checkpoints.restore(self.state, self.best["update"]).state.params
         except Damaged as error:
-            self.console.warn(
-                f"{self.label}: the best checkpoint, of update {self.best['update']}, is damaged ({error}); testing the latest"
-            )
+            where = f"the best checkpoint, of update {self.best['update']}, in {self.checkpoints.path}"
+            self.console.warn(f"{self.label}: {where} is damaged ({error}); the result is that of the latest evaluation")
+            self.best = self._latest_figures()
             return self.state.params
+
+    def _latest_figures(self) -> dict[str, Any]:
+        return {name: value for name, value in self._evaluations()[-1].items() if name not in ("seconds", "split")}
+
+    def _evaluations(self) -> list[dict[str, Any]]:
+        return [line for line in self.directory.metrics() if line.get("split") == "valid"] or [self.best]
 
     def finish(self, test: Mapping[str, float]) -> None:
         """Writes `result.json`."""
@@ -190,10 +225,13 @@ class Run:
             "config": to_json(self.config),
         }
         self.directory.write_result(self.result)
+
+    def close(self) -> None:
+        """Lets go of the directory; the run is over, or will be resumed by another object."""
         self.checkpoints.close()
+        self.directory.release()
 
     def _valid_figures(self) -> dict[str, float]:
         """The figures at the lowest loss, and the highest that each figure was at any evaluation, which is what Table 1 gives."""
         at_best = {name: value for name, value in self.best.items() if name != "update"}
-        history = [line for line in self.directory.metrics() if line["split"] == "valid"]
-        return at_best | {f"highest_{name}": max(line[name] for line in history) for name in at_best if name != "loss"}
+        return at_best | {f"highest_{name}": max(line[name] for line in self._evaluations()) for name in at_best if name != "loss"}

@@ -1,5 +1,6 @@
 """The files of one run, and what may be read back from them after any kind of end."""
 
+import fcntl
 import json
 import os
 import platform
@@ -14,7 +15,9 @@ from lrpt.training.config import flatten
 from lrpt.training.parallel import describe_devices
 
 MAY_CHANGE = {"train.updates", "train.stop_below", "train.updates_per_call", "train.evaluation_batch", "data.dir"}
-"""What a resumed run may be given anew: nothing here decides the numbers of an update."""
+"""What a resumed run may be given anew: nothing here decides the numbers of an update, but for their rounding."""
+
+OF_A_RESULT = {"model", "seed", "updates", "stopped", "seconds", "parameters", "metrics"}
 
 
 class RunDirectory:
@@ -23,26 +26,53 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
-        self.figures = path / "figures"
+        self._lock: int | None = None
 
     def check(self, identity: dict[str, Any]) -> None:
-        """Raises a UsageError that names the first difference if the directory holds another run.
+        """Raises a UsageError that names the first difference if the directory holds another run, of which there is more than its start.
 
         Args:
           identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
         """
         before = self._read_json("config.json")
-        if before is not None:
+        if before is not None and self._holds_work():
             self._check_same(before, identity)
 
-    def open(self, identity: dict[str, Any]) -> None:
-        """Makes the directory and writes `config.json` and `environment.json`.
+    def _holds_work(self) -> bool:
+        return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("*"))
+
+    def claim(self) -> None:
+        """Keeps other commands out until `release`, or until this process ends in whatever way.
 
         Raises:
-          UsageError: it cannot be written.
+          UsageError: another command is at work here.
+        """
+        if self._lock is not None or not self.path.is_dir():
+            return
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.release()
+            raise UsageError(f"another command is at work in {self.path}: wait for its end, or name another --workdir", code=1) from error
+        except OSError:  # a file system without locks
+            pass
+
+    def release(self) -> None:
+        """Lets other commands in."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def open(self, identity: dict[str, Any]) -> None:
+        """Makes the directory, claims it, and writes `config.json` and `environment.json`.
+
+        Raises:
+          UsageError: it cannot be written, or another command is at work here.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self.claim()
             write_json(self.path / "config.json", identity)
             write_json(self.path / "environment.json", environment())
         except OSError as error:
@@ -50,7 +80,7 @@ class RunDirectory:
 
     def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k != "preset"}) for c in (before, now))
-        for name in sorted(old.keys() | new.keys()):
+        for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
             if old.get(name) != new.get(name) and name not in MAY_CHANGE:
                 flag = name.rstrip(".")
                 raise UsageError(
@@ -59,15 +89,10 @@ class RunDirectory:
                 )
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Every whole line of `metrics.jsonl`; a half-written one ends the list."""
-        lines = []
+        """Every whole line of `metrics.jsonl`; what a crash has left half-written is no line."""
         path = self.path / "metrics.jsonl"
-        for line in path.read_text().splitlines() if path.exists() else []:
-            try:
-                lines.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return lines
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return [found for line in lines if (found := _parsed(line)) is not None and "update" in found]
 
     def keep_metrics_until(self, update: int) -> None:
         """Drops what was written after the checkpoint that training resumes from."""
@@ -75,13 +100,22 @@ class RunDirectory:
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
-        """Adds one line for each object, and hands them to the operating system."""
+        """Adds one line for each object, and waits until they are on disk: a checkpoint must not outlive the figures before it."""
         with (self.path / "metrics.jsonl").open("a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
+            file.flush()
+            os.fsync(file.fileno())
 
     def result(self) -> dict[str, Any] | None:
-        """The result of a finished run."""
-        return self._read_json("result.json")
+        """The result of a finished run.
+
+        Raises:
+          UsageError: the file is no result.
+        """
+        found = self._read_json("result.json")
+        if found is not None and not found.keys() >= OF_A_RESULT:
+            raise self._unreadable("result.json")
+        return found
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Marks the run as finished."""
@@ -91,10 +125,22 @@ class RunDirectory:
         path = self.path / name
         if not path.exists():
             return None
-        try:
-            return json.loads(path.read_text())
-        except ValueError as error:
-            raise UsageError(f"{path} is not readable as JSON: remove it, or name another --workdir", code=1) from error
+        found = _parsed(path.read_text(errors="replace"))
+        if found is None:
+            raise self._unreadable(name)
+        return found
+
+    def _unreadable(self, name: str) -> UsageError:
+        return UsageError(f"{self.path / name} is damaged, or no JSON of this library: remove it, or name another --workdir", code=1)
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """A JSON object, or None where the text is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -21,8 +21,13 @@ def summarize(root: Path, score: str, results: Sequence[Result], directories: Se
     write_json(
         root / "summary.json", {"results": every, "aggregate": [_aggregate(label, rows) for label, rows in _by_model(every).items()]}
     )
-    figure = learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
+    figure = draw_curves(root, score, results, directories, title)
     console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
+
+
+def draw_curves(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str) -> Path:
+    """Draws the scores of all evaluations of these runs as `root`/figures/learning_curves.png."""
+    return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
 
 
 def _by_model(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -45,7 +50,7 @@ def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
         _spread([r["metrics"]["valid"][score] for r in results]),
         _spread([r["metrics"]["test"][score] for r in results]),
         _spread([r["updates"] for r in results], "{:,.0f}"),
-        _spread([r["updates"] / r["seconds"] for r in results], "{:.1f}"),
+        _spread([r["updates"] / max(r["seconds"], 0.01) for r in results], "{:.1f}"),
     ]
 
 

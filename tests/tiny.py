@@ -1,0 +1,83 @@
+"""A run that takes a second, and everything it computes: what tests of training and of the command line start from."""
+
+import dataclasses
+import json
+from functools import cache
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from experiments.copy_memory import EXPERIMENT
+from lrpt.data import CopyMemory
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.named_arrays import to_named
+from lrpt.optim import OptimConfig
+from lrpt.training.checkpoint import Checkpoints
+from lrpt.training.config import RunConfig, TrainConfig, flatten, to_json
+from lrpt.training.step import init_state
+
+__all__ = ["CONFIG", "EXPERIMENT", "arrays", "changed", "flags", "lines", "numbers", "tree"]
+
+# Calls end at 3, 4, 6, 8, 9 and 11: neither evaluations nor the end fall on their own rhythm. Evaluations are at 4, 8 and 11.
+CONFIG = RunConfig(
+    ModelConfig(size=4, rank=2, recurrence="plain"),
+    OptimConfig("copy_memory", 0.01),
+    TrainConfig(updates=11, batch_size=4, evaluate_every=4, evaluation_batch=8, updates_per_call=3),
+    CopyMemory("variable_length", lag=3, train_size=50, test_size=20),
+)
+
+
+def changed(config=CONFIG, **groups):
+    """changed(train={"updates": 20}): a configuration that differs in some fields."""
+    return dataclasses.replace(config, **{name: dataclasses.replace(getattr(config, name), **fields) for name, fields in groups.items()})
+
+
+def flags(config=CONFIG):
+    """The command line that gives a configuration to its experiment, whatever the preset."""
+    words = []
+    for name, value in flatten(to_json(config)).items():
+        group, _, field = name.replace("_", "-").partition(".")
+        words += [f"--{group}.{field if value else 'no-' + field}"] if isinstance(value, bool) else [f"--{group}.{field}", str(value)]
+    return words
+
+
+def lines(path: Path):
+    """metrics.jsonl, without the times."""
+    found = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
+
+
+@cache
+def _template(config):
+    task = config.data.build(0)
+    model = SequenceModel(config.model, task.input_size, task.output_size, task.reads)
+    return jax.device_get(init_state(model, task, config.optim.build(), 0))
+
+
+def arrays(path: Path, config=CONFIG):
+    """Parameters, optimizer state and update of the newest checkpoint, by name; nothing may be damaged."""
+
+    def damaged(message):
+        raise AssertionError(message)
+
+    checkpoints = Checkpoints(path / "checkpoints", damaged)
+    state = checkpoints.latest(_template(config)).state
+    checkpoints.close()
+    return {jax.tree_util.keystr(name): np.asarray(leaf).tolist() for name, leaf in jax.tree_util.tree_leaves_with_path(state)}
+
+
+def numbers(path: Path, config=CONFIG):
+    """Everything a finished run has computed, to the last bit: its lines, its result, and where its parameters ended."""
+    result = json.loads((path / "result.json").read_text())
+    return lines(path), {name: result[name] for name in ("updates", "stopped", "best_update", "metrics")}, arrays(path, config)
+
+
+def tree(path: Path):
+    """Content of every file below a directory."""
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def named_start(config=CONFIG):
+    """Start parameters by name."""
+    return to_named(_template(config).params)

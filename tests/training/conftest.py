@@ -1,0 +1,21 @@
+"""Programs are traced once per module instead of once per run; a test that starts programs of its own shows that this changes nothing."""
+
+import pytest
+
+from lrpt.training import loop
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered_programs():
+    programs, train_all, build = {}, loop._train_all, loop.Program
+
+    def train_all_with_memory(runs, layout, console):
+        config = runs[0].config
+        key = (config.model, config.optim, config.data, config.train.evaluation_batch, layout)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "Program", lambda *args: programs[key] if key in programs else programs.setdefault(key, build(*args)))
+            train_all(runs, layout, console)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_train_all", train_all_with_memory)
+        yield

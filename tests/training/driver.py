@@ -1,0 +1,125 @@
+"""Runs commands of the tiny experiment, each in a process of its own that a signal ends at a given place.
+
+    python driver.py JOBS
+
+JOBS is a JSON list of {"argv": [...], "end": name of a function below or null, "at": call of that number, "log": file}. The packages are
+imported once; each job is a fork, made before JAX starts. Prints the JSON list of exit statuses: negative for a signal that nobody caught.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiments.copy_memory import EXPERIMENT
+from lrpt.training import checkpoint
+from lrpt.training.checkpoint import Checkpoints
+from lrpt.training.command import main
+from lrpt.training.group import Group
+from lrpt.training.run_directory import RunDirectory
+
+
+def before(owner: Any, name: str, at: int, act: Callable[..., None]) -> None:
+    """Puts `act` before the call number `at` of a function."""
+    function, calls = getattr(owner, name), iter(range(1, 10**9))
+
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == at:
+            act(*args)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, replaced)
+
+
+def kill(*_: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_in_training(at: int) -> None:
+    """Before the updates of a call are collected."""
+    before(Group, "train", at, kill)
+
+
+def kill_in_metrics(at: int) -> None:
+    """With half of an evaluation's lines written."""
+
+    def half(directory: RunDirectory, lines: list[dict[str, Any]]) -> None:
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        with (directory.path / "metrics.jsonl").open("a") as file:
+            file.write(text[: 3 * len(text) // 4])
+        kill()
+
+    before(RunDirectory, "append_metrics", at, half)
+
+
+def kill_between_metrics_and_checkpoint(at: int) -> None:
+    before(Checkpoints, "save", at, kill)
+
+
+def kill_in_checkpoint(at: int) -> None:
+    """With all arrays written, before the directory gets its name."""
+
+    def at_commit(source: Any, *_: Any) -> None:
+        if "orbax-checkpoint-tmp" in os.fspath(source):
+            kill()
+
+    for name in ("rename", "replace"):
+        function = getattr(os, name)
+        setattr(os, name, lambda *args, function=function: (at_commit(*args), function(*args))[1])
+    del at
+
+
+def kill_before_the_seal(at: int) -> None:
+    before(checkpoint, "write_json", at, kill)
+
+
+def kill_before_the_result(at: int) -> None:
+    before(RunDirectory, "write_result", at, kill)
+
+
+def interrupt(at: int) -> None:
+    before(Group, "train", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+
+
+def terminate(at: int) -> None:
+    before(Group, "train", at, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+
+
+def interrupt_twice(at: int) -> None:
+    """The second one does not wait for the end of the call."""
+    before(Group, "train", at, lambda *_: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)])
+
+
+def interrupt_before_training(at: int) -> None:
+    before(RunDirectory, "claim", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+
+
+def run(job: dict[str, Any]) -> None:
+    """What the child does; it leaves through `sys.exit` or a signal."""
+    log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(log, 2)
+    if job["end"]:
+        globals()[job["end"]](job["at"])
+    main(EXPERIMENT, job["argv"])
+
+
+def status(job: dict[str, Any]) -> int:
+    """Forks, waits, and returns the exit status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            run(job)
+            code = 0
+        except SystemExit as leaving:
+            code = int(leaving.code or 0)
+        sys.stderr.flush()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    print(json.dumps([status(job) for job in json.loads(Path(sys.argv[1]).read_text())]))

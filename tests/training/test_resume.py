@@ -1,0 +1,264 @@
+"""Whatever interrupts a run, the same command ends with the numbers of an uninterrupted one."""
+
+import dataclasses
+import json
+import shutil
+import signal
+from dataclasses import dataclass
+
+import pytest
+from table import assert_close
+from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, lines, numbers, tree
+
+from lrpt.data import Adding, Split
+from lrpt.training import loop
+from lrpt.training.command import main
+from lrpt.training.console import Console
+from lrpt.training.interrupts import Interrupted, StopRequests
+from lrpt.training.loop import fit
+from lrpt.training.run_directory import RunDirectory
+
+
+def train(path, config=CONFIG, seed=0, console=None):
+    return fit(config, {seed: path}, devices=1, console=console)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The directory of an uninterrupted run."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    train(path)
+    return path
+
+
+@pytest.fixture
+def run(whole, tmp_path):
+    """A copy of it that may be harmed."""
+    shutil.copytree(whole, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def stop_after(monkeypatch, calls):
+    """A signal comes during the call of that number."""
+
+    class Stop(StopRequests):
+        left = calls
+
+        @property
+        def received(self):
+            self.left -= 1
+            return signal.SIGTERM if self.left < 0 else None
+
+        @received.setter
+        def received(self, value):
+            pass
+
+    monkeypatch.setattr(loop, "StopRequests", Stop)
+
+
+def interrupted(path, monkeypatch, calls, config=CONFIG):
+    with monkeypatch.context() as patch:
+        stop_after(patch, calls)
+        with pytest.raises(Interrupted) as raised:
+            train(path, config)
+    return str(raised.value)
+
+
+def unfinish(path, update):
+    """As a crash leaves the directory that came after the checkpoint of `update`."""
+    (path / "result.json").unlink()
+    for checkpoint in (path / "checkpoints").iterdir():
+        if int(checkpoint.name) > update:
+            shutil.rmtree(checkpoint)
+
+
+def test_a_run_is_reproducible(whole, tmp_path):
+    train(tmp_path / "again")
+    assert numbers(tmp_path / "again") == numbers(whole)
+
+
+def test_stopped_at_every_boundary(whole, tmp_path, monkeypatch):
+    said = [interrupted(tmp_path / "run", monkeypatch, 1) for _ in range(6)]
+    assert said == [f"stopped by SIGTERM at update {update}; the same command resumes there" for update in (3, 4, 6, 8, 9, 11)]
+    assert not (tmp_path / "run" / "result.json").exists()
+    train(tmp_path / "run")
+    assert numbers(tmp_path / "run") == numbers(whole)
+
+
+def test_stopped_before_the_first_call(whole, tmp_path, monkeypatch):
+    assert "at update 0" in interrupted(tmp_path / "run", monkeypatch, 0)
+    train(tmp_path / "run")
+    assert numbers(tmp_path / "run") == numbers(whole)
+
+
+def test_a_signal_after_the_last_update_is_not_forgotten(whole, tmp_path, monkeypatch):
+    assert "at update 11" in interrupted(tmp_path / "run", monkeypatch, 7)
+    assert numbers(tmp_path / "run") == numbers(whole)
+
+
+@pytest.mark.parametrize("update", [4, 8, 11])
+def test_crash_after_a_checkpoint(whole, run, update):
+    """Lines of later updates are dropped, and written again."""
+    if update == 4:  # it was removed when those of 8 and 11 had come
+        shutil.rmtree(run)
+        train(run, changed(train={"updates": 4}))
+    unfinish(run, update)
+    train(run)
+    assert numbers(run) == numbers(whole)
+
+
+def test_half_a_line_is_dropped(whole, run):
+    unfinish(run, 8)
+    text = (run / "metrics.jsonl").read_bytes()
+    (run / "metrics.jsonl").write_bytes(text[: text.rindex(b'"split": "valid"')])
+    train(run)
+    assert numbers(run) == numbers(whole)
+
+
+def test_a_damaged_line_costs_no_other(whole, run):
+    unfinish(run, 8)
+    damaged = (run / "metrics.jsonl").read_bytes().splitlines()
+    damaged[1] = b"\x00\xff" * 30
+    (run / "metrics.jsonl").write_bytes(b"\n".join(damaged) + b"\n")
+    train(run)
+    assert lines(run) == [line for i, line in enumerate(lines(whole)) if i != 1]
+
+
+def flip(checkpoint):
+    """One bit of the file with the arrays."""
+    (file,) = (checkpoint / "state" / "d").iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+class Listening(Console):
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.warnings = []
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_one_warning(whole, run):
+    unfinish(run, 11)
+    flip(run / "checkpoints" / "11")
+    console = Listening()
+    train(run, console=console)
+    assert numbers(run) == numbers(whole)
+    assert len(console.warnings) == 1
+    assert "checkpoint of update 11" in console.warnings[0]
+    assert "damaged" in console.warnings[0]
+
+
+def test_a_finished_run_is_left_alone(whole, run):
+    before = tree(run)
+    times = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    result = train(run)
+    assert tree(run) == before
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == times
+    assert result == json.loads((run / "result.json").read_text())
+
+
+def test_a_finished_run_needs_no_data(run, monkeypatch):
+    monkeypatch.setattr(type(CONFIG.data), "build", lambda *_: pytest.fail("data were made"))
+    train(run)
+
+
+def test_a_finished_command_says_so_and_returns(tmp_path, capsys):
+    argv = [*flags(), "--devices", "1", "--workdir", str(tmp_path / "run")]
+    main(EXPERIMENT, argv)
+    before = tree(tmp_path / "run")
+    first = capsys.readouterr().out.splitlines()
+    main(EXPERIMENT, argv)
+    second = capsys.readouterr().out.splitlines()
+    assert tree(tmp_path / "run") == before
+    assert second[0] == f"LRD-GRU 4/2 seed 0: finished already, see {tmp_path / 'run' / 'result.json'}"
+    assert second[1:] == first[-len(second) + 1 :]
+
+
+def test_more_updates_continue_to_the_numbers_of_one_longer_run(tmp_path):
+    short, long = (changed(train={"updates": updates}) for updates in (8, 14))
+    train(tmp_path / "run", short)
+    first = json.loads((tmp_path / "run" / "result.json").read_text())
+    train(tmp_path / "run", long)
+    train(tmp_path / "long", long)
+    assert numbers(tmp_path / "run") == numbers(tmp_path / "long")
+    assert first["updates"] == 8
+
+
+def test_a_stricter_criterion_continues(whole, tmp_path):
+    """A run that met its criterion goes on where a lower loss, or none, is asked for."""
+    figures = [line for line in lines(whole) if line["split"] == "valid"]
+    first = train(tmp_path / "run", changed(train={"stop_below": figures[0]["loss"] + 1e-3}))
+    assert (first["stopped"], first["updates"], first["metrics"]["valid"]["loss"]) == ("criterion", 4, figures[0]["loss"])
+    second = train(tmp_path / "run", changed(train={"stop_below": figures[1]["loss"] + 1e-3}))
+    assert (second["stopped"], second["updates"]) == ("criterion", 8)
+    assert train(tmp_path / "run", changed(train={"stop_below": figures[0]["loss"]})) == second
+    assert train(tmp_path / "run")["stopped"] == "updates"
+    assert numbers(tmp_path / "run") == numbers(whole)
+
+
+def test_fewer_updates_than_were_made(tmp_path, monkeypatch):
+    """What was trained beyond is evaluated once, and kept."""
+    interrupted(tmp_path / "run", monkeypatch, 3)
+    result = train(tmp_path / "run", changed(train={"updates": 5}))
+    assert (result["updates"], result["best_update"]) == (6, 6)
+    assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4, 6, 6]
+    train(tmp_path / "run")
+    assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4, 6, 6, 8, 8, 11, 11]
+
+
+def test_calls_of_another_length_differ_by_rounding(whole, tmp_path, monkeypatch):
+    interrupted(tmp_path / "run", monkeypatch, 2)
+    train(tmp_path / "run", changed(train={"updates_per_call": 2}))
+    assert_close(arrays(tmp_path / "run"), arrays(whole))
+
+
+@dataclass(frozen=True)
+class Apart(Adding):
+    """The adding task with a validation split of its own."""
+
+    def build(self, seed):
+        task = super().build(seed)
+        test = task.splits["test"]
+        valid = Split(test.size, test.arrays, lambda arrays, index: test.example(arrays, test.size + index))
+        return dataclasses.replace(task, splits={**task.splits, "valid": valid})
+
+
+def test_a_damaged_best_checkpoint(tmp_path):
+    """The result is then that of the latest evaluation, and says so; everything in it is of one update."""
+    config = changed(optim={"recipe": "adding", "learning_rate": 0.5}, train={"updates": 16})
+    config = dataclasses.replace(config, data=Apart(6, train_size=50, test_size=20))
+    result = train(tmp_path / "run", config)
+    assert result["best_update"] < 16, "the test needs a run whose last loss is not its best"
+    assert result["metrics"]["test"] != result["metrics"]["valid"]
+    flip(tmp_path / "run" / "checkpoints" / str(result["best_update"]))
+    (tmp_path / "run" / "result.json").unlink()
+    console = Listening()
+    again = train(tmp_path / "run", config, console=console)
+    assert len(console.warnings) == 1
+    assert f"the best checkpoint, of update {result['best_update']}," in console.warnings[0]
+    assert again["best_update"] == 16
+    assert again["metrics"]["valid"]["loss"] == lines(tmp_path / "run")[-1]["loss"]
+    assert again["metrics"]["test"] != result["metrics"]["test"]
+
+
+def test_the_best_checkpoint_is_kept_among_equals(tmp_path):
+    """A learning rate too small to change anything: all losses are the same, and the first is the best."""
+    config = changed(optim={"learning_rate": 1e-30}, train={"updates": 20})
+    assert train(tmp_path / "run", config)["best_update"] == 4
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == ["16", "20", "4"]
+
+
+def test_one_command_at_a_time(run):
+    unfinish(run, 8)
+    before = tree(run)
+    directory = RunDirectory(run)
+    directory.claim()
+    with pytest.raises(ValueError, match=f"another command is at work in {run}"):
+        train(run)
+    assert tree(run) == before
+    directory.release()
+    train(run)

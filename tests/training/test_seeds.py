@@ -1,0 +1,194 @@
+"""Several seeds and several devices: the numbers of a run depend neither on its company nor, but for rounding, on the devices."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from table import assert_close
+from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, lines, numbers
+
+from lrpt.training import group, loop, parallel
+from lrpt.training.command import main
+from lrpt.training.interrupts import Interrupted, StopRequests
+from lrpt.training.loop import fit
+
+SEEDS = (0, 1, 2)
+
+
+def train(root, seeds=SEEDS, config=CONFIG, devices=1):
+    return fit(config, {seed: root / str(seed) for seed in seeds}, devices=devices)
+
+
+@pytest.fixture(scope="module")
+def singles(tmp_path_factory):
+    """Each seed by itself, on one device."""
+    root = tmp_path_factory.mktemp("singles")
+    for seed in SEEDS:
+        train(root, [seed])
+    return root
+
+
+@pytest.fixture(scope="module")
+def three_devices(tmp_path_factory):
+    """All seeds at once, each on a device of its own."""
+    root = tmp_path_factory.mktemp("three")
+    train(root, devices=3)
+    return root
+
+
+def assert_same_run(one, other):
+    """The same lines, result and parameters, but for rounding."""
+    for a, b in zip(lines(one), lines(other), strict=True):
+        assert a.keys() == b.keys()
+        assert a["split"] == b["split"]
+        assert_close([a[name] for name in a if name != "split"], [b[name] for name in a if name != "split"])
+    assert_close(arrays(one), arrays(other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """--seeds 3, from the command line."""
+    root = tmp_path_factory.mktemp("command")
+    main(EXPERIMENT, [*flags(), "--devices", "1", "--seeds", "3", "--workdir", str(root)])
+    return root
+
+
+def test_seeds_in_one_go_are_single_runs(singles, command):
+    for seed in SEEDS:
+        assert numbers(command / f"quick-seed{seed}") == numbers(singles / str(seed))
+    losses = [lines(singles / str(seed))[-1]["loss"] for seed in SEEDS]
+    assert len(set(losses)) == 3
+
+
+def test_summary_has_mean_and_standard_deviation(singles, command):
+    summary = json.loads((command / "summary.json").read_text())
+    results = [json.loads((command / f"quick-seed{seed}" / "result.json").read_text()) for seed in SEEDS]
+    assert summary["results"] == results
+    (aggregate,) = summary["aggregate"]
+    assert (aggregate["model"], aggregate["preset"], aggregate["seeds"]) == ("LRD-GRU 4/2", "quick", list(SEEDS))
+    for split in ("valid", "test"):
+        for name, moments in aggregate["metrics"][split].items():
+            values = np.array([result["metrics"][split][name] for result in results])
+            assert moments["mean"] == pytest.approx(values.sum() / 3)
+            assert moments["sd"] == pytest.approx((((values - values.mean()) ** 2).sum() / 2) ** 0.5)
+    assert (command / "figures" / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unfinished_run_is_left_out_of_the_summary(command, tmp_path):
+    shutil.copytree(command, tmp_path / "run")
+    (tmp_path / "run" / "quick-seed2" / "result.json").unlink()
+    (tmp_path / "run" / "elsewhere").mkdir()
+    main(EXPERIMENT, [*flags(), "--devices", "1", "--seeds", "2", "--workdir", str(tmp_path / "run")])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert [result["seed"] for result in summary["results"]] == [0, 1]
+
+
+def test_seeds_on_their_own_devices_are_single_runs_but_for_rounding(singles, three_devices):
+    for seed in SEEDS:
+        assert_same_run(three_devices / str(seed), singles / str(seed))
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_how_many_devices_seeds_share_makes_no_difference(three_devices, tmp_path, devices):
+    """With two devices the third seed trains alone; with four, one device is not needed."""
+    train(tmp_path, devices=devices)
+    for seed in SEEDS:
+        assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
+
+
+def test_seeds_that_stand_at_different_updates(three_devices, tmp_path):
+    """As after a crash between their checkpoints: whoever is behind catches up, and all end with the numbers of an uninterrupted run."""
+    for seed in SEEDS:
+        shutil.copytree(three_devices / str(seed), tmp_path / str(seed))
+    rewind(tmp_path / "0", 8)
+    rewind(tmp_path / "1", 0)
+    train(tmp_path, devices=3)
+    for seed in SEEDS:
+        assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
+
+
+def rewind(path, update):
+    """As a crash leaves a directory after the checkpoint of `update`."""
+    (path / "result.json").unlink()
+    for checkpoint in (path / "checkpoints").iterdir():
+        if int(checkpoint.name) > update:
+            shutil.rmtree(checkpoint)
+
+
+def test_seeds_that_are_stopped_together(three_devices, tmp_path, monkeypatch):
+    class Stop(StopRequests):
+        checks = 0
+
+        @property
+        def received(self):
+            self.checks += 1
+            return 15 if self.checks > 2 else None
+
+        @received.setter
+        def received(self, value):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "StopRequests", Stop)
+        with pytest.raises(Interrupted, match="at update 4"):
+            train(tmp_path, devices=3)
+    train(tmp_path, devices=3)
+    for seed in SEEDS:
+        assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
+
+
+def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_path):
+    finals = {seed: [line for line in lines(three_devices / str(seed)) if line["split"] == "valid"] for seed in SEEDS}
+    first = min(SEEDS, key=lambda seed: finals[seed][0]["loss"])
+    below = finals[first][0]["loss"] + 1e-4
+    results = train(tmp_path, config=changed(train={"stop_below": below}), devices=3)
+    assert [result["stopped"] for result in results].count("criterion") >= 1
+    for seed, result in zip(SEEDS, results, strict=True):
+        reached = [line["update"] for line in finals[seed] if line["loss"] < below]
+        assert result["updates"] == (reached[0] if reached else 11)
+        assert result["stopped"] == ("criterion" if reached else "updates")
+        whole = lines(three_devices / str(seed))
+        assert lines(tmp_path / str(seed)) == [line for line in whole if line["update"] <= result["updates"]]
+
+
+def test_data_parallel_is_one_device_but_for_rounding(singles, tmp_path):
+    """Four devices, one example of each batch on each."""
+    train(tmp_path, [0], devices=4)
+    assert_same_run(tmp_path / "0", singles / "0")
+
+
+def test_evaluation_counts_every_example_once_on_any_number_of_devices(singles, tmp_path):
+    """20 examples in chunks of 7: the last one is padded, and rounded up to what the devices divide."""
+    config = changed(train={"evaluation_batch": 7, "updates": 4})
+    train(tmp_path / "four", [0], config, devices=4)
+    train(tmp_path / "one", [0], config, devices=1)
+    expected = lines(singles / "0")[:2]
+    for path in ("four", "one"):
+        for found, line in zip(lines(tmp_path / path / "0"), expected, strict=True):
+            assert_close([found["loss"], found["accuracy"], found["recall"]], [line["loss"], line["accuracy"], line["recall"]])
+
+
+def test_one_device_by_default_where_the_batch_does_not_divide():
+    assert jax.local_device_count() == 4
+    assert parallel.layout(1, 4) == parallel.Layout(1, 4)
+    assert parallel.layout(1, 6) == parallel.Layout(1, 1)
+    assert parallel.layout(5, 6) == parallel.Layout(4, 1)
+    assert parallel.layout(2, 6) == parallel.Layout(2, 1)
+    assert parallel.layout(5, 6, 2) == parallel.Layout(2, 1)
+
+
+def test_one_program_for_all_seeds(tmp_path, monkeypatch):
+    """Each length of a call is traced once, however many groups there are."""
+    traces = []
+    counted = group.train_steps
+
+    def train_steps(*args):
+        traces.append(args[-1].shape)
+        return counted(*args)
+
+    monkeypatch.setattr(group, "train_steps", train_steps)
+    config = changed(model={"size": 3}, train={"updates_per_call": 2, "updates": 8})
+    train(tmp_path, config=config, devices=1)
+    assert traces == [(2, 4)]

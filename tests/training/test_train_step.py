@@ -1,0 +1,158 @@
+"""One update: against the plain formula, compiled once, with recoveries counted, with losses that are not finite."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from table import assert_close
+from tiny import CONFIG, changed, lines
+
+from lrpt.data import Adding
+from lrpt.data.task import Split, Task
+from lrpt.errors import UsageError
+from lrpt.models import SequenceModel
+from lrpt.training.loop import fit
+from lrpt.training.run import Tally
+from lrpt.training.step import evaluate, init_state, train_step, train_steps
+
+TASK = CONFIG.data.build(0)
+MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.reads)
+OPTIMIZER = CONFIG.optim.build()
+
+
+def batch(rows):
+    train = TASK.splits["train"]
+    return train.batch(train.arrays, jnp.asarray(rows))
+
+
+@pytest.fixture(scope="module")
+def state():
+    return init_state(MODEL, TASK, OPTIMIZER, 0)
+
+
+def test_an_update_is_one_of_gradient_descent(state):
+    """With plain gradient descent the change of the parameters is the gradient of the mean cross-entropy, which is written out here."""
+    descent = optax.sgd(0.5)
+    start = state._replace(opt_state=descent.init(state.params))
+    examples = batch([3, 1, 4])
+
+    def mean_loss(params):
+        logits = MODEL.apply({"params": params}, examples.inputs)
+        probabilities = jnp.exp(logits) / jnp.exp(logits).sum(-1, keepdims=True)
+        return -jnp.log(jnp.take_along_axis(probabilities, examples.targets[..., None], -1)).mean()
+
+    loss, gradient = jax.jit(jax.value_and_grad(mean_loss))(state.params)
+    after, figures = jax.jit(partial(train_step, MODEL, TASK, descent))(start, examples)
+    assert_close(after.params, jax.tree.map(lambda p, g: p - 0.5 * g, state.params, gradient))
+    assert_close(figures["loss"], loss)
+    assert_close(figures["gradient_norm"], np.sqrt(sum(np.square(g).sum() for g in jax.tree.leaves(gradient))))
+    assert after.update == 1
+
+
+def test_many_updates_in_one_call_are_single_ones(state):
+    train = TASK.splits["train"]
+    rows = np.random.default_rng(0).permutation(50)[:20].reshape(5, 4)
+    together, figures = jax.jit(partial(train_steps, MODEL, TASK, OPTIMIZER, lambda tree: tree))(state, train.arrays, rows)
+    step = jax.jit(partial(train_step, MODEL, TASK, OPTIMIZER))
+    single, losses = state, []
+    for row in rows:
+        single, one = step(single, batch(row))
+        losses.append(one["loss"])
+    assert_close(together, single)
+    assert_close(figures["loss"], losses)
+    assert step._cache_size() == 1, "the step was compiled more than once"
+
+
+def test_evaluation_is_the_weighted_sum_over_examples(state):
+    test = TASK.splits["test"]
+    rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
+    sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.params, test.arrays, rows, weights)
+    examples = test.batch(test.arrays, jnp.arange(5))
+    figures = TASK.measure(MODEL.apply({"params": state.params}, examples.inputs), examples)
+    assert total == 5
+    assert_close(sums, {name: values.sum() for name, values in figures.items()}, rtol=1e-4)
+
+
+def test_tally_averages_what_is_finite():
+    tally = Tally()
+    tally.add({"loss": np.array([1.0, np.nan]), "norm": np.array([np.inf, np.inf]), "recoveries": np.array([4, 5])})
+    tally.add({"loss": np.array([2.0, 6.0]), "norm": np.array([np.nan, np.inf]), "recoveries": np.array([5, 5])})
+    assert tally.means() == {"loss": 3.0, "norm": None, "recoveries": 5.0}
+    assert Tally(**json.loads(json.dumps(vars(tally)))).means() == tally.means()
+
+
+@dataclass(frozen=True)
+class Broken(Adding):
+    """The adding task with inputs that are not finite in one example."""
+
+    broken: int = 7
+    value: float = float("inf")
+    splits: tuple[str, ...] = ("train",)
+
+    def build(self, seed) -> Task:
+        task = super().build(seed)
+
+        def spoil(split):
+            def example(arrays, index):
+                good = split.example(arrays, index)
+                return good._replace(inputs=jnp.where(index == self.broken, self.value, good.inputs))
+
+            return Split(split.size, split.arrays, example)
+
+        return dataclasses.replace(task, splits={name: spoil(s) if name in self.splits else s for name, s in task.splits.items()})
+
+
+def broken(recipe, **fields):
+    config = changed(optim={"recipe": recipe}, train={"batch_size": 5, "updates": 20, "evaluate_every": 10, "updates_per_call": 10})
+    return dataclasses.replace(config, data=Broken(6, train_size=50, test_size=20, **fields))
+
+
+def update_with(config, example):
+    """The first update whose batch has an example."""
+    from lrpt.data import batch_indices
+
+    indices = batch_indices("epochs", 50, 5, 0, 0, 10)
+    return int(np.flatnonzero((indices == example).any(axis=1))[0]) + 1
+
+
+def test_recoveries_reach_the_metrics(tmp_path):
+    """The rule of the copy task goes on after a gradient that is not finite; one batch in each epoch of ten updates has one."""
+    result = fit(broken("copy_memory"), {0: tmp_path / "run"}, devices=1)[0]
+    train = [line for line in lines(tmp_path / "run") if line["split"] == "train"]
+    assert [line["recoveries"] for line in train] == [1, 2]
+    assert all(np.isfinite(line["loss"]) for line in train)
+    assert np.isfinite(result["metrics"]["valid"]["loss"])
+    for text in ("metrics.jsonl", "result.json"):
+        assert "NaN" not in (tmp_path / "run" / text).read_text()
+
+
+def test_a_training_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
+    config = broken("adding")
+    with pytest.raises(UsageError) as raised:
+        fit(config, {0: tmp_path / "run"}, devices=1)
+    said = str(raised.value)
+    assert said.startswith(f"LRD-GRU 4/2 seed 0: training loss is nan at update {update_with(config, 7)}; no checkpoint was due yet")
+    assert "\n" not in said
+    assert raised.value.code == 1
+
+
+def test_a_validation_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
+    with pytest.raises(UsageError, match="validation loss is nan at update 10; no checkpoint was due yet"):
+        fit(broken("adding", splits=("valid",)), {0: tmp_path / "run"}, devices=1)
+
+
+def test_the_last_good_checkpoint_is_kept(tmp_path):
+    """The broken example comes in the second epoch only, as the first ends before it."""
+    config = broken("adding")
+    update = update_with(config, 7)
+    config = changed(config, train={"evaluate_every": update - 1, "updates_per_call": update - 1})
+    with pytest.raises(UsageError, match=f"at update {update}; the last good checkpoint, of update {update - 1}, is kept in"):
+        fit(config, {0: tmp_path / "run"}, devices=1)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == [str(update - 1)]
+    assert [line["update"] for line in lines(tmp_path / "run")] == [update - 1] * 2
