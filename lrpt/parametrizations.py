@@ -179,7 +179,7 @@ class Parameters(nn.Module):
         return WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
 
     def biases(self, named: list[tuple[str, Any]]) -> dict[str, Array]:
-        start = {name: jnp.full((leaf.size,), leaf.initial) for name, leaf in named if isinstance(leaf, BiasSpec)}
+        start = {name: jnp.full((leaf.size,), leaf.initial, jnp.float32) for name, leaf in named if isinstance(leaf, BiasSpec)}
         return self.param("bias", lambda _: start)
 
 

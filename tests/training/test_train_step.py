@@ -26,9 +26,9 @@ MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.read
 OPTIMIZER = CONFIG.optim.build()
 
 
-def batch(rows):
-    train = TASK.splits["train"]
-    return train.batch(train.arrays, jnp.asarray(rows))
+@partial(jax.jit, static_argnames="split")
+def batch(rows, split="train"):
+    return TASK.splits[split].batch(TASK.splits[split].arrays, rows)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def test_an_update_is_one_of_gradient_descent(state):
     """With plain gradient descent the change of the parameters is the gradient of the mean cross-entropy, which is written out here."""
     descent = optax.sgd(0.5)
     start = state._replace(opt_state=descent.init(state.params))
-    examples = batch([3, 1, 4])
+    examples = batch(np.array([3, 1, 4]))
 
     def mean_loss(params):
         logits = MODEL.apply({"params": params}, examples.inputs)
@@ -73,8 +73,8 @@ def test_evaluation_is_the_weighted_sum_over_examples(state):
     test = TASK.splits["test"]
     rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
     sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.params, test.arrays, rows, weights)
-    examples = test.batch(test.arrays, jnp.arange(5))
-    figures = TASK.measure(MODEL.apply({"params": state.params}, examples.inputs), examples)
+    examples = batch(np.arange(5), "test")
+    figures = jax.jit(lambda params: TASK.measure(MODEL.apply({"params": params}, examples.inputs), examples))(state.params)
     assert total == 5
     assert_close(sums, {name: values.sum() for name, values in figures.items()}, rtol=1e-4)
 
