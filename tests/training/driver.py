@@ -22,6 +22,10 @@ from lrpt.training.group import Group
 from lrpt.training.run_directory import RunDirectory
 
 
+# What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def before(owner: Any, name: str, at: int, act: Callable[..., None]) -> None:
     """Puts `act` before the call number `at` of a function."""
     function, calls = getattr(owner, name), iter(range(1, 10**9))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import subprocess
 import sys
 
@@ -119,7 +118,7 @@ def test_a_start_without_work_is_taken_over(tmp_path):
     directory.release()
     RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
     (tmp_path / "run" / "checkpoints" / "4").mkdir(parents=True)
-    with pytest.raises(UsageError, match="model.rank = 2, not 1"):
+    with pytest.raises(UsageError, match=r"model\.rank = 2, not 1"):
         RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
 
 
@@ -138,7 +137,7 @@ def test_a_result_that_is_none(tmp_path):
         RunDirectory(tmp_path).result()
 
 
-@pytest.mark.parametrize("cut", range(1, 40, 3))
+@pytest.mark.parametrize("cut", range(1, 33, 3))
 def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
     directory = RunDirectory(tmp_path)
     directory.append_metrics([{"update": 4, "split": "valid"}, {"update": 8, "split": "valid"}])
@@ -171,23 +170,18 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
 
 
 HOLD = """
-import sys
-from pathlib import Path
-from lrpt.training.run_directory import RunDirectory
-RunDirectory(Path(sys.argv[1])).claim()
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
 print("claimed", flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_directory_is_free_when_its_process_is_dead(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdin is not None
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
     directory = RunDirectory(tmp_path)
-    with process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
         with pytest.raises(UsageError, match=f"another command is at work in {tmp_path}: wait for its end, or name another --workdir"):
             directory.claim()
