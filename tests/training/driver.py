@@ -21,7 +21,6 @@ from lrpt.training.command import main
 from lrpt.training.group import Group
 from lrpt.training.run_directory import RunDirectory
 
-
 # What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
