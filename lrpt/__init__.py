@@ -5,7 +5,7 @@
 The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.data`, optimizers in `lrpt.optim`.
 """
 
-from lrpt.cells import CELLS, Cell, Gate, gate_spec
+from lrpt.cells import CELLS, Cell, CellSpec, Gate, gate_spec
 from lrpt.counting import Counts, count
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
@@ -19,6 +19,7 @@ __all__ = [
     "PARAMETRIZATIONS",
     "Bias",
     "Cell",
+    "CellSpec",
     "Counts",
     "Dense",
     "Diagonal",

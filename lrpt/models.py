@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.cells import CELLS, Cell
+from lrpt.cells import CELLS, Cell, CellSpec
 from lrpt.errors import UsageError, check_choice
 from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
 from lrpt.recurrence import LOOPS, recur
@@ -23,6 +23,8 @@ class ModelConfig:
     """gru (reset gate before the product) or gru_reset_after"""
     size: int = 128
     """n: width of the state"""
+    depth: int = 1
+    """transitions within a step, for cells that have several"""
     parametrization: str = "low_rank_plus_diagonal"
     """recurrent matrices: dense, low_rank or low_rank_plus_diagonal"""
     rank: int = 24
@@ -49,6 +51,8 @@ class ModelConfig:
         check_choice("model.recurrence", self.recurrence, LOOPS)
         if self.size < 1:
             raise UsageError(f"model.size is {self.size}: the state needs at least one component")
+        if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
+            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
         if not math.isfinite(self.carry_bias):
             raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
 
@@ -84,18 +88,22 @@ class Recurrent(nn.Module):
     def cell(self) -> Cell:
         return CELLS[self.config.cell]
 
+    @property
+    def spec(self) -> CellSpec:
+        return CellSpec(self.input_size, self.config.size, self.config.carry_bias, self.config.depth)
+
     @nn.compact
     def __call__(self, xs: Array, mask: Bool[Array, "t b"] | None = None, *, outputs: Any = "all") -> tuple[Any, Any]:
         """Runs over time-major inputs (t, b, m) or (t, b), from the initial state. Returns as `lrpt.recurrence.recur`."""
         config = self.config
-        template = self.cell.template(self.input_size, config.size, config.carry_bias)
+        template = self.cell.template(self.spec)
         params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = self.initial_carry(xs.shape[1])
         return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence)
 
     def initial_carry(self, batch: int) -> Any:
         """The state before the first step, one row for each example: zeros, a trainable row where the configuration says so."""
-        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.config.size))
+        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
         row = self.param("initial_state", lambda _: zeros) if self.config.trainable_initial_state else zeros
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 

@@ -3,6 +3,7 @@
 A new name in `CELLS` or `PARAMETRIZATIONS` is a row by itself; a new cell needs its loop in `tests/oracles.py`.
 """
 
+import dataclasses
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -10,13 +11,14 @@ import jax
 import numpy as np
 import pytest
 
-from lrpt.cells import CELLS, Cell
+from lrpt.cells import CELLS, Cell, CellSpec
 from lrpt.matrices import BiasSpec, Dense, MatrixSpec
 from lrpt.models import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
 from lrpt.recurrence import recur
 
 SIZE, RANK, INPUT_SIZE, STEPS, BATCH = 5, 2, 3, 6, 4
+SPEC = CellSpec(INPUT_SIZE, SIZE, depth=2)
 
 
 class Row(NamedTuple):
@@ -31,7 +33,7 @@ class Row(NamedTuple):
         return "-".join([self.cell, self.parametrization, *["tied"] * self.tied, *["weight_norm"] * self.weight_norm])
 
     def config(self, **changes):
-        return ModelConfig(**{"size": SIZE, "rank": RANK, **self._asdict(), **changes})
+        return ModelConfig(**{"size": SIZE, "depth": SPEC.depth if CELLS[self.cell].deep else 1, "rank": RANK, **self._asdict(), **changes})
 
 
 def can_be_tied(parametrization):
@@ -82,7 +84,7 @@ class Network(NamedTuple):
 
 
 def parameters_module(row, carry_bias=1.0, input_size=INPUT_SIZE):
-    template = CELLS[row.cell].template(input_size, SIZE, carry_bias)
+    template = CELLS[row.cell].template(dataclasses.replace(SPEC, input_size=input_size, carry_bias=carry_bias))
     recurrent = MatrixConfig(row.parametrization, RANK, row.tied, row.weight_norm)
     return template, Parameters(template, recurrent, MatrixConfig(weight_norm=row.weight_norm))
 
@@ -102,7 +104,7 @@ def network(row, seed=0, carry_bias=1.0, input_size=INPUT_SIZE):
     template, module = parameters_module(row, carry_bias, input_size)
     cell = CELLS[row.cell]
     rng = np.random.default_rng(seed + 1)
-    carry = jax.tree.map(lambda n: _normal(rng, BATCH, n), cell.carry(SIZE))
+    carry = jax.tree.map(lambda n: _normal(rng, BATCH, n), cell.carry(SPEC))
     xs = _normal(rng, STEPS, BATCH, input_size)
     raw = Network(cell, template, module.apply(stored_parameters(row, seed, input_size)), carry, xs)
     return raw.replace_operators(lambda s, op: jax.tree.map(lambda b: b + s.initial, op) if isinstance(s, BiasSpec) else op)

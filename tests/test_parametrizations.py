@@ -21,7 +21,7 @@ from table import (
     weighted_sum,
 )
 
-from lrpt.cells import CELLS
+from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
 from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
@@ -32,7 +32,7 @@ ROW_FACTORS = ("kernel", "left", "right")
 
 
 def gru_parameters(recurrent, inputs=DENSE, size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
-    return Parameters(CELLS["gru"].template(input_size, size, carry_bias), recurrent, inputs)
+    return Parameters(CELLS["gru"].template(CellSpec(input_size, size, carry_bias)), recurrent, inputs)
 
 
 @cache

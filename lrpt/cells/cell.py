@@ -26,9 +26,27 @@ class Gate(NamedTuple):
         return self.input.apply(x) + self.recurrent.apply(h) + self.bias.apply(h)
 
 
-def gate_spec(input_size: int, size: int, bias: float = 0.0) -> Any:
+@dataclass(frozen=True)
+class CellSpec:
+    """What a cell's parameters and state are made for.
+
+    Attributes:
+      input_size: width m of the inputs, or the number of symbols.
+      size: n, width of the state.
+      carry_bias: where the bias of the gate that passes the state on starts, as the papers give it.
+      depth: transitions inside one step, in cells that have several.
+    """
+
+    input_size: int
+    size: int
+    carry_bias: float = 0.0
+    depth: int = 1
+
+
+def gate_spec(spec: CellSpec, bias: float = 0.0) -> Any:
     """A `Gate` to be filled in: which matrices it asks for, and where its bias starts."""
-    return Gate(MatrixSpec(input_size, size, "input"), MatrixSpec(size, size, "recurrent"), BiasSpec(size, bias))  # type: ignore[arg-type]
+    matrices = MatrixSpec(spec.input_size, spec.size, "input"), MatrixSpec(spec.size, spec.size, "recurrent")
+    return Gate(*matrices, BiasSpec(spec.size, bias))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -37,12 +55,14 @@ class Cell:
 
     Attributes:
       step: the pure function `(params, carry, x) -> (carry, (y, info))`.
-      template: `(input_size, size, carry_bias) -> params` with a `MatrixSpec` or `BiasSpec` where the parameters will stand.
-      carry: `size -> carry` with the width of each state vector where that vector will stand.
-      output_size: `size -> width of y`.
+      template: `spec -> params` with a `MatrixSpec` or `BiasSpec` where the parameters will stand.
+      carry: `spec -> carry` with the width of each state vector where that vector will stand.
+      output_size: `spec -> width of y`.
+      deep: whether a step has `spec.depth` transitions; in other cells that is 1.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
-    template: Callable[[int, int, float], Any]
-    carry: Callable[[int], Any] = lambda size: size
-    output_size: Callable[[int], int] = lambda size: size
+    template: Callable[[CellSpec], Any]
+    carry: Callable[[CellSpec], Any] = lambda spec: spec.size
+    output_size: Callable[[CellSpec], int] = lambda spec: spec.size
+    deep: bool = False

@@ -11,7 +11,7 @@ from jax.nn import sigmoid
 from jax.numpy import tanh
 from jaxtyping import Array, Float
 
-from lrpt.cells.cell import Cell, Gate, gate_spec
+from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
 from lrpt.matrices import type_of_input
 
 
@@ -70,8 +70,8 @@ def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input
     return _pass_through(u, r, m, h)
 
 
-def _template(input_size: int, size: int, carry_bias: float) -> Any:
-    return GRUParams(gate_spec(input_size, size, carry_bias), gate_spec(input_size, size), gate_spec(input_size, size))
+def _template(spec: CellSpec) -> Any:
+    return GRUParams(gate_spec(spec, spec.carry_bias), gate_spec(spec), gate_spec(spec))
 
 
 GRU = Cell(gru, _template)

@@ -1,5 +1,6 @@
 """What holds for every cell with every parametrization."""
 
+import dataclasses
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 from table import (
     BATCH,
     SIZE,
+    SPEC,
     STEPS,
     Row,
     assert_close,
@@ -42,8 +44,8 @@ def test_every_cell_has_an_oracle():
 def test_shapes_and_dtypes(row):
     net = network(row)
     carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
-    assert jax.tree.map(jnp.shape, carry) == jax.tree.map(lambda n: (BATCH, n), net.cell.carry(SIZE))
-    assert ys.shape == (STEPS, BATCH, net.cell.output_size(SIZE))
+    assert jax.tree.map(jnp.shape, carry) == jax.tree.map(lambda n: (BATCH, n), net.cell.carry(SPEC))
+    assert ys.shape == (STEPS, BATCH, net.cell.output_size(SPEC))
     leaves = jax.tree.leaves((carry, ys, info))
     assert all(leaf.dtype == jnp.float32 for leaf in leaves)
     assert all(leaf.shape[:2] == (STEPS, BATCH) for leaf in jax.tree.leaves(info))
@@ -137,7 +139,7 @@ def test_a_gate_saturated_open_passes_the_state_on(row):
 
 @every_cell
 def test_carry_bias_is_where_that_gate_starts(cell):
-    leaves = jax.tree.leaves(CELLS[cell].template(3, SIZE, 4.0))
+    leaves = jax.tree.leaves(CELLS[cell].template(dataclasses.replace(SPEC, carry_bias=4.0)))
     assert 4.0 in [leaf.initial for leaf in leaves if isinstance(leaf, BiasSpec)]
 
 
