@@ -75,7 +75,8 @@ def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
 
 def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
     """A network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
-    return ModelConfig("gru_reset_after", size, parametrization, rank, tied, trainable_initial_state=False)
+    matrices = {"parametrization": parametrization, "rank": rank, "tied": tied}
+    return ModelConfig(cell="gru_reset_after", size=size, trainable_initial_state=False, **matrices)
 
 
 PUBLISHED = [

@@ -9,12 +9,13 @@ lose its gradient there.
 Axis letters: b batch (any number of leading axes), i inputs, o outputs, n square size, d rank.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Complex, Float, Inexact, Int
 
 # Along which axis of a stored factor the entries of one row of the paper's matrix lie (its W v orientation). Weight normalization and the
 # max-norm constraint act on such rows; factors that are not listed (diagonals, biases) are left alone.
@@ -70,15 +71,40 @@ class BiasSpec:
     initial: float = 0.0
 
 
+@dataclass(frozen=True)
+class OperatorSpec:
+    """Any other operator that a cell asks for, `kind(array)`, which no configuration changes.
+
+    The entries of its array start uniformly within `spread` of `initial`.
+    """
+
+    kind: Callable[[Array], Operator]
+    shape: tuple[int, ...]
+    initial: float = 0.0
+    spread: float = 0.0
+
+
 def num_params(matrix: object) -> int:
     """The number of scalars stored in a matrix, an operator, or any pytree of them."""
     return sum(leaf.size for leaf in jax.tree.leaves(matrix))
 
 
+@jax.custom_jvp
+def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b o"]:
+    """The rows of `kernel` at v: its product with one-hot vectors. So is the derivative, whose transpose is a product and no scatter."""
+    return kernel[v]
+
+
+@_rows.defjvp
+def _rows_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    (kernel, v), (d_kernel, _) = primals, tangents
+    return _rows(kernel, v), jax.nn.one_hot(v, kernel.shape[0], dtype=kernel.dtype) @ d_kernel
+
+
 def _project(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o"]:
-    """v @ kernel. Integer inputs select rows, as a product with one-hot vectors would; one or two inputs need no matrix product."""
+    """v @ kernel. Integer inputs select rows; one or two inputs need no matrix product."""
     if jnp.issubdtype(v.dtype, jnp.integer):
-        v = jax.nn.one_hot(v, kernel.shape[0], dtype=kernel.dtype)
+        return _rows(kernel, v)
     if kernel.shape[0] > 2:
         return v @ kernel
     rows = kernel.reshape((kernel.shape[0],) + (1,) * (v.ndim - 1) + (kernel.shape[1],))
@@ -125,8 +151,8 @@ class Diagonal:
         """n."""
         return self.diagonal.size
 
-    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return v * self.diagonal.reshape((1,) * (v.ndim - 1) + self.diagonal.shape)
+    def apply(self, v: Inexact[Array, "*b n"]) -> Inexact[Array, "*b n"]:
+        return v * _row(self.diagonal, v)
 
     def to_dense(self) -> Float[Array, "n n"]:
         return jnp.diag(self.diagonal)
@@ -194,3 +220,36 @@ class Bias:
 
     def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
         return jnp.broadcast_to(self.bias, v.shape[:-1] + self.bias.shape)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rotation:
+    r"""The diagonal unitary matrix W = diag(e^{i \theta}), for complex vectors."""
+
+    angles: Float[Array, " n"]
+
+    def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+        return v * _row(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Reflection:
+    r"""The unitary matrix :math:`W = I - 2 u u^* / \|u\|^2` for complex row vectors, u a column (Householder): v u becomes -v u.
+
+    Acting on columns as the papers write it, it reflects in the conjugate of u. Stored as the real parts of u, then the imaginary ones.
+    """
+
+    vector: Float[Array, " n2"]
+
+    def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+        n = self.vector.size // 2
+        u = jax.lax.complex(self.vector[:n], self.vector[n:])
+        along = (v @ u) * (2 / jnp.sum(jnp.square(self.vector)))
+        return v - along[..., None] * _row(jnp.conj(u), v)
+
+
+def _row(u: Array, v: Array) -> Array:
+    """u with as many leading axes of length one as it takes to act on v."""
+    return u.reshape((1,) * (v.ndim - 1) + u.shape)

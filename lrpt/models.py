@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import flax.linen as nn
 import jax
@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec
 from lrpt.errors import UsageError, check_choice
+from lrpt.materialize import Materialize, materialized
 from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
-from lrpt.recurrence import LOOPS, recur
+from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning, recur
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,22 @@ class ModelConfig:
     trainable_initial_state: bool = True
     """learn the state before the first step (else it is zero)"""
     recurrence: str = "fast"
-    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan) or checkpoint (chunks recomputed)"""
+    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan), checkpoint (chunks recomputed), or kernel
+    (low-rank GRUs on NVIDIA Hopper GPUs; not yet run on hardware)"""
+    chunk: int | None = None
+    """steps that the backward pass takes at once (None: about 700 rows of the batch, 4 to 64 steps)"""
+    store: str = "auto"
+    """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
+    materialize: str = "auto"
+    """multiply out low-rank recurrent matrices before the loop: always, never, or auto (where that takes less work)"""
 
     def __post_init__(self) -> None:
         check_choice("model.cell", self.cell, CELLS)
-        check_choice("model.recurrence", self.recurrence, LOOPS)
+        check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
+        check_choice("model.store", self.store, get_args(Store))
+        check_choice("model.materialize", self.materialize, get_args(Materialize))
+        if self.chunk is not None and self.chunk < 1:
+            raise UsageError(f"model.chunk is {self.chunk}: a chunk has at least one step")
         if self.size < 1:
             raise UsageError(f"model.size is {self.size}: the state needs at least one component")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
@@ -98,8 +110,11 @@ class Recurrent(nn.Module):
         config = self.config
         template = self.cell.template(self.spec)
         params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
+        if config.recurrence != KERNEL:
+            params = materialized(params, config.materialize, xs.shape[0] * xs.shape[1])
         carry = self.initial_carry(xs.shape[1])
-        return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence)
+        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
+        return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
 
     def initial_carry(self, batch: int) -> Any:
         """The state before the first step, one row for each example: zeros, a trainable row where the configuration says so."""

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec
+from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec, Operator, OperatorSpec
 
 glorot_uniform = nn.initializers.glorot_uniform()
 """Uniform in +-sqrt(6 / (fan_in + fan_out)) of each factor's own shape, as lowrank-gru draws R, L and W: L R is not matched to a full U."""
@@ -153,7 +153,8 @@ class Parameters(nn.Module):
     """Owns everything a cell asks for, and hands it out in the shape of the cell's template.
 
     Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`; with weight normalization
-    these are the directions v, and `recurrent_scale/update/left` holds the scales g.
+    these are the directions v, and `recurrent_scale/update/left` holds the scales g. Operators that no configuration changes are arrays
+    under the name of their field: `operator/rotations_0`.
     """
 
     template: Any
@@ -163,12 +164,12 @@ class Parameters(nn.Module):
     @nn.compact
     def __call__(self) -> Any:
         leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
-        names = [_gate_name(path) for path, _ in leaves]
-        named = [(name, leaf) for name, (_, leaf) in zip(names, leaves, strict=True)]
+        named = [(_name(path, leaf), leaf) for path, leaf in leaves]
         owned = {
             "recurrent": self.own("recurrent", self.recurrent, named),
             "input": self.own("input", self.input, named),
-            "bias": {name: matrices.Bias(value) for name, value in self.biases(named).items()},
+            "bias": self.biases(_of(BiasSpec, named)),
+            "operator": self.operators(_of(OperatorSpec, named)),
         }
         return treedef.unflatten(owned[_role(leaf)][name] for name, leaf in named)
 
@@ -178,15 +179,36 @@ class Parameters(nn.Module):
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
         return WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
 
-    def biases(self, named: list[tuple[str, Any]]) -> dict[str, Array]:
-        start = {name: jnp.full((leaf.size,), leaf.initial, jnp.float32) for name, leaf in named if isinstance(leaf, BiasSpec)}
-        return self.param("bias", lambda _: start)
+    def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        start = {name: jnp.full((spec.size,), spec.initial, jnp.float32) for name, spec in specs.items()}
+        stored = self.param("bias", lambda _: start) if start else {}
+        return {name: matrices.Bias(value) for name, value in stored.items()}
+
+    def operators(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        def draw(key: Array) -> dict[str, Array]:
+            keys = jax.random.split(key, len(specs))
+            return {
+                name: jax.random.uniform(k, spec.shape, minval=spec.initial - spec.spread, maxval=spec.initial + spec.spread)
+                for k, (name, spec) in zip(keys, specs.items(), strict=True)
+            }
+
+        stored = self.param("operator", draw) if specs else {}
+        return {name: specs[name].kind(value) for name, value in stored.items()}
 
 
-def _role(leaf: MatrixSpec | BiasSpec) -> str:
-    return "bias" if isinstance(leaf, BiasSpec) else leaf.role
+def _of(kind: type, named: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: leaf for name, leaf in named if isinstance(leaf, kind)}
 
 
-def _gate_name(path: tuple[Any, ...]) -> str:
-    """The path of a template's leaf without the last step, which is its role: ('update', 'recurrent') -> 'update'."""
-    return "_".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path[:-1])
+def _role(leaf: MatrixSpec | BiasSpec | OperatorSpec) -> str:
+    if isinstance(leaf, MatrixSpec):
+        return leaf.role
+    return "bias" if isinstance(leaf, BiasSpec) else "operator"
+
+
+def _name(path: tuple[Any, ...], leaf: MatrixSpec | BiasSpec | OperatorSpec) -> str:
+    """The path of a template's leaf, without a last step that only repeats its role: 'update' for update.recurrent."""
+    parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+    if len(parts) > 1 and parts[-1] == _role(leaf):
+        parts.pop()
+    return "_".join(parts)

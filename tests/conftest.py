@@ -9,6 +9,7 @@ from pathlib import Path
 # Read when JAX starts, and handed on to programs that tests start.
 DEFAULTS = {
     "NPROC": "16",  # with fewer threads than virtual devices, steps with collectives that are queued wait for each other for ever
+    "XLA_FLAGS": "--xla_cpu_prefer_vector_width=512",  # as the command line has it, so that programs that tests start round alike
     "MPLBACKEND": "Agg",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several workers share one accelerator
     "JAX_COMPILATION_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt-tests"),

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from lrpt.cells import CELLS, Cell, CellSpec
-from lrpt.matrices import BiasSpec, Dense, MatrixSpec
+from lrpt.matrices import Dense, MatrixSpec
 from lrpt.models import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
-from lrpt.recurrence import recur
+from lrpt.recurrence import BY_RULE, recur
 
 SIZE, RANK, INPUT_SIZE, STEPS, BATCH = 5, 2, 3, 6, 4
 SPEC = CellSpec(INPUT_SIZE, SIZE, depth=2)
@@ -40,18 +40,37 @@ def can_be_tied(parametrization):
     return issubclass(PARAMETRIZATIONS[parametrization], LowRankMatrices)
 
 
-ROWS = [
-    Row(cell, kind, tied, weight_norm)
-    for cell in CELLS
-    for kind in PARAMETRIZATIONS
-    for tied in (False, True)[: 1 + can_be_tied(kind)]
-    for weight_norm in (False, True)
-]
+def has_recurrent_matrices(cell):
+    """Whether the cell asks for matrices that the configuration of a row changes."""
+    return any(isinstance(spec, MatrixSpec) and spec.role == "recurrent" for spec in jax.tree.leaves(CELLS[cell].template(SPEC)))
+
+
+def rows_of(cell):
+    """Everything for the GRU and the cell of several layers. A cell does not see tying and weight norm, so others have them in one row."""
+    if not has_recurrent_matrices(cell):
+        return [Row(cell, "dense"), Row(cell, "dense", weight_norm=True)]
+    if cell not in CROSSED:
+        return [*(Row(cell, kind) for kind in PARAMETRIZATIONS), Row(cell, "low_rank_plus_diagonal", tied=True, weight_norm=True)]
+    return [
+        Row(cell, kind, tied, weight_norm)
+        for kind in PARAMETRIZATIONS
+        for tied in (False, True)[: 1 + can_be_tied(kind)]
+        for weight_norm in (False, True)
+    ]
+
+
+CROSSED = ("gru", "rhn")
+ROWS = [row for cell in CELLS for row in rows_of(cell)]
 PLAIN_ROWS = [row for row in ROWS if not row.tied and not row.weight_norm]
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 every_plain_row = pytest.mark.parametrize("row", PLAIN_ROWS, ids=str)
 every_cell = pytest.mark.parametrize("cell", CELLS)
+
+
+def by_name(tree):
+    """The leaves of a tree by their paths, 'update.bias'."""
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 class Network(NamedTuple):
@@ -65,9 +84,7 @@ class Network(NamedTuple):
 
     def operators(self):
         """(name, matrix or bias) in the order of the template: ('update.input', Dense(...))."""
-        leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
-        names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
-        return list(zip(names, treedef.flatten_up_to(self.params), strict=True))
+        return list(zip(by_name(self.template), jax.tree.structure(self.template).flatten_up_to(self.params), strict=True))
 
     def replace_operators(self, function):
         """The same network with `function(specification, operator)` for each operator."""
@@ -78,9 +95,8 @@ class Network(NamedTuple):
         return self.replace_operators(lambda spec, op: Dense(op.to_dense()) if isinstance(spec, MatrixSpec) else op)
 
     def arrays(self):
-        """Full matrices and biases as float64, by name."""
-        dense = dict(self.dense().operators())
-        return {name: np.asarray(op.kernel if hasattr(op, "kernel") else op.bias, np.float64) for name, op in dense.items()}
+        """Full matrices, biases and the arrays of other operators as float64, by name."""
+        return {name: np.asarray(*jax.tree.leaves(op), np.float64) for name, op in self.dense().operators()}
 
 
 def parameters_module(row, carry_bias=1.0, input_size=INPUT_SIZE):
@@ -107,7 +123,11 @@ def network(row, seed=0, carry_bias=1.0, input_size=INPUT_SIZE):
     carry = jax.tree.map(lambda n: _normal(rng, BATCH, n), cell.carry(SPEC))
     xs = _normal(rng, STEPS, BATCH, input_size)
     raw = Network(cell, template, module.apply(stored_parameters(row, seed, input_size)), carry, xs)
-    return raw.replace_operators(lambda s, op: jax.tree.map(lambda b: b + s.initial, op) if isinstance(s, BiasSpec) else op)
+
+    def shifted(spec, op):
+        return jax.tree.map(lambda a: jax.numpy.asarray(a + getattr(spec, "initial", 0)), op)
+
+    return raw.replace_operators(shifted)
 
 
 def _normal(rng, *shape):
@@ -125,20 +145,25 @@ def weighted_sum(tree):
     return sum((a * jax.numpy.cos(jax.numpy.arange(a.size, dtype=a.dtype)).reshape(a.shape)).sum() for a in jax.tree.leaves(tree))
 
 
-@partial(jax.jit, static_argnames=("cell", "loop", "chunk"))
-def gradients(cell, params, carry, xs, loop="plain", chunk=None):
-    """((loss, outputs), gradients to params, carry and xs). `chunk` is there to be compiled anew where a test changes it."""
+@partial(jax.jit, static_argnames=("cell", "loop", "tuning"))
+def gradients(cell, params, carry, xs, loop="plain", tuning=BY_RULE):
+    """((loss, outputs), gradients to params, carry and xs)."""
 
     def loss(params, carry, xs):
-        carry, ys = recur(cell.step, params, carry, xs, loop=loop)
+        carry, ys = recur(cell.step, params, carry, xs, loop=loop, tuning=tuning)
         return weighted_sum((carry, ys)), (carry, ys)
 
     return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, carry, xs)
 
 
 def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
-    """Trees of the same shapes and nearly the same numbers."""
-    jax.tree.map(lambda a, e: np.testing.assert_allclose(np.asarray(a), np.asarray(e), rtol, atol), actual, expected)
+    """Trees of the same shapes and nearly the same numbers; `atol` is relative to the largest of an array where that is above one."""
+
+    def check(actual, expected):
+        actual, expected = np.asarray(actual), np.asarray(expected)
+        np.testing.assert_allclose(actual, expected, rtol, atol * max(1, np.abs(expected).max(initial=0)))
+
+    jax.tree.map(check, actual, expected)
 
 
 def assert_equal(actual, expected):

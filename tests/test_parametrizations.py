@@ -23,7 +23,7 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
+from lrpt.matrices import ROW_AXIS, Bias, BiasSpec, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
 from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
 
 DENSE = MatrixConfig()
@@ -147,7 +147,29 @@ def test_every_row_is_stored_as_float32_and_handed_out_in_the_shapes_that_were_a
         if isinstance(spec, MatrixSpec):
             assert op.shape == jax.eval_shape(lambda op: op.to_dense(), op).shape == (spec.n_in, spec.n_out)
         else:
-            assert op.bias.shape == (spec.size,)
+            assert [leaf.shape for leaf in jax.tree.leaves(op)] == [(spec.size,) if isinstance(spec, BiasSpec) else spec.shape]
+
+
+def stored_shapes(row):
+    return jax.eval_shape(parameters_module(row)[1].init, jax.random.key(0))["params"]
+
+
+def test_layers_are_named_by_their_numbers_and_each_has_its_own_projection():
+    stored = stored_shapes(Row("rhn", "low_rank", tied=True))
+    gates = {"0_candidate", "0_transform", "1_candidate", "1_transform"}
+    assert set(stored["recurrent"]) == gates | {"shared_0", "shared_1"}
+    assert set(stored["bias"]) == gates
+    assert set(stored["input"]) == {"0_candidate", "0_transform"}
+
+
+def test_a_second_bias_has_its_whole_path_for_a_name():
+    assert set(stored_shapes(Row("gru_cudnn", "dense"))["bias"]) == {*GATES, "candidate_recurrent_bias"}
+
+
+def test_operators_of_a_cell_are_stored_as_they_are():
+    stored = stored_shapes(Row("unitary", "dense"))
+    operators = {f"rotations_{k}": (SIZE,) for k in range(3)} | {f"reflections_{k}": (2 * SIZE,) for k in range(2)} | {"bias": (SIZE,)}
+    assert jax.tree.map(jnp.shape, stored) == {"input": {"input": {"kernel": (INPUT_SIZE, 2 * SIZE)}}, "operator": operators}
 
 
 def test_same_key_same_draw():

@@ -26,6 +26,17 @@ class Gate(NamedTuple):
         return self.input.apply(x) + self.recurrent.apply(h) + self.bias.apply(h)
 
 
+class StateGate(NamedTuple):
+    """The parameters of one affine function of the state alone; it is called as a `Gate` is."""
+
+    recurrent: Operator
+    bias: Operator
+
+    def __call__(self, x: type_of_input, h: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
+        """h U + b."""
+        return self.recurrent.apply(h) + self.bias.apply(h)
+
+
 @dataclass(frozen=True)
 class CellSpec:
     """What a cell's parameters and state are made for.
@@ -43,10 +54,14 @@ class CellSpec:
     depth: int = 1
 
 
-def gate_spec(spec: CellSpec, bias: float = 0.0) -> Any:
-    """A `Gate` to be filled in: which matrices it asks for, and where its bias starts."""
-    matrices = MatrixSpec(spec.input_size, spec.size, "input"), MatrixSpec(spec.size, spec.size, "recurrent")
-    return Gate(*matrices, BiasSpec(spec.size, bias))  # type: ignore[arg-type]
+def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
+    """A `Gate` to be filled in: which matrices it asks for, where its bias starts, and with whom it shares R where that is tied."""
+    return Gate(MatrixSpec(spec.input_size, spec.size, "input"), *state_gate_spec(spec, bias, group))  # type: ignore[arg-type]
+
+
+def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
+    """As `gate_spec`, for a `StateGate`."""
+    return StateGate(MatrixSpec(spec.size, spec.size, "recurrent", group), BiasSpec(spec.size, bias))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -55,10 +70,11 @@ class Cell:
 
     Attributes:
       step: the pure function `(params, carry, x) -> (carry, (y, info))`.
-      template: `spec -> params` with a `MatrixSpec` or `BiasSpec` where the parameters will stand.
+      template: `spec -> params` with a `MatrixSpec`, `BiasSpec` or `OperatorSpec` where the parameters will stand.
       carry: `spec -> carry` with the width of each state vector where that vector will stand.
       output_size: `spec -> width of y`.
       deep: whether a step has `spec.depth` transitions; in other cells that is 1.
+      initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
@@ -66,3 +82,4 @@ class Cell:
     carry: Callable[[CellSpec], Any] = lambda spec: spec.size
     output_size: Callable[[CellSpec], int] = lambda spec: spec.size
     deep: bool = False
+    initial_spread: Callable[[CellSpec], float] = lambda spec: 0.0

@@ -12,7 +12,7 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import type_of_input
+from lrpt.matrices import BiasSpec, Operator, type_of_input
 
 
 class GRUParams(NamedTuple):
@@ -21,6 +21,23 @@ class GRUParams(NamedTuple):
     update: Gate
     reset: Gate
     candidate: Gate
+
+
+class CandidateWithTwoBiases(NamedTuple):
+    """The parameters of a candidate whose recurrent product has a bias of its own, inside the reset."""
+
+    input: Operator
+    recurrent: Operator
+    bias: Operator
+    recurrent_bias: Operator
+
+
+class GRUCuDNNParams(NamedTuple):
+    """As `GRUParams`, with a second bias."""
+
+    update: Gate
+    reset: Gate
+    candidate: CandidateWithTwoBiases
 
 
 class GRUInfo(NamedTuple):
@@ -61,8 +78,8 @@ def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[A
 def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
     r"""One step of the GRU with the reset gate after the product (Miceli Barone 2016, eq. 7).
 
-    As `gru`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m))`; the bias is not reset (dl4mt-lm, small_lm.py). Flax and PyTorch have a
-    second bias inside the parenthesis.
+    As `gru`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m))`; the bias is not reset (dl4mt-lm, small_lm.py). `gru_cudnn` has a second
+    bias, which is.
     """
     u = sigmoid(params.update(x, h))
     r = sigmoid(params.reset(x, h))
@@ -70,9 +87,28 @@ def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input
     return _pass_through(u, r, m, h)
 
 
+def gru_cudnn(params: GRUCuDNNParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+    r"""One step of the GRU of cuDNN, PyTorch and Flax, whose trained weights it can take over.
+
+    As `gru_reset_after`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m + c_m))`. Where cuDNN and PyTorch have two biases in the update
+    and reset gates, the one here is their sum.
+    """
+    u = sigmoid(params.update(x, h))
+    r = sigmoid(params.reset(x, h))
+    of_state = params.candidate.recurrent.apply(h) + params.candidate.recurrent_bias.apply(h)
+    m = tanh(params.candidate.input.apply(x) + params.candidate.bias.apply(h) + r * of_state)
+    return _pass_through(u, r, m, h)
+
+
 def _template(spec: CellSpec) -> Any:
     return GRUParams(gate_spec(spec, spec.carry_bias), gate_spec(spec), gate_spec(spec))
 
 
+def _template_cudnn(spec: CellSpec) -> Any:
+    two_biases: Any = (*gate_spec(spec), BiasSpec(spec.size))
+    return GRUCuDNNParams(gate_spec(spec, spec.carry_bias), gate_spec(spec), CandidateWithTwoBiases(*two_biases))
+
+
 GRU = Cell(gru, _template)
 GRU_RESET_AFTER = Cell(gru_reset_after, _template)
+GRU_CUDNN = Cell(gru_cudnn, _template_cudnn)

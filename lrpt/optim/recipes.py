@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import optax
+from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError, check_choice
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows
 
+Rate = float | Float[Array, ""]
 
-def rmsprop_2016(learning_rate: float, eps: float) -> optax.GradientTransformation:
+
+def rmsprop_2016(learning_rate: Rate, eps: float) -> optax.GradientTransformation:
     r"""RMSProp as lowrank-gru has it (optimizations.py, inherited from complex_RNN).
 
     .. math::
@@ -42,7 +45,7 @@ class Recipe:
 
     description: str
     learning_rate: float
-    build: Callable[[float], optax.GradientTransformation]
+    build: Callable[[Rate], optax.GradientTransformation]
     recovers: bool = False
 
 
@@ -96,7 +99,11 @@ class OptimConfig:
         if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
 
-    def build(self) -> optax.GradientTransformation:
-        """The recipe's chain, at this learning rate or its own."""
-        recipe = RECIPES[self.recipe]
-        return recipe.build(recipe.learning_rate if self.learning_rate is None else self.learning_rate)
+    @property
+    def rate(self) -> float:
+        """The learning rate: this one, or the recipe's own."""
+        return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
+
+    def build(self, learning_rate: Rate | None = None) -> optax.GradientTransformation:
+        """The recipe's chain, at its `rate` or at another one, which may be traced: one program then serves many."""
+        return RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)

@@ -7,15 +7,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from lrpt.kernels import sequence
 from lrpt.recurrence.deferred import fast
-from lrpt.recurrence.loops import CHUNK, Loop, Step, checkpoint, plain
+from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
 
 Outputs = Literal["all", "last", "info"]
 
 LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint}
 """Twins: the same arguments, the same numbers."""
 
-__all__ = ["CHUNK", "LOOPS", "Loop", "Outputs", "Step", "checkpoint", "fast", "plain", "recur"]
+KERNEL = "kernel"
+"""In the place of a loop's name: the whole sequence in one launch."""
+
+__all__ = ["BY_RULE", "KERNEL", "LOOPS", "Loop", "Outputs", "Step", "Store", "Tuning", "checkpoint", "fast", "plain", "recur"]
 
 
 def recur(
@@ -27,6 +31,7 @@ def recur(
     *,
     outputs: Outputs = "all",
     loop: str = "plain",
+    tuning: Tuning = BY_RULE,
 ) -> tuple[Any, Any]:
     """Runs a cell over a sequence.
 
@@ -38,23 +43,27 @@ def recur(
       mask: true where a step counts. A step that does not count leaves the state as it was; its output is zero.
       outputs: 'all' returns y at every step, 'last' y at each row's last step that counts (nothing else is stored), 'info' the pair
         (y, info) at every step.
-      loop: a name in `LOOPS`.
+      loop: a name in `LOOPS`; or 'kernel', which is `lrpt.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
+      tuning: what the loop is not to choose by itself.
 
     Raises:
       AssertionError: the mask does not have the time and batch axes of the inputs.
+      UsageError: the kernel does not take this cell, or these sizes.
 
     Returns:
       The carry after the last step, and what `outputs` names: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
+    if loop == KERNEL:
+        return sequence(step, params, carry, xs, mask, outputs=outputs)
     body = step if outputs == "info" else _without_info(step)
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
         body, xs = _masked(body), (xs, mask)
     if outputs != "last":
-        return LOOPS[loop](body, params, carry, xs)
+        return LOOPS[loop](body, params, carry, xs, tuning)
     first = jax.tree.map(lambda a: a[0], xs)
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
-    (carry, y), _ = LOOPS[loop](_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs)
+    (carry, y), _ = LOOPS[loop](_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs, tuning)
     return carry, y
 
 

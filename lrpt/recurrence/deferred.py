@@ -1,7 +1,8 @@
 """The fast loop: any cell, no hand-written gradient, weight gradients formed once for each chunk of steps.
 
 Reverse mode through `lax.scan` keeps every intermediate of every step and forms small weight gradients at each. Here the forward pass keeps
-the state before each step. The backward pass takes chunks of steps, last one first, and of each
+the state before each step, or, where those would take much memory, before each chunk of steps, from which the others are computed again.
+The backward pass takes the chunks, last one first, and of each
 
 1. recomputes and linearizes its steps in one batch, since their states are known;
 2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs
@@ -25,27 +26,34 @@ from jaxtyping import Array
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import Step, checkpoint, plain
+from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, in_chunks, plain
 from lrpt.recurrence.taps import Leaves, trace_calls
 
 ROWS_PER_CHUNK = 700
 """Steps times batch: about twelve arrays of so many rows and a state of 128 stay in the second-level cache."""
 
+STORED_BYTES = 256 * 2**20
+"""States that take more than this are kept at the boundaries of chunks only."""
 
-def fast(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+
+def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
     """As `loops.plain`, in values and in reverse-mode gradients of any order.
+
+    By rule a chunk has about 700 rows (steps times batch), within 4 to 64 steps, and every state is kept unless all of them together take
+    more than 256 MiB.
 
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
       TypeError: forward-mode differentiation, which needs `plain`.
     """
-    if jax.tree.leaves(xs)[0].shape[0] == 0:
+    steps = jax.tree.leaves(xs)[0].shape[0]
+    if steps == 0:
         return plain(step, params, carry, xs)
-    trace_calls(step, Leaves.of(params), carry, _first(xs))
+    calls = trace_calls(step, Leaves.of(params), carry, _first(xs))
     if not supported():
-        return checkpoint(step, params, carry, xs)
+        return checkpoint(step, params, carry, xs, tuning)
     try:
-        return _run(step, params, carry, xs)
+        return _run(step, params, carry, xs, tuning.chunk or chunk_length(steps, calls.rows()), keeps_all(steps, carry, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
@@ -57,7 +65,7 @@ def supported() -> bool:
     """Whether this JAX lets a step be taken apart as `LinearStep` does, with the closure of `jax.vjp` and with jaxprs. If not, warns."""
 
     def loss(kernel: Array) -> Array:
-        carry, _ = _run(lambda p, c, x: (jnp.tanh(p.apply(c) + x), None), Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3)))
+        carry, _ = _run(lambda p, c, x: (jnp.tanh(p.apply(c) + x), None), Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3)), 2, True)
         return jnp.sum(carry)
 
     try:
@@ -68,8 +76,22 @@ def supported() -> bool:
     return True
 
 
-def _run(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-    """`lax.scan` with the reverse mode of this file."""
+def chunk_length(steps: int, rows: int) -> int:
+    """Steps in a chunk: about 700 rows, 4 to 64 steps, preferably a divisor of the sequence's length, so that no shorter chunk is left."""
+    longest = min(max(4, min(64, ROWS_PER_CHUNK // rows)), steps)
+    divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
+    return divisors[-1] if divisors else longest
+
+
+def keeps_all(steps: int, carry: Any, tuning: Tuning) -> bool:
+    """Whether the state before every step is kept, and not only those before chunks."""
+    if tuning.store != "auto":
+        return tuning.store == "all"
+    return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry)) <= STORED_BYTES
+
+
+def _run(step: Step, params: Any, carry: Any, xs: Any, length: int, all_states: bool) -> tuple[Any, Any]:
+    """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
     arrays, treedef = jax.tree.flatten(params)
 
     @jax.custom_vjp
@@ -80,51 +102,69 @@ def _run(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
 
-        def body(before: Any, x: Any) -> tuple[Any, Any]:
-            after, y = step(treedef.unflatten(arrays), before, x)
-            return after, (before, y)
-
-        last, (before, ys) = lax.scan(body, carry, xs)
+        bound = partial(step, treedef.unflatten(arrays))
+        last, ys, before = _with_states(bound, carry, xs) if all_states else _with_boundaries(bound, carry, xs, length)
         return (last, ys), (arrays, before, xs, () if wants_x else None)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x = saved
-        return _backward(step, treedef.unflatten(arrays), before, xs, cotangents, wants_x is not None)
+        linear = LinearStep(step, Leaves.of(treedef.unflatten(arrays)), _first(before), _first(xs), wants_x is not None)
+        return _backward(linear, before, xs, cotangents, length, all_states)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
 
 
-def chunk_length(steps: int, rows: int) -> int:
-    """Steps in a chunk: about 700 rows, 4 to 64 steps, preferably a divisor of the sequence's length, so that no shorter chunk is left."""
-    longest = min(max(4, min(64, ROWS_PER_CHUNK // rows)), steps)
-    divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
-    return divisors[-1] if divisors else longest
+def _with_states(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
+    """(last carry, ys, the state before each step)."""
+
+    def body(before: Any, x: Any) -> tuple[Any, Any]:
+        after, y = bound(before, x)
+        return after, (before, y)
+
+    last, (before, ys) = lax.scan(body, carry, xs)
+    return last, ys, before
 
 
-def _backward(step: Step, params: Any, before: Any, xs: Any, cotangents: Any, wants_x: bool) -> tuple[Any, Any, Any]:
+def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any, Any, Any]:
+    """(last carry, ys, the state before each chunk)."""
+
+    def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
+        after, ys = lax.scan(bound, before, xs)
+        return after, (jax.tree.map(lambda a: a[None], before), ys)
+
+    last, (before, ys) = in_chunks(chunk, carry, xs, length)
+    return last, ys, before
+
+
+def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_states: bool) -> tuple[Any, Any, Any]:
     """Cotangents of (last carry, ys) -> of (the arrays of the parameters, first carry, xs)."""
-    linear = LinearStep(step, Leaves.of(params), _first(before), _first(xs), wants_x)
-    chunk = partial(_chunk, linear, linear.fixed(_first(before), _first(xs)))
+    chunk = partial(_chunk, linear, linear.fixed(_first(before), _first(xs)), all_states)
     d_last, d_ys = (_instantiated(part) for part in cotangents)
-    sequence = (before, xs, d_ys)
-    steps = jax.tree.leaves(before)[0].shape[0]
-    length = chunk_length(steps, linear.rows)
-    whole = steps - steps % length
+    chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
+    kept = length if all_states else 1
+    sequence = _cut(before, chunks, kept), _cut(xs, chunks, length), _cut(d_ys, chunks, length)
     state, d_rest = (d_last, linear.zeros()), None
-    if whole < steps:
-        state, d_rest = chunk(state, jax.tree.map(lambda a: a[whole:], sequence))
-    chunks = jax.tree.map(lambda a: a[:whole].reshape((-1, length, *a.shape[1:])), sequence)
-    (d_first, gradients), d_chunks = lax.scan(chunk, state, chunks, reverse=True)
-    d_x = [a.reshape((whole, *a.shape[2:])) for a in d_chunks]
+    if rest:
+        state, d_rest = chunk(state, tuple(part[1] for part in sequence))
+    (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
+    d_x = [a.reshape((chunks * length, *a.shape[2:])) for a in d_x]
     if d_rest is not None:
         d_x = [jnp.concatenate(parts) for parts in zip(d_x, d_rest, strict=True)]
-    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, d_x) if wants_x else None
+    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, d_x) if linear.wants_x else None
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], state: Any, sequence: Any) -> tuple[Any, Any]:
+def _cut(tree: Any, chunks: int, length: int) -> tuple[Any, Any]:
+    """(whole chunks with a leading axis, what is left over)."""
+    whole = jax.tree.map(lambda a: a[: chunks * length].reshape((chunks, length, *a.shape[1:])), tree)
+    return whole, jax.tree.map(lambda a: a[chunks * length :], tree)
+
+
+def _chunk(linear: LinearStep, fixed: list[Any], all_states: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
     """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and d x."""
     before, xs, d_ys = sequence
+    if not all_states:
+        before = linear.states(_first(before), xs)
     d_after, (matrices, raw) = state
     varying, inputs = jax.vmap(linear.recompute)(before, xs)
     same: list[int] = []

@@ -1,11 +1,11 @@
 """One step of a cell as a linear map of cotangents, with what depends on the step told apart from what does not."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.extend import core
 
 from lrpt.recurrence.loops import Step
@@ -23,16 +23,12 @@ class LinearStep:
       carry: state before the step, values or shapes.
       x: input of the step, values or shapes.
       wants_x: whether the cotangent of the input is asked for.
-
-    Attributes:
-      rows: rows of the operators' inputs at one step.
     """
 
     def __init__(self, step: Step, params: Leaves, carry: Any, x: Any, wants_x: bool) -> None:
         self.step, self.params, self.wants_x = step, params, wants_x
         record = trace_calls(step, params, carry, x)
         self._operators, self._perturbations = record.operators, record.outputs
-        self.rows = max((math.prod(output.shape[:-1]) for output in record.outputs), default=1)
         self._residuals = jax.make_jaxpr(self._trace)(params.leaves, carry, x)
         self._varying = _depends(self._residuals.jaxpr, len(jax.tree.leaves(params.leaves)))[: self._vjp_tree.num_leaves]
 
@@ -54,6 +50,11 @@ class LinearStep:
         residuals, self._vjp_tree = jax.tree.flatten(pull)
         flat, self._input_tree = jax.tree.flatten(inputs)
         return residuals + flat
+
+    def states(self, first: Any, xs: Any) -> Any:
+        """The state before each of several steps."""
+        params = self.params.treedef.unflatten(self.params.leaves)
+        return lax.scan(lambda carry, x: (self.step(params, carry, x)[0], carry), first, xs)[1]
 
     def recompute(self, carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
         """The residuals of a step that depend on it, and the inputs of its operators."""

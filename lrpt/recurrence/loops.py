@@ -4,36 +4,64 @@ Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import jax
 from jax import lax
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
-Loop = Callable[[Step, Any, Any, Any], tuple[Any, Any]]
+Store = Literal["auto", "all", "boundaries"]
 
 CHUNK = 28
 
 
-def plain(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-    """`lax.scan`: reverse mode keeps every intermediate of every step."""
+@dataclass(frozen=True)
+class Tuning:
+    """What a loop would otherwise choose by rule. No choice changes the numbers by more than rounding.
+
+    Attributes:
+      chunk: steps that the backward pass takes at once.
+      store: the states that the fast loop keeps: those before every step, or those before every chunk, from which it computes the others
+        again.
+    """
+
+    chunk: int | None = None
+    store: Store = "auto"
+
+
+BY_RULE = Tuning()
+
+
+class Loop(Protocol):
+    """What stands in `LOOPS`."""
+
+    def __call__(self, step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]: ...
+
+
+def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
+    """`lax.scan`: reverse mode keeps every intermediate of every step. There is nothing to tune."""
     return lax.scan(partial(step, params), carry, xs)
 
 
-def checkpoint(step: Step, params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-    """A scan over chunks that are recomputed in the backward pass: memory grows with T / CHUNK states and one chunk's intermediates."""
+def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
+    """A scan over chunks that are recomputed in the backward pass, which needs the states between chunks and one chunk's intermediates."""
 
     @partial(jax.checkpoint, prevent_cse=False)
     def chunk(params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         return plain(step, params, carry, xs)
 
-    length = jax.tree.leaves(xs)[0].shape[0]
-    whole = length - length % CHUNK
-    chunked = jax.tree.map(lambda a: a[:whole].reshape((-1, CHUNK, *a.shape[1:])), xs)
-    carry, ys = lax.scan(partial(chunk, params), carry, chunked)
-    ys = jax.tree.map(lambda a: a.reshape((whole, *a.shape[2:])), ys)
-    if whole == length:
+    return in_chunks(partial(chunk, params), carry, xs, tuning.chunk or CHUNK)
+
+
+def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
+    """`chunk(carry, xs) -> (carry, ys)` over chunks of a sequence, the last of which may be shorter; the results are joined."""
+    steps = jax.tree.leaves(xs)[0].shape[0]
+    whole = steps - steps % length
+    carry, ys = lax.scan(chunk, carry, jax.tree.map(lambda a: a[:whole].reshape((-1, length, *a.shape[1:])), xs))
+    ys = jax.tree.map(lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:])), ys)
+    if whole == steps:
         return carry, ys
-    carry, rest = chunk(params, carry, jax.tree.map(lambda a: a[whole:], xs))
+    carry, rest = chunk(carry, jax.tree.map(lambda a: a[whole:], xs))
     return carry, jax.tree.map(lambda a, b: jax.numpy.concatenate([a, b]), ys, rest)

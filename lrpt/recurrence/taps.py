@@ -1,5 +1,6 @@
 """Seeing what a cell does with its matrices: every call of an operator, its input, and a place to hang the cotangent of its output."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +27,10 @@ class Record:
         self.operators: list[int] = []
         self.inputs: list[Any] = []
         self.outputs: list[jax.ShapeDtypeStruct] = []
+
+    def rows(self) -> int:
+        """Rows of the widest batch that an operator was called with: the batch size."""
+        return max((math.prod(output.shape[:-1]) for output in self.outputs), default=1)
 
     def call(self, index: int, operator: Any, v: Any) -> Any:
         y = operator.apply(v)

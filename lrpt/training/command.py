@@ -3,7 +3,7 @@
 import dataclasses
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ from lrpt.training import parallel
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import Command, parse
+from lrpt.training.flags import Command, combinations
 from lrpt.training.interrupts import Interrupted
-from lrpt.training.loop import check, fit
+from lrpt.training.loop import Job, fit_all, most_together
 from lrpt.training.summary import draw_curves, summarize
 
 INTACT = "what was written before is intact, and the same command resumes from it"
@@ -24,7 +24,7 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
     """Runs an experiment as the command line says. Exit status: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
     console = Console()
     try:
-        run(experiment, parse(experiment, sys.argv[1:] if arguments is None else arguments), console)
+        run(experiment, combinations(experiment, sys.argv[1:] if arguments is None else arguments), console)
     except (UsageError, Interrupted) as error:
         console.error(str(error))
         sys.exit(error.code)
@@ -42,19 +42,24 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
         sys.exit(1)
 
 
-def run(experiment: Experiment[Any], command: Command[Any], console: Console) -> list[dict[str, Any]]:
-    """Trains every model and seed of a command; several of them end with a table, a summary and a figure."""
-    parallel.request_devices(command.devices, command.seeds)
-    models = _models(experiment, command)
+def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any]], console: Console) -> list[dict[str, Any]]:
+    """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
+    command = next(iter(commands.values()))
+    models = {
+        "-".join(filter(None, (name, variant))): config
+        for name, one in commands.items()
+        for variant, config in _models(experiment, one).items()
+    }
     several = len(models) * command.seeds > 1
+    jobs = [
+        Job(config, seed, path)
+        for name, config in models.items()
+        for seed, path in _directories(experiment, command, name, several).items()
+    ]
+    directories = [job.path for job in jobs]
+    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
     names = {"experiment": experiment.name, "preset": command.preset}
-    jobs = [(config, _directories(experiment, command, name, several)) for name, config in models.items()]
-    for config, paths in jobs:
-        check(config, paths, names=names, devices=command.devices)
-    results, directories = [], []
-    for config, paths in jobs:
-        results += fit(config, paths, names=names, devices=command.devices, console=console)
-        directories += paths.values()
+    results = fit_all(jobs, names=names, devices=command.devices, console=console)
     if several:
         title = f"{experiment.name}, preset {command.preset}"
         summarize(_root(experiment, command), experiment.score, results, directories, title, console)

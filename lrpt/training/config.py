@@ -1,7 +1,7 @@
 """What one run consists of: model, optimizer, length of training, task."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -34,16 +34,17 @@ class TrainConfig:
     """examples evaluated at once"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
-    updates_per_call: int = 25
-    """updates compiled into one call; interruptions are noticed between calls"""
+    updates_per_call: int | None = None
+    """updates compiled into one call, after which interruptions are noticed (None: about a second's worth, at most 50)"""
     start: Path | None = None
     """npz file of named arrays to start from, instead of drawing parameters"""
 
     def __post_init__(self) -> None:
         check_choice("train.order", self.order, ORDERS)
         for name in ("updates", "batch_size", "evaluate_every", "evaluation_batch", "updates_per_call"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"train.{name} is {getattr(self, name)}: expected 1 or more")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"train.{name} is {value}: expected 1 or more")
         if self.stop_below is not None and not self.stop_below > 0:
             raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
 
@@ -59,6 +60,12 @@ class RunConfig(Generic[D]):
     optim: OptimConfig
     train: TrainConfig
     data: D
+
+    @property
+    def program(self) -> "RunConfig[D]":
+        """The part that decides what is compiled: without the step size, and without what decides the start of the parameters."""
+        model = replace(self.model, carry_bias=0.0)
+        return replace(self, model=model, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None))
 
 
 def to_json(config: Any) -> dict[str, Any]:

@@ -38,10 +38,12 @@ class Command(Generic[D]):
     """train this many seeds, from --seed on, and give mean and standard deviation"""
     compare: bool = False
     """train every variant of the model side by side"""
+    vary: tuple[str, ...] = ()
+    """FLAG=VALUE,VALUE...: train every combination, as in --vary model.rank=8,24 optim.learning-rate=1e-3,1e-2"""
     workdir: Path | None = None
     """where to write (None: runs/<experiment>)"""
     devices: int | None = None
-    """devices to use; on a CPU, host devices to make (None: all accelerators, or one for each seed as far as there are cores)"""
+    """devices to use; on a CPU, host devices to make (None: all accelerators, or as many as there are cores for)"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < SEEDS:
@@ -76,6 +78,29 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]
     default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
     program = f"python -m experiments.{experiment.name}"
     return parse_dataclass(Command[type(config.data)], arguments, program, _description(experiment), default)
+
+
+def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any]]:
+    """The command that `arguments` give, under the name ''; with --vary one for each combination, named as 'rank8-learning_rate0.01'.
+
+    Raises:
+      UsageError: as `parse`; a variation without values.
+    """
+    choices = [_choices(word) for word in parse(experiment, arguments).vary]
+    commands = {}
+    for values in itertools.product(*choices):
+        name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
+        commands[name] = parse(experiment, [*arguments, *(f"--{flag}={value}" for flag, value in values)])
+    return commands
+
+
+def _choices(word: str) -> list[tuple[str, str]]:
+    """'model.rank=8,24' -> [('model.rank', '8'), ('model.rank', '24')]."""
+    flag, _, values = word.partition("=")
+    found = [(flag, value) for value in values.split(",")]
+    if not flag.startswith(("model.", "optim.", "train.", "data.")) or any(not value for _, value in found):
+        raise UsageError(f"vary is '{word}': expected a flag of model, optim, train or data and its values, as in model.rank=8,24")
+    return found
 
 
 def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:

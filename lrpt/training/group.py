@@ -4,34 +4,50 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import optax
 
+from lrpt.counting import count
 from lrpt.data.order import batch_indices, evaluation_batches
 from lrpt.data.task import Task
 from lrpt.models import SequenceModel
 from lrpt.training import parallel
-from lrpt.training.config import TrainConfig
+from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.run import Run
 from lrpt.training.step import evaluate, train_steps
 
 
 class Program:
-    """What is compiled, once for all runs of a configuration.
+    """What is compiled, once for all runs that differ in nothing else than `RunConfig.program` leaves out.
 
     Args:
-      task: the examples of any of the runs; those of the others have the same shapes.
+      config: of any of the runs, as `model` and `task`.
       layout: which devices train what.
+
+    Attributes:
+      updates_per_call: updates of one call; a function of the configuration and the kind of device.
     """
 
-    def __init__(
-        self, model: SequenceModel, task: Task, optimizer: optax.GradientTransformation, config: TrainConfig, layout: parallel.Layout
-    ) -> None:
+    def __init__(self, config: RunConfig[Any], model: SequenceModel, task: Task, layout: parallel.Layout) -> None:
         self.layout = layout
-        step = partial(train_steps, model, task, optimizer, parallel.average(layout))
-        self.train = parallel.compile_for(layout, step, donate=(0,))
-        self.valid = Evaluator(model, task, "valid", config.evaluation_batch, layout)
-        self.test = Evaluator(model, task, "test", config.evaluation_batch, layout)
+        self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
+
+        def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
+            return train_steps(model, task, config.optim.build(learning_rate), parallel.average(layout), state, arrays, indices)
+
+        self.train = parallel.compile_for(layout, train, donate=(0,))
+        self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)
+        self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout)
+
+
+def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
+    """About as many, 1 to 50: six operations for each parameter, example and step."""
+    train = task.splits["train"]
+    example = jax.eval_shape(train.batch, train.arrays, jax.ShapeDtypeStruct((config.train.batch_size,), jnp.int32))
+    steps = example.inputs.shape[0] * example.inputs.shape[1]
+    operations = 6 * count(config.model, task.input_size, task.output_size).true * steps
+    return int(min(max(parallel.operations_per_second() // operations, 1), 50))
 
 
 class Evaluator:
@@ -54,7 +70,7 @@ class Evaluator:
 
 
 class Group:
-    """Runs of one configuration that stand at the same update.
+    """Runs of one program that stand at the same update.
 
     A program for one device and one for several round differently. So places of the layout that no run needs are filled with copies of the
     last run: the numbers of a run do not depend on who trains beside it, and a resumed one may find itself in other company.
@@ -69,6 +85,7 @@ class Group:
         self.config: TrainConfig = runs[0].config.train
         self.update = runs[0].update
         self.train_arrays = self._place_arrays("train")
+        self.learning_rates = parallel.place(self.layout, self._filled([jnp.float32(run.config.optim.rate) for run in runs]))
         self.valid_arrays = self._place_arrays("valid")
         self.state = parallel.place(self.layout, self._filled([run.state for run in runs]))
 
@@ -80,7 +97,7 @@ class Group:
 
     def next_boundary(self) -> int:
         """The end of the next call: a function of the update alone, so that a resumed run makes the same calls."""
-        following = (self.update - self.update % n + n for n in (self.config.updates_per_call, self.config.evaluate_every))
+        following = (self.update - self.update % n + n for n in (self.program.updates_per_call, self.config.evaluate_every))
         return min(*following, self.config.updates)
 
     def at_evaluation(self) -> bool:
@@ -91,7 +108,7 @@ class Group:
         """Updates up to the next boundary. Returns each run's figures, one value for each update."""
         count = self.next_boundary() - self.update
         indices = parallel.deal(self.layout, self._filled([self._indices(run, count) for run in self.runs]))
-        self.state, figures = self.program.train(self.state, self.train_arrays, indices)
+        self.state, figures = self.program.train(self.state, self.train_arrays, indices, self.learning_rates)
         self.update += count
         return parallel.fetch(self.layout, figures)[: len(self.runs)]
 

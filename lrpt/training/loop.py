@@ -1,15 +1,14 @@
-"""The training loop: several seeds of one configuration, side by side where there are devices for them."""
+"""The training loop: several seeds, learning rates and starts of one program, side by side where there are devices for them."""
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lrpt.counting import count
 from lrpt.data.order import batch_indices
-from lrpt.models import SequenceModel
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Bar, Console
@@ -18,70 +17,85 @@ from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.run import Run
 
 
-def fit(
-    config: RunConfig[Any],
-    directories: Mapping[int, Path],
-    *,
-    names: Mapping[str, str] | None = None,
-    devices: int | None = None,
-    console: Console | None = None,
+class Job(NamedTuple):
+    """One run to be trained: its configuration, its seed, and its run directory."""
+
+    config: RunConfig[Any]
+    seed: int
+    path: Path
+
+
+def fit(config: RunConfig[Any], directories: Mapping[int, Path], **options: Any) -> list[dict[str, Any]]:
+    """Trains a configuration for each seed; `directories` maps seeds to run directories. As `fit_all`, which takes the same options."""
+    return fit_all([Job(config, seed, path) for seed, path in directories.items()], **options)
+
+
+def fit_all(
+    jobs: Sequence[Job], *, names: Mapping[str, str] | None = None, devices: int | None = None, console: Console | None = None
 ) -> list[dict[str, Any]]:
-    """Trains a configuration for each seed, and resumes whatever stands in the directories.
+    """Trains every job, and resumes whatever stands in the directories.
+
+    Jobs that one program serves train together: their configurations differ in nothing but learning rate, start of the biases, or start
+    file. The others follow one another.
 
     Args:
-      config: model, optimizer, training, task.
-      directories: seed -> run directory.
+      jobs: what to train.
       names: 'experiment' and 'preset', for the record.
       devices: how many to use; by default all there are.
       console: where progress is told; by default nowhere.
 
     Returns:
-      The content of each run's `result.json`, in the order of `directories`.
+      The content of each run's `result.json`, in the order of the jobs.
 
     Raises:
       UsageError: anything the user can put right, before or during training; a loss that is not finite.
       Interrupted: SIGINT or SIGTERM came; the checkpoints are written.
     """
     console = console or Console(quiet=True)
-    check(config, directories, names=names, devices=devices)
-    with ExitStack() as stack:
-        runs = [stack.enter_context(closing(run)) for run in _runs(config, directories, names, console)]
-        unfinished = [run for run in runs if not run.finished()]
-        if unfinished:
-            _train_all(unfinished, parallel.layout(len(runs), config.train.batch_size, devices), console)
-        return [run.result for run in runs]
+    names = names or {"experiment": "custom", "preset": "custom"}
+    for together in _by_program(jobs):
+        _check(together, names, devices)
+    results: dict[Path, dict[str, Any]] = {}
+    for together in _by_program(jobs):
+        with ExitStack() as stack:
+            runs = [stack.enter_context(closing(Run(names, *job, console))) for job in together]
+            unfinished = [run for run in runs if not run.finished()]
+            if unfinished:
+                _train_all(unfinished, parallel.layout(len(runs), runs[0].config.train.batch_size, devices), console)
+            results |= {job.path: run.result for job, run in zip(together, runs, strict=True)}
+    return [results[job.path] for job in jobs]
 
 
-def check(
-    config: RunConfig[Any], directories: Mapping[int, Path], *, names: Mapping[str, str] | None = None, devices: int | None = None
-) -> None:
-    """What `fit` would find wrong before it trains; nothing is written. Arguments as there.
+def _by_program(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs in groups that share a program, in order of their first."""
+    groups: dict[RunConfig[Any], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.config.program, []).append(job)
+    return list(groups.values())
 
-    Raises:
-      UsageError: a directory holds another run; data are missing; model, batches or devices do not fit.
-    """
-    runs = _runs(config, directories, names, Console(quiet=True))
+
+def most_together(jobs: Sequence[Job]) -> int:
+    """The size of the largest group that trains together."""
+    return max(map(len, _by_program(jobs)))
+
+
+def _check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -> None:
+    """Raises the UsageError that would come once these jobs are trained; nothing is written."""
+    runs = [Run(names, *job, Console(quiet=True)) for job in jobs]
     if not [run for run in runs if not run.finished()]:
         return
-    task, train = runs[0].task, config.train
+    task, config = runs[0].task, runs[0].config
+    parallel.check_recurrence(config.model.recurrence)
     count(config.model, task.input_size, task.output_size)
-    batch_indices(train.order, task.splits["train"].size, train.batch_size, runs[0].seed, 0, 1)
-    parallel.layout(len(runs), train.batch_size, devices)
-
-
-def _runs(config: RunConfig[Any], directories: Mapping[int, Path], names: Mapping[str, str] | None, console: Console) -> list[Run]:
-    names = names or {"experiment": "custom", "preset": "custom"}
-    return [Run(names, config, seed, path, console) for seed, path in directories.items()]
+    batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, runs[0].seed, 0, 1)
+    parallel.layout(len(runs), config.train.batch_size, devices)
 
 
 def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> None:
     """Runs that stand at the same update train side by side, as many as there are devices; whoever is behind catches up first."""
-    config, task = runs[0].config, runs[0].task
-    optimizer = config.optim.build()
-    model = SequenceModel(config.model, task.input_size, task.output_size, task.reads)
     for run in runs:
-        run.prepare(model, optimizer)
-    program = Program(model, task, optimizer, config.train, layout)
+        run.prepare()
+    program = Program(runs[0].config, runs[0].model, runs[0].task, layout)
     with StopRequests() as stop:
         while runs:
             runs.sort(key=lambda run: run.update)

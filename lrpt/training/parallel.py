@@ -1,7 +1,8 @@
 """The one file that knows of devices.
 
 Two ways to use several, by `pmap` in both: the batch of one model is split over all devices and gradients are averaged, or every device
-trains a model of its own, and nothing is exchanged. One device is the same code.
+trains models of its own, and nothing is exchanged: one on a host device of a CPU, on an accelerator as many as are needed, by `vmap`.
+One device is the same code.
 """
 
 import contextlib
@@ -16,30 +17,62 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
+from lrpt.recurrence import KERNEL
 
 AXIS = "devices"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`models` trained side by side, or one model whose batches are split into `shards`; the other number is 1."""
+    """`models` trained side by side, `stacked` of them on each device, or one model whose batches are split into `shards`."""
 
     models: int
     shards: int
+    stacked: int = 1
 
     @property
     def devices(self) -> list[Any]:
-        return jax.local_devices()[: self.models * self.shards]
+        return jax.local_devices()[: self.models * self.shards // self.stacked]
 
 
-def request_devices(wanted: int | None, models: int) -> None:
-    """Asks for as many devices as are useful, before JAX starts.
+ROWS_PER_SHARD = 8
+"""A batch is not split into shards of fewer rows by rule: each step would cost as much as that of a larger one."""
 
-    Accelerators are there or not; a CPU is divided into host devices: `wanted`, or one for each model as far as there are cores.
+SHARDS = 4
+"""The most host devices that share a batch by rule."""
+
+
+def request_devices(wanted: int | None, models: int, batch_size: int) -> None:
+    """Asks for as many devices as are useful, before JAX starts, and for the widest vectors that the CPU has.
+
+    Accelerators are there or not; a CPU is divided into host devices: `wanted`, or by rule one for each model as far as there are cores,
+    and for a single model one for each core that gets at least 8 rows of every batch, up to 4.
     """
-    count = wanted or min(models, os.cpu_count() or 1)
+    _prefer_wide_vectors()
+    count = wanted or (min(models, _cores()) if models > 1 else _useful_shards(batch_size))
     with contextlib.suppress(RuntimeError):  # JAX runs already, in a notebook or a test: take what is there
         jax.config.update("jax_num_cpu_devices", count)
+
+
+def on_cpu() -> bool:
+    """Whether there is no accelerator."""
+    return jax.default_backend() == "cpu"
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _useful_shards(batch_size: int) -> int:
+    return max(n for n in range(1, min(_cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD))
+
+
+def _prefer_wide_vectors() -> None:
+    """XLA uses half the width of AVX-512 unless told otherwise, which costs small networks a tenth. What the user has set stays."""
+    flag = "--xla_cpu_prefer_vector_width"
+    if flag not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}=512".strip()
 
 
 def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
@@ -52,8 +85,12 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
     if wanted is not None and not 1 <= wanted <= found:
         raise UsageError(f"devices is {wanted}, and {found} {jax.default_backend()} device(s) were found: choose 1 to {found}")
     count = wanted or found
-    if models > 1:
+    if models > 1 and on_cpu():
         return Layout(min(models, count), 1)
+    if models > 1:
+        used = min(models, count)
+        stacked = -(-models // used)
+        return Layout(used * stacked, 1, stacked)
     if batch_size % count and wanted is None:
         return Layout(1, 1)
     check_devices(count, batch_size)
@@ -66,6 +103,12 @@ def check_devices(count: int, batch_size: int) -> None:
         raise UsageError(
             f"devices is {count}, which does not divide train.batch_size, {batch_size}: choose another --devices or --train.batch-size"
         )
+
+
+def check_recurrence(name: str) -> None:
+    """Raises a UsageError unless the devices can run that recurrence."""
+    if name == KERNEL and jax.default_backend() != "gpu":
+        raise UsageError(f"model.recurrence is {name}, which needs an NVIDIA GPU, and JAX runs on {jax.default_backend()}: choose fast")
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
@@ -83,15 +126,21 @@ def total(layout: Layout) -> Callable[[Any], Any]:
 
 
 def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Callable[..., Any]:
-    """`function` on every device at once; each argument and result has a leading axis of devices."""
+    """`function` on every device at once; arguments and results have an axis of devices, and one of models where those are stacked."""
+    if layout.stacked > 1:
+        function = jax.vmap(function)
     return jax.pmap(function, axis_name=AXIS, devices=layout.devices, donate_argnums=donate)
 
 
 def place(layout: Layout, trees: Sequence[Any]) -> Any:
     """One tree for each model, on the devices that train it, with a leading axis of devices."""
     rows = [tree for tree in trees for _ in range(layout.shards)]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
-    return _identity(layout)(stacked)
+    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *rows))
+
+
+def _by_device(layout: Layout, rows: Any) -> Any:
+    """(models or shards, ...) -> (devices, ...), with an axis of stacked models between where there are several."""
+    return rows if layout.stacked == 1 else rows.reshape((-1, layout.stacked, *rows.shape[1:]))
 
 
 @cache
@@ -102,12 +151,19 @@ def _identity(layout: Layout) -> Callable[[Any], Any]:
 def fetch(layout: Layout, tree: Any) -> list[Any]:
     """The inverse of `place`: one tree of host arrays for each model. Waits until they are computed."""
     host = jax.device_get(tree)
+    if layout.stacked > 1:
+        host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
     return [jax.tree.map(lambda a, i=i: np.asarray(a[i * layout.shards]), host) for i in range(layout.models)]
 
 
 def deal(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
     """Indices (k, b) for each model -> (devices, k, b / shards)."""
-    return np.concatenate([np.stack(np.split(r, layout.shards, axis=1)) for r in rows])
+    return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)) for r in rows]))
+
+
+def operations_per_second() -> float:
+    """What small matrix products reach, as an order of magnitude, by the kind of device."""
+    return 1e11 if on_cpu() else 5e12
 
 
 def is_out_of_memory(error: Exception) -> bool:

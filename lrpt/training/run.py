@@ -109,13 +109,19 @@ class Run:
         self.console.say(f"{self.label}: finished already, see {self.directory.path / 'result.json'}")
         return True
 
-    def prepare(self, model: SequenceModel, optimizer: optax.GradientTransformation) -> None:
+    @cached_property
+    def model(self) -> SequenceModel:
+        """The network that learns this task."""
+        return SequenceModel(self.config.model, self.task.input_size, self.task.output_size, self.task.reads)
+
+    def prepare(self) -> None:
         """Restores the newest intact checkpoint or draws parameters, and makes the directory.
 
         Raises:
           UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files.
         """
-        fresh = jax.device_get(init_state(model, self.task, optimizer, self.seed))
+        optimizer = self.config.optim.build()
+        fresh = jax.device_get(init_state(self.model, self.task, optimizer, self.seed))
         self.directory.claim()
         restored = self.checkpoints.latest(fresh)
         if restored is None:

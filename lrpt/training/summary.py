@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 
 from lrpt.analysis.curves import Curve, learning_curves
+from lrpt.training.config import flatten
 from lrpt.training.console import Console
-from lrpt.training.run_directory import RunDirectory, write_json
+from lrpt.training.run_directory import MAY_CHANGE, RunDirectory, write_json
 
 Result = dict[str, Any]
 
 
 def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
     """Prints the table of these results, and writes `summary.json` (of every result below `root`) and the learning curves."""
-    groups = _by_model(results)
-    console.table(_columns(score), [_row(score, label, rows) for label, rows in groups.items()], title)
+    console.table(_columns(score), [_row(score, label, rows) for label, rows in _by_configuration(results).items()], title)
     every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
-    write_json(
-        root / "summary.json", {"results": every, "aggregate": [_aggregate(label, rows) for label, rows in _by_model(every).items()]}
-    )
+    aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
+    write_json(root / "summary.json", {"results": every, "aggregate": aggregate})
     figure = draw_curves(root, score, results, directories, title)
     console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
 
@@ -30,11 +29,32 @@ def draw_curves(root: Path, score: str, results: Sequence[Result], directories: 
     return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
 
 
-def _by_model(results: Sequence[Result]) -> dict[str, list[Result]]:
+def _by_configuration(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The seeds of each configuration."""
     groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(f"{result['model']} ({result['preset']})", []).append(result)
+    for label, result in zip(_labels(results), results, strict=True):
+        groups.setdefault(label, []).append(result)
     return groups
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """For each result its model's label, and whatever else tells its configuration from those of other results with that label."""
+    labels = []
+    for result in results:
+        namesakes = [other for other in results if other["model"] == result["model"]]
+        preset = f" ({result['preset']})" * (len({other["preset"] for other in namesakes}) > 1)
+        marks = [f"{name.partition('.')[2]} {_value(result, name)}" for name in _differences(namesakes)]
+        labels.append(" ".join([result["model"] + preset, ", ".join(marks)]).strip())
+    return labels
+
+
+def _differences(results: Sequence[Result]) -> list[str]:
+    """The fields of the configuration that are not the same in all results, but for those that a resumed run may change."""
+    return [name for name in flatten(results[0]["config"]) if name not in MAY_CHANGE and len({str(_value(r, name)) for r in results}) > 1]
+
+
+def _value(result: Result, name: str) -> Any:
+    return flatten(result["config"]).get(name)
 
 
 def _columns(score: str) -> list[str]:
@@ -44,7 +64,7 @@ def _columns(score: str) -> list[str]:
 def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
     first = results[0]
     return [
-        first["model"],
+        label,
         f"{first['parameters']['true']:,}",
         f"{first['parameters']['paper']:,}",
         _spread([r["metrics"]["valid"][score] for r in results]),
@@ -67,6 +87,7 @@ def _aggregate(label: str, results: Sequence[Result]) -> Result:
         for split in results[0]["metrics"]
     }
     return {
+        "label": label,
         "model": results[0]["model"],
         "preset": results[0]["preset"],
         "seeds": [r["seed"] for r in results],
@@ -81,7 +102,7 @@ def _moments(values: Sequence[float]) -> dict[str, float | None]:
 
 def _curves(score: str, results: Sequence[Result], directories: Sequence[Path]) -> list[Curve]:
     curves = []
-    for result, path in zip(results, directories, strict=True):
+    for label, path in zip(_labels(results), directories, strict=True):
         lines = [line for line in RunDirectory(path).metrics() if line["split"] == "valid"]
-        curves.append(Curve(result["model"], [line["update"] for line in lines], [line[score] for line in lines]))
+        curves.append(Curve(label, [line["update"] for line in lines], [line[score] for line in lines]))
     return curves

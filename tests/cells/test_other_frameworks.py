@@ -1,63 +1,118 @@
-"""The GRU with the reset gate after the product is the GRU of Flax and PyTorch, but for their second bias, which is set to zero here."""
+"""Cells that Flax and PyTorch have too, on the same parameters: values, and gradients to the first state and the inputs."""
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import INPUT_SIZE, SIZE, Row, assert_close, gradients, network
+from table import INPUT_SIZE, RANK, SIZE, Row, assert_close, gradients, network, run
 
-GATES = ("reset", "update", "candidate")
+from lrpt.cells import LSTMCarry
 
-pytestmark = pytest.mark.parametrize("row", [Row("gru_reset_after", kind) for kind in ("dense", "low_rank_plus_diagonal")], ids=str)
+GRU_GATES = {"r": "reset", "z": "update", "n": "candidate"}
+LSTM_GATES = {"i": "input", "f": "forget", "g": "candidate", "o": "output"}
+CELLS = ("gru_reset_after", "gru_cudnn", "lstm")
+
+every_row = pytest.mark.parametrize("row", [Row(cell, kind) for cell in CELLS for kind in ("dense", "low_rank_plus_diagonal")], ids=str)
 
 
 def outputs_and_gradients(row):
+    """The row and (last carry, outputs, gradients to carry and inputs) of the loss that `table.gradients` differentiates."""
     net = network(row)
     (_, (carry, ys)), (_, to_carry, to_xs) = gradients(net.cell, net.params, net.carry, net.xs)
     return net, (carry, ys, to_carry, to_xs)
 
 
-def weights(net):
-    """Cosines that `table.weighted_sum` gives the last state and the outputs."""
-    sizes = net.carry.size, net.xs.shape[0] * net.carry.size
-    return [np.cos(np.arange(size, dtype=np.float32)) for size in sizes]
+def cosines(tree):
+    """The weights that `table.weighted_sum` gives the numbers of a tree."""
+    return jax.tree.map(lambda a: np.cos(np.arange(a.size, dtype=np.float32)).reshape(a.shape), tree)
 
 
+def flax_gru(w):
+    params = {f"i{k}": {"kernel": w[f"{gate}.input"], "bias": w[f"{gate}.bias"]} for k, gate in GRU_GATES.items()}
+    params |= {f"h{k}": {"kernel": w[f"{gate}.recurrent"]} for k, gate in GRU_GATES.items()}
+    params["hn"]["bias"] = w.get("candidate.recurrent_bias", jnp.zeros(SIZE))
+    return nn.GRUCell(SIZE), params
+
+
+def flax_lstm(w):
+    params = {f"i{k}": {"kernel": w[f"{gate}.input"]} for k, gate in LSTM_GATES.items()}
+    params |= {f"h{k}": {"kernel": w[f"{gate}.recurrent"], "bias": w[f"{gate}.bias"]} for k, gate in LSTM_GATES.items()}
+    return nn.OptimizedLSTMCell(SIZE), params
+
+
+@every_row
 def test_equals_flax(row):
     net, expected = outputs_and_gradients(row)
     w = {name: jnp.asarray(array, jnp.float32) for name, array in net.arrays().items()}
-    params = {}
-    for ours, theirs in zip(GATES, "rzn", strict=True):
-        params[f"i{theirs}"] = {"kernel": w[f"{ours}.input"], "bias": w[f"{ours}.bias"]}
-        params[f"h{theirs}"] = {"kernel": w[f"{ours}.recurrent"]}
-    params["hn"]["bias"] = jnp.zeros(SIZE)
-    cell = nn.GRUCell(SIZE)
+    cell, params = flax_lstm(w) if row.cell == "lstm" else flax_gru(w)
 
     @jax.jit
     def run(carry, xs):
         return jax.lax.scan(lambda h, x: cell.apply({"params": params}, h, x), carry, xs)
 
-    (carry, ys), pull = jax.vjp(run, net.carry, net.xs)
-    cotangents = [jnp.asarray(w.reshape(a.shape)) for w, a in zip(weights(net), (carry, ys), strict=True)]
-    assert_close((carry, ys, *pull(tuple(cotangents))), expected, atol=1e-5)
+    carry = tuple(net.carry) if row.cell == "lstm" else net.carry
+    (end, ys), pull = jax.vjp(run, carry, net.xs)
+    assert_close(jax.tree.leaves((end, ys, pull(cosines((end, ys))))), jax.tree.leaves(expected), atol=1e-5)
 
 
+def load_into_torch(torch, module, w, gates, recurrent_bias=None):
+    """Copies the weights of a cell into a module of one layer."""
+    stacked = {
+        "weight_ih_l0": np.concatenate([w[f"{gate}.input"].T for gate in gates]),
+        "weight_hh_l0": np.concatenate([w[f"{gate}.recurrent"].T for gate in gates]),
+        "bias_ih_l0": np.concatenate([w[f"{gate}.bias"] for gate in gates]),
+        "bias_hh_l0": np.zeros(len(gates) * SIZE),
+    }
+    if recurrent_bias is not None:
+        stacked["bias_hh_l0"][-SIZE:] = recurrent_bias
+    module.load_state_dict({name: torch.tensor(array) for name, array in stacked.items()})
+    return module
+
+
+def torch_gru(torch, w):
+    return load_into_torch(torch, torch.nn.GRU(INPUT_SIZE, SIZE).double(), w, GRU_GATES.values(), w.get("candidate.recurrent_bias"))
+
+
+def torch_lstm(torch, w):
+    return load_into_torch(torch, torch.nn.LSTM(INPUT_SIZE, SIZE).double(), w, LSTM_GATES.values())
+
+
+@every_row
 def test_equals_pytorch(row):
     torch = pytest.importorskip("torch")
     net, expected = outputs_and_gradients(row)
-    w = net.arrays()
-    gru = torch.nn.GRU(INPUT_SIZE, SIZE).double()
+    module = (torch_lstm if row.cell == "lstm" else torch_gru)(torch, net.arrays())
+    leaves, treedef = jax.tree.flatten((net.carry, net.xs))
+    leaves = [torch.tensor(np.asarray(a, np.float64), requires_grad=True) for a in leaves]
+    carry, xs = treedef.unflatten(leaves)
+    if row.cell == "lstm":
+        ys, (h, c) = module(xs, (carry.h[None], carry.c[None]))
+        end = LSTMCarry(c[0], h[0])
+    else:
+        ys, end = module(xs, carry[None])
+        end = end[0]
+    weights = cosines(jax.tree.map(lambda a: a.detach().numpy(), (end, ys)))
+    sum((a * torch.tensor(w)).sum() for a, w in zip(jax.tree.leaves((end, ys)), jax.tree.leaves(weights), strict=True)).backward()
+    actual = [*(a.detach().numpy() for a in jax.tree.leaves((end, ys))), *(a.grad.numpy() for a in leaves)]
+    assert_close(actual, jax.tree.leaves(expected), atol=1e-5)
+
+
+def test_a_tied_low_rank_lstm_is_pytorchs_lstm_with_projection():
+    """Whose output is the projected state r = h R."""
+    torch = pytest.importorskip("torch")
+    net = network(Row("lstm", "low_rank", tied=True))
+    w, right = net.arrays(), np.asarray(net.params.input.recurrent.right, np.float64)
+    module = torch.nn.LSTM(INPUT_SIZE, SIZE, proj_size=RANK).double()
     stacked = {
-        "weight_ih_l0": np.concatenate([w[f"{gate}.input"].T for gate in GATES]),
-        "weight_hh_l0": np.concatenate([w[f"{gate}.recurrent"].T for gate in GATES]),
-        "bias_ih_l0": np.concatenate([w[f"{gate}.bias"] for gate in GATES]),
-        "bias_hh_l0": np.zeros(3 * SIZE),
+        "weight_ih_l0": np.concatenate([w[f"{gate}.input"].T for gate in LSTM_GATES.values()]),
+        "weight_hh_l0": np.concatenate([getattr(net.params, gate).recurrent.left.T for gate in LSTM_GATES.values()]).astype(np.float64),
+        "bias_ih_l0": np.concatenate([w[f"{gate}.bias"] for gate in LSTM_GATES.values()]),
+        "bias_hh_l0": np.zeros(4 * SIZE),
+        "weight_hr_l0": right,
     }
-    gru.load_state_dict({name: torch.tensor(array) for name, array in stacked.items()})
-    xs, carry = (torch.tensor(np.asarray(a, np.float64), requires_grad=True) for a in (net.xs, net.carry[None]))
-    ys, end = gru(xs, carry)
-    of_end, of_ys = (torch.tensor(w.astype(np.float64)) for w in weights(net))
-    ((end.ravel() * of_end).sum() + (ys.ravel() * of_ys).sum()).backward()
-    actual = (end[0].detach().numpy(), ys.detach().numpy(), carry.grad[0].numpy(), xs.grad.numpy())
-    assert_close(actual, expected, atol=1e-5)
+    module.load_state_dict({name: torch.tensor(array) for name, array in stacked.items()})
+    c, h, xs = (np.asarray(a, np.float64) for a in (*net.carry, net.xs))
+    rs, (_, end) = module(torch.tensor(xs), (torch.tensor(h[None] @ right.T), torch.tensor(c[None])))
+    carry, (ys, _) = run(net.cell, net.params, net.carry, net.xs)
+    assert_close((np.asarray(ys, np.float64) @ right.T, carry.c), (rs.detach().numpy(), end[0].detach().numpy()), rtol=1e-5)

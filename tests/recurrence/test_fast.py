@@ -13,8 +13,8 @@ from table import assert_close
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.models import ModelConfig, SequenceModel
-from lrpt.recurrence import LOOPS, fast
-from lrpt.recurrence.deferred import chunk_length, supported
+from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
+from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
 
@@ -63,10 +63,10 @@ def network(steps, dtype=jnp.float32):
     return params, (normal(BATCH, SIZE), normal(BATCH, SIZE)), normal(steps, BATCH, INPUTS), (tokens, valid, keep)
 
 
-def loss(loop, params, state, v, others):
+def loss(loop, params, state, v, others, tuning=BY_RULE):
     tokens, valid, keep = others
     carry = Carry(*state, jnp.zeros(BATCH, jnp.int32))
-    last, (y, _) = LOOPS[loop](stress, params, carry, (tokens, v, valid, keep))
+    last, (y, _) = LOOPS[loop](stress, params, carry, (tokens, v, valid, keep), tuning)
     return (jnp.sum(jnp.sin(y)) + jnp.sum(last.h**2) + jnp.sum(last.c)).astype(jnp.float32)
 
 
@@ -82,6 +82,13 @@ def test_values_and_gradients_of_the_stress_cell(steps):
     arguments = network(steps)
     fast_, plain = (jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)), static_argnums=0)(loop, *arguments) for loop in ("fast", "plain"))
     assert largest_error(fast_, plain) < 3e-6
+
+
+@pytest.mark.parametrize("chunk", [16, 28, 101, 200])
+def test_states_at_the_boundaries_of_chunks_are_enough(chunk):
+    arguments = network(101)
+    gradient = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)), static_argnums=(0, 5))
+    assert largest_error(gradient("fast", *arguments, Tuning(chunk, "boundaries")), gradient("plain", *arguments, BY_RULE)) < 3e-6
 
 
 def test_bfloat16_stays_near_float32():
@@ -151,6 +158,13 @@ def test_another_jax_falls_back_with_one_warning(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("store", "steps", "expected"), [("auto", 784, True), ("auto", 10**5, False), ("all", 10**5, True), ("boundaries", 9, False)]
+)
+def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expected):
+    assert keeps_all(steps, jax.ShapeDtypeStruct((20, 128), jnp.float32), Tuning(store=store)) == expected
+
+
+@pytest.mark.parametrize(
     ("steps", "rows", "expected"), [(784, 20, 28), (120, 20, 30), (784, 128, 4), (67, 20, 35), (3, 20, 3), (50, 1, 50), (1000, 1, 50)]
 )
 def test_chunks_have_about_700_rows_and_divide_the_sequence_where_possible(steps, rows, expected):
@@ -161,8 +175,8 @@ def test_memory_of_a_training_step():
     """Permuted MNIST, batch 20: what XLA takes for temporaries stays below the 32 MiB at which glibc gives memory back after every call."""
     optimizer = optax.sgd(0.1)
 
-    def temporary(steps, loop):
-        model = SequenceModel(ModelConfig(size=128, rank=24, recurrence=loop), 1, 10)
+    def temporary(steps, loop, **choices):
+        model = SequenceModel(ModelConfig(size=128, rank=24, recurrence=loop, **choices), 1, 10)
         x, y = jax.ShapeDtypeStruct((20, steps, 1), jnp.float32), jax.ShapeDtypeStruct((20,), jnp.int32)
         params = jax.eval_shape(model.init, jax.random.key(0), x)
 
@@ -176,3 +190,4 @@ def test_memory_of_a_training_step():
     state = 20 * 128 * 4
     assert temporary(784, "fast") < 32 * 2**20 < temporary(784, "plain")
     assert temporary(1568, "fast") - temporary(784, "fast") < 1.2 * 784 * state
+    assert temporary(1568, "fast", store="boundaries") - temporary(784, "fast", store="boundaries") < 0.1 * 784 * state

@@ -9,7 +9,7 @@ from table import BATCH, INPUT_SIZE, Row, assert_close, every_row, gradients, ne
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.models import ModelConfig
-from lrpt.recurrence import LOOPS, loops, recur
+from lrpt.recurrence import LOOPS, Tuning, recur
 
 OTHERS = sorted(LOOPS.keys() - {"plain"})
 
@@ -24,11 +24,10 @@ def assert_same(actual, expected):
 
 @pytest.mark.parametrize("loop", OTHERS)
 @every_row
-def test_loop_equals_plain(row, loop, monkeypatch):
-    """Six steps; the checkpointed loop takes them in chunks of four: one whole, and a rest."""
+def test_loop_equals_plain(row, loop):
+    """Six steps in chunks of four: one whole, and a rest."""
     net = network(row)
-    monkeypatch.setattr(loops, "CHUNK", 4)
-    actual = gradients(net.cell, net.params, net.carry, net.xs, loop=loop, chunk=4)
+    actual = gradients(net.cell, net.params, net.carry, net.xs, loop=loop, tuning=Tuning(chunk=4))
     assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
 
 
@@ -41,11 +40,11 @@ def test_many_steps(loop):
     assert_same(actual, expected)
 
 
+@pytest.mark.parametrize(("loop", "store"), [("checkpoint", "auto"), ("fast", "all"), ("fast", "boundaries")])
 @pytest.mark.parametrize("chunk", [1, 3, 5, 6, 7])
-def test_checkpoint_with_chunks_that_divide_that_do_not_and_that_are_longer(chunk, monkeypatch):
+def test_chunks_that_divide_that_do_not_and_that_are_longer(chunk, loop, store):
     net = network(Row("gru", "low_rank_plus_diagonal"))
-    monkeypatch.setattr(loops, "CHUNK", chunk)
-    actual = gradients(net.cell, net.params, net.carry, net.xs, loop="checkpoint", chunk=chunk)
+    actual = gradients(net.cell, net.params, net.carry, net.xs, loop=loop, tuning=Tuning(chunk, store))
     assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
 
 

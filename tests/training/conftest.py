@@ -11,7 +11,8 @@ def remembered_programs():
 
     def train_all_with_memory(runs, layout, console):
         config = runs[0].config
-        key = (config.model, config.optim, config.data, config.train.evaluation_batch, layout)
+        one = config.program
+        key = (one.model, one.optim, one.data, one.train.evaluation_batch, one.train.updates_per_call, layout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "Program", lambda *args: programs[key] if key in programs else programs.setdefault(key, build(*args)))
             train_all(runs, layout, console)

@@ -179,6 +179,46 @@ def test_one_device_by_default_where_the_batch_does_not_divide():
     assert parallel.layout(5, 6, 2) == parallel.Layout(2, 1)
 
 
+def test_accelerators_stack_models(monkeypatch):
+    monkeypatch.setattr(parallel, "on_cpu", lambda: False)
+    assert parallel.layout(2, 6) == parallel.Layout(2, 1)
+    assert parallel.layout(5, 6) == parallel.Layout(8, 1, 2)
+    assert len(parallel.layout(5, 6).devices) == 4
+    assert parallel.layout(5, 6, 1) == parallel.Layout(5, 1, 5)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "on_cpu", lambda: False)
+    train(tmp_path, devices=devices)
+    for seed in SEEDS:
+        assert_same_run(tmp_path / str(seed), singles / str(seed))
+
+
+def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
+    """Learning rates and carry biases train side by side; each run is the one that its own command would have made."""
+    traces = []
+    counted = group.train_steps
+
+    def train_steps(*args):
+        traces.append(args[-1].shape)
+        return counted(*args)
+
+    monkeypatch.setattr(group, "train_steps", train_steps)
+    config = changed(model={"size": 6}, train={"updates_per_call": 2, "updates": 8})
+    words = [*flags(config), "--devices", "1"]
+    main(EXPERIMENT, [*words, "--vary", "optim.learning-rate=0.01,0.003", "model.carry-bias=0,2", "--workdir", str(tmp_path / "all")])
+    assert traces == [(2, 4)]
+    main(EXPERIMENT, [*words, "--optim.learning-rate", "0.003", "--model.carry-bias", "2", "--workdir", str(tmp_path / "one")])
+    changes = {"model": {"carry_bias": 2.0}, "optim": {"learning_rate": 0.003}}
+    together = tmp_path / "all" / "quick-learning_rate0.003-carry_bias2-seed0"
+    assert numbers(together, changed(config, **changes)) == numbers(tmp_path / "one", changed(config, **changes))
+    summary = json.loads((tmp_path / "all" / "summary.json").read_text())
+    labels = [row["label"] for row in summary["aggregate"]]
+    assert len(set(labels)) == 4
+    assert "LRD-GRU 6/2 carry_bias 2.0, learning_rate 0.003" in labels
+
+
 def test_one_program_for_all_seeds(tmp_path, monkeypatch):
     """Each length of a call is traced once, however many groups there are."""
     traces = []

@@ -1,0 +1,40 @@
+"""The simple recurrent network: no gate, no passthrough."""
+
+from typing import Any, NamedTuple
+
+from jax.numpy import tanh
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
+from lrpt.matrices import type_of_input
+
+
+class ElmanParams(NamedTuple):
+    """Parameters of an Elman network."""
+
+    candidate: Gate
+
+
+def elman(params: ElmanParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, tuple[()]]]:
+    r"""One step of a simple recurrent network (Elman 1990; Jernite et al. 2017, eq. 3, who write no bias).
+
+    .. math::
+        h' = \tanh(x W + h U + b)
+
+    Args:
+      params: its one affine function; every matrix maps row vectors.
+      h: state, (batch, n).
+      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+
+    Returns:
+      h', (y, ()): the new state and the output y = h'. There are no gates.
+    """
+    h = tanh(params.candidate(x, h))
+    return h, (h, ())
+
+
+def _template(spec: CellSpec) -> Any:
+    return ElmanParams(gate_spec(spec))
+
+
+ELMAN = Cell(elman, _template)

@@ -1,0 +1,61 @@
+"""Highway layers: the passthrough network over depth instead of time, each layer with parameters of its own and no input but the state."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax.nn import relu, sigmoid
+from jax.numpy import tanh
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import CellSpec, StateGate, state_gate_spec
+
+Activation = Callable[[Array], Array]
+
+ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh}
+"""The functions g of the candidate that the paper names."""
+
+
+class HighwayParams(NamedTuple):
+    """Parameters of one layer: candidate is the paper's proposal pi, transform its tau; the carry gate is 1 - transform."""
+
+    candidate: StateGate
+    transform: StateGate
+
+
+class HighwayInfo(NamedTuple):
+    """What decides the new state of one layer, each of shape (batch, n)."""
+
+    candidate: Float[Array, "*b n"]
+    transform: Float[Array, "*b n"]
+
+
+def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> tuple[Array, HighwayInfo]:
+    r"""One Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 to 4).
+
+    .. math::
+        h = g(x W_\pi + b_\pi), \quad t = \sigma(x W_\tau + b_\tau), \quad y = t \odot h + (1 - t) \odot x
+
+    The matrices may be any operators. One that drops or normalizes on the way from x to x W leaves the x that is passed through whole.
+
+    Args:
+      params: candidate and transform gate.
+      x: state, (batch, n).
+      activation: g.
+
+    Returns:
+      y, info: the new state and the gates.
+    """
+    h, t = activation(params.candidate(x, x)), sigmoid(params.transform(x, x))
+    return t * h + (1 - t) * x, HighwayInfo(h, t)
+
+
+def highway_stack(layers: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> Float[Array, "*b n"]:
+    """The state after all layers, whose parameters are stacked: every leaf has a leading axis of layers of one shape."""
+    return jax.lax.scan(lambda x, params: (highway(params, x, activation)[0], None), x, layers)[0]
+
+
+def highway_template(size: int, transform_bias: float = -1.0) -> Any:
+    """The `HighwayParams` of a layer to be filled in; the bias of the transform gate starts below 0, so that layers begin by carrying."""
+    spec = CellSpec(size, size)
+    return HighwayParams(state_gate_spec(spec), state_gate_spec(spec, transform_bias))

@@ -1,0 +1,63 @@
+"""How a low-rank GRU is laid out for the persistent kernels: tiles, parts, and the shared memory they take."""
+
+from dataclasses import dataclass
+from typing import Any
+
+MAX_SIZE, MAX_RANK = 256, 64
+EXAMPLES = 8
+"""Examples in a block of threads: the narrowest tile of `wgmma`, since latency, not throughput, bounds a small recurrent network."""
+ROWS = 64
+"""Rows of a tile that `wgmma` multiplies."""
+SHARED_BYTES = 227 * 1024 - 4 * 1024
+"""Shared memory of a block on compute capability 9.0, less what barriers and alignment may take."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one problem is laid out.
+
+    Attributes:
+      size: n, components of the state, a multiple of 64.
+      rank: d, of the recurrent matrices, a multiple of 8.
+      parts: blocks over which the components are split.
+      interpret: what `plgpu.kernel` takes: False to compile, or parameters of interpret mode, where a part is a thread of one block.
+    """
+
+    size: int
+    rank: int
+    parts: int
+    interpret: Any = False
+
+    @property
+    def rows(self) -> int:
+        """Components of the state in a part."""
+        return self.size // self.parts
+
+    @property
+    def narrow_rows(self) -> int:
+        """Three (d, n) factors below each other, and zeros up to the end of the tile that begins with the third."""
+        return 2 * self.rank + ROWS
+
+    @property
+    def pair_rows(self) -> int:
+        """Rows of the tiles that hold the first two of them."""
+        return round_up(2 * self.rank, ROWS)
+
+    @property
+    def shared_bytes(self) -> int:
+        """No less than what either kernel allocates in a block: factors, operands of products, and the summands of other parts."""
+        factors = self.rows * (self.narrow_rows + 3 * self.rank)
+        vectors = EXAMPLES * (2 * self.rows + 3 * ROWS * (1 + self.parts))
+        return 4 * (factors + vectors)
+
+
+def plan_for(size: int, rank: int, interpret: Any = False) -> Plan:
+    """The plan of fewest parts that fits shared memory; one of 64 components to a part fits up to `MAX_SIZE` and `MAX_RANK`."""
+    size, rank = round_up(size, ROWS), round_up(rank, 8)
+    splits = (parts for parts in range(1, size // ROWS + 1) if size % (parts * ROWS) == 0)
+    return next(p for p in (Plan(size, rank, parts, interpret) for parts in splits) if p.shared_bytes <= SHARED_BYTES)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The least multiple that is not below `value`."""
+    return -(-value // multiple) * multiple

@@ -1,0 +1,118 @@
+"""What is particular to unitary networks: norms, the point where the modulus has no derivative, starts, and counts."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import SIZE, Row, assert_close, gradients, network
+
+from lrpt.cells import CELLS, CellSpec, scale_penalty
+from lrpt.matrices import Bias, Dense, Diagonal, MatrixSpec, OperatorSpec, Reflection, Rotation
+from lrpt.parametrizations import MatrixConfig, Parameters
+
+BOTH = ("unitary", "unitary_without_fourier")
+both = pytest.mark.parametrize("cell", BOTH)
+
+
+@pytest.mark.parametrize("kind", [Rotation, Reflection])
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+def test_operators_keep_every_norm(kind, batch):
+    rng = np.random.default_rng(0)
+    operator = kind(jnp.asarray(rng.standard_normal(SIZE if kind is Rotation else 2 * SIZE), jnp.float32))
+    v = jnp.asarray(rng.standard_normal((*batch, SIZE)) + 1j * rng.standard_normal((*batch, SIZE)), jnp.complex64)
+    assert_close(jnp.linalg.norm(operator.apply(v), axis=-1), jnp.linalg.norm(v, axis=-1))
+    full = np.asarray(operator.apply(jnp.eye(SIZE, dtype=jnp.complex64)))
+    assert_close(full @ full.conj().T, np.eye(SIZE))
+    assert_close(operator.apply(v), np.asarray(v) @ full)
+
+
+def test_a_reflection_turns_its_vector_round_whatever_its_length():
+    vector = np.random.default_rng(0).standard_normal(2 * SIZE).astype(np.float32)
+    u = vector[:SIZE] + 1j * vector[SIZE:]
+    assert_close(Reflection(jnp.asarray(3 * vector)).apply(jnp.asarray(u.conj())), -u.conj())
+
+
+def without_input_bias_and_scale(net):
+    """The network with V = 0, b = 0 and, where it has scales, s = 1."""
+
+    def silent(_, op):
+        value = {Dense: 0.0, Bias: 0.0, Diagonal: 1.0}.get(type(op))
+        return op if value is None else jax.tree.map(lambda a: jnp.full_like(a, value), op)
+
+    return net.replace_operators(silent)
+
+
+@both
+def test_a_step_without_input_bias_and_scale_keeps_norms_and_so_does_its_gradient(cell):
+    """Up to the 1e-5 in the denominator."""
+    net = without_input_bias_and_scale(network(Row(cell, "dense")))
+    (_, (end, _)), _ = gradients(net.cell, net.params, net.carry, net.xs)
+    np.testing.assert_allclose(np.linalg.norm(end, axis=-1), np.linalg.norm(net.carry, axis=-1), rtol=1e-3)
+    jacobian = jax.jacrev(lambda h: net.cell.step(net.params, h, net.xs[0, 0])[0])(net.carry[0])
+    np.testing.assert_allclose(jacobian @ jacobian.T, np.eye(2 * SIZE), atol=1e-3)
+
+
+@both
+def test_gradients_at_a_state_of_zeros_without_input_are_finite(cell):
+    net = network(Row(cell, "dense"))
+    (_, outputs), grads = gradients(net.cell, net.params, jnp.zeros_like(net.carry), jnp.zeros_like(net.xs))
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves(outputs))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(grads))
+
+
+@both
+def test_starts_are_those_of_the_original_codes(cell):
+    n, m = 300, 40
+    spec = CellSpec(m, n)
+    module = Parameters(CELLS[cell].template(spec), MatrixConfig(), MatrixConfig())
+    stored = jax.jit(module.init)(jax.random.key(0))["params"]
+    published = cell == "unitary"
+    phase = math.pi if published else math.sqrt(6 / (3 + n))
+    bounds = (
+        {f"rotations_{k}": phase for k in range(3)} | {f"reflections_{k}": math.sqrt(6 / (2 + 2 * n)) for k in range(2)} | {"bias": 0.01}
+    )
+    for name, bound in bounds.items():
+        largest = np.abs(stored["operator"][name]).max()
+        assert 0.95 * bound < largest <= bound * (1 + 1e-6), name
+    drawn = {np.asarray(stored["operator"][name]).tobytes() for name in bounds}
+    assert len(drawn) == len(bounds)
+    if not published:
+        np.testing.assert_array_equal(stored["operator"]["scale"], np.ones(n))
+    inputs = {"input": (m, 2 * n)} if published else {"input_real": (m, n), "input_imaginary": (m, n)}
+    assert {name: matrix["kernel"].shape for name, matrix in stored["input"].items()} == inputs
+    assert stored.keys() == {"input", "operator"}
+    assert CELLS[cell].initial_spread(spec) == pytest.approx(math.sqrt(3 / (2 * n) if published else 3 / n))
+
+
+def test_the_penalty_of_the_scales():
+    assert scale_penalty(jnp.array([1.0, 1.5, 0.0])) == pytest.approx(5 * (0.25 + 1))
+    assert scale_penalty(jnp.array([3.0]), weight=2.0) == pytest.approx(8.0)
+
+
+def size_of(spec):
+    if isinstance(spec, MatrixSpec):
+        return spec.n_in * spec.n_out
+    assert isinstance(spec, OperatorSpec)
+    return math.prod(spec.shape)
+
+
+@pytest.mark.parametrize(
+    ("cell", "size", "inputs", "outputs", "expected"),
+    [
+        ("unitary", 128, 10, 9, 6_153),
+        ("unitary", 512, 2, 1, 8_193),
+        ("unitary", 512, 1, 10, 16_394),
+        ("unitary", 512, 10, 10, 25_610),
+        ("unitary", 721, 10, 10, 36_060),
+        ("unitary_without_fourier", 128, 10, 10, 6_538),
+        ("unitary_without_fourier", 721, 10, 10, 36_781),
+    ],
+)
+def test_counts_are_those_of_the_original_codes(cell, size, inputs, outputs, expected):
+    """The cell's parameters, its initial state, and a dense, biased readout."""
+    spec = CellSpec(inputs, size)
+    own = sum(map(size_of, jax.tree.leaves(CELLS[cell].template(spec))))
+    width = CELLS[cell].output_size(spec)
+    assert own + CELLS[cell].carry(spec) + width * outputs + outputs == expected
