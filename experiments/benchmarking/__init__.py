@@ -1,0 +1,1 @@
+"""Parts of `experiments.benchmark`: what is computed, by whom, in which process, and how the times are told."""
