@@ -1,4 +1,7 @@
-"""What is reported beside the loss: one value for each prediction."""
+"""What is reported beside the loss: values of single predictions, and what means over many examples amount to."""
+
+import math
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -7,3 +10,49 @@ from jaxtyping import Array, Float, Int
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
     """1 where the most probable class is the target, else 0. Of equal logits the lowest class counts as the most probable."""
     return (jnp.argmax(logits, axis=-1) == targets).astype(jnp.float32)
+
+
+def perplexity(nats: float) -> float:
+    """e^nats: among how many equally likely symbols one would be as much in doubt. Infinite where it is no longer a float."""
+    try:
+        return math.exp(nats)
+    except OverflowError:
+        return math.inf
+
+
+def bits(nats: float) -> float:
+    """nats / ln 2."""
+    return nats / math.log(2)
+
+
+def corpus_figures(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Figures of a text in which every symbol weighs the same.
+
+    With the sums L_i (nats) and the numbers n_i (symbols predicted) of its excerpts i, in a text of V symbols:
+
+        loss                L = \sum_i L_i / \sum_i n_i
+        perplexity          e^L, which is V where all symbols are predicted with the same probability
+        bits_per_character  L / \ln 2
+
+    Args:
+      means: 'nats' and 'symbols', the means over i of L_i and n_i; the mean 'loss' of the excerpts is replaced, other figures stay.
+    """
+    loss = means["nats"] / means["symbols"]
+    kept = {name: value for name, value in means.items() if name not in ("loss", "nats", "symbols")}
+    return {"loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits(loss), **kept}
+
+
+def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Figures of a text in which every one of its S sentences weighs the same, beside those of `corpus_figures`.
+
+        loss                 L = (1/S) \sum_i L_i / n_i
+        sentence_perplexity  e^L, what Table 2 of Miceli Barone 2018 gives for GRUs (`pred_probs` in dl4mt-lm's `small_lm_dr.py`)
+
+    A symbol of a short sentence thus weighs more than one of a long sentence. The rest of the literature gives `perplexity` and
+    `bits_per_character` as `corpus_figures` defines them.
+
+    Args:
+      means: as there, and 'loss', the mean over i of L_i / n_i.
+    """
+    loss = means["loss"]
+    return {"loss": loss, "sentence_perplexity": perplexity(loss), **{k: v for k, v in corpus_figures(means).items() if k != "loss"}}

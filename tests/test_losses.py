@@ -1,11 +1,13 @@
 """Losses and metrics against their definitions in float64."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lrpt.losses import cross_entropy, squared_error
-from lrpt.metrics import accuracy
+from lrpt.metrics import accuracy, bits, corpus_figures, perplexity, sentence_figures
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])
@@ -29,3 +31,25 @@ def test_squared_error_has_no_factor():
 def test_accuracy_takes_the_most_probable_class_and_the_lowest_of_equals():
     logits = jnp.array([[0.0, 1.0, 0.5], [2.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
     np.testing.assert_array_equal(accuracy(logits, jnp.array([1, 1, 2])), [1.0, 0.0, 1.0])
+
+
+def test_perplexity_and_bits_of_a_fair_coin():
+    assert perplexity(math.log(2)) == pytest.approx(2, rel=1e-15)
+    assert bits(math.log(2)) == 1.0
+    assert perplexity(0.0) == 1.0
+    assert (perplexity(1e3), perplexity(math.inf)) == (math.inf, math.inf)
+    assert math.isnan(perplexity(math.nan))
+
+
+def test_figures_of_a_text_are_those_of_its_definition_in_float64():
+    """Two excerpts: three symbols that cost 1, 2 and 3 nats, and one that costs 0.5."""
+    means = {"loss": (2.0 + 0.5) / 2, "nats": 6.5 / 2, "symbols": 4 / 2, "gradient_norm": 7.0}
+    corpus = {"loss": 6.5 / 4, "perplexity": math.exp(6.5 / 4), "bits_per_character": 6.5 / 4 / math.log(2), "gradient_norm": 7.0}
+    assert corpus_figures(means) == corpus
+    assert sentence_figures(means) == corpus | {"loss": 1.25, "sentence_perplexity": math.exp(1.25)}
+
+
+def test_a_summary_begins_with_the_loss():
+    means = {"loss": 1.0, "nats": 2.0, "symbols": 2.0}
+    assert list(corpus_figures(means)) == ["loss", "perplexity", "bits_per_character"]
+    assert list(sentence_figures(means)) == ["loss", "sentence_perplexity", "perplexity", "bits_per_character"]

@@ -1,8 +1,23 @@
 """Tasks: which examples there are, and how predictions are judged."""
 
 from lrpt.data.images import PermutedImages
-from lrpt.data.order import ORDERS, batch_indices, evaluation_batches
+from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.synthetic import Adding, CopyMemory
 from lrpt.data.task import Example, Split, Task
+from lrpt.data.text import NextSymbol
+from lrpt.data.vocabulary import Vocabulary
 
-__all__ = ["ORDERS", "Adding", "CopyMemory", "Example", "PermutedImages", "Split", "Task", "batch_indices", "evaluation_batches"]
+__all__ = [
+    "ORDERS",
+    "Adding",
+    "CopyMemory",
+    "Example",
+    "NextSymbol",
+    "PermutedImages",
+    "Split",
+    "Task",
+    "Vocabulary",
+    "batch_indices",
+    "evaluation_batches",
+    "evaluation_streams",
+]

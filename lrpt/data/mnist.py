@@ -1,22 +1,17 @@
 """MNIST (LeCun, Cortes and Burges 1998) through tensorflow-datasets, without TensorFlow."""
 
-import fcntl
 import gzip
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import lru_cache
-from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
-from lrpt.data.sources import Source, find, obtain, writable_root
-from lrpt.errors import UsageError
+from lrpt.data.prepared import load_prepared
+from lrpt.data.sources import Source
 
 # The mirror that tensorflow-datasets' own builder names, too: the original site is gone.
 _MIRROR = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -77,25 +72,18 @@ def _read_idx(path: Path) -> UInt8[np.ndarray, " n"]:
 def load_mnist(dir: Path | None = None) -> dict[str, UInt8[np.ndarray, "..."]]:
     """'train_images' (60000, 784), 'train_labels' (60000,), 'test_images' (10000, 784) and 'test_labels' (10000,), as bytes in file order.
 
-    The four published files are looked for in `dir` and in `dir`/mnist, and downloaded where they are missing. They are prepared once, in
-    `dir`/prepared or, where `dir` cannot be written, in the user's cache; a prepared set that is damaged or incomplete is made again.
+    Files are found as `load_prepared` says.
 
     Raises:
       UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
     """
-    find(FILES, dir, FOLDER)  # so that a damaged file is reported even where prepared data would do without it
-    root = writable_root(dir) / "prepared"
-    with suppress(Exception):  # absent or damaged, which shows in many unrelated exceptions
-        return _read(root)
-    _prepare(root, obtain(FILES, dir, FOLDER))
-    return _read(root)
+    return load_prepared(LrptMnist, _read, FILES, dir, FOLDER)
 
 
-def _read(root: Path) -> dict[str, UInt8[np.ndarray, "..."]]:
-    sources: Any = LrptMnist({}, data_dir=root, file_format="array_record").as_data_source()  # a mapping from split to sequence
+def _read(prepared: Any) -> dict[str, UInt8[np.ndarray, "..."]]:
     arrays = {}
     for split, count in COUNTS.items():
-        examples = sources[split].__getitems__(range(len(sources[split])))
+        examples = prepared[split].__getitems__(range(len(prepared[split])))
         if len(examples) != count:
             raise ValueError(f"{len(examples)} examples are prepared for '{split}', expected {count}")
         arrays[f"{split}_images"] = np.stack([example["image"] for example in examples])
@@ -103,22 +91,3 @@ def _read(root: Path) -> dict[str, UInt8[np.ndarray, "..."]]:
     for array in arrays.values():
         array.flags.writeable = False  # every caller gets the same ones
     return arrays
-
-
-def _prepare(root: Path, files: Mapping[str, Path]) -> None:
-    """Writes the prepared set. Processes that start together wait for each other."""
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with (root / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            with suppress(Exception):
-                _read(root)
-                return
-            shutil.rmtree(root / LrptMnist.name, ignore_errors=True)
-            with redirect_stdout(StringIO()), redirect_stderr(StringIO()), TemporaryDirectory() as unused:
-                LrptMnist(files, data_dir=root, file_format="array_record").download_and_prepare(download_dir=unused)
-    except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of the writer of array_record
-        raise UsageError(
-            f"prepared data cannot be written to {root} ({error}): free space there, or name a --data.dir that can be written",
-            code=1,
-        ) from error

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from lrpt.errors import UsageError, check_choice
 
-ORDERS = ("epochs", "reshuffle", "cyclic")
+ORDERS = ("epochs", "reshuffle", "cyclic", "stream")
 
 # Keeps these draws apart from those of parameters and data, which may come from the same seed.
 _STREAM = 0x0B47C4E5
@@ -24,6 +24,8 @@ def _batch(kind: str, size: int, batch_size: int, seed: int, update: int) -> Int
     if kind == "reshuffle":
         return np.random.default_rng((_STREAM, seed, 1, update)).choice(size, batch_size, replace=False).astype(np.int32)
     epoch, position = divmod(update, size // batch_size)
+    if kind == "stream":
+        return np.arange(position, position + batch_size * (size // batch_size), size // batch_size, dtype=np.int32)
     permutation = _permutation(size, seed, epoch if kind == "epochs" else 0)
     return permutation[position * batch_size : (position + 1) * batch_size]
 
@@ -34,7 +36,8 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
     Args:
       kind: 'epochs' draws a new permutation for each pass over the examples; 'reshuffle' one for each update, of which the first batch
         is taken, as the 2016 code of the copy tasks does (`RNN_memory.py` of lowrank-gru); 'cyclic' one for ever, as its `RNN_mnist.py`
-        does. An incomplete batch at the end of a pass is left out.
+        does. An incomplete batch at the end of a pass is left out. 'stream' cuts the examples into `batch_size` parts of equal length, of
+        which row r reads the r-th in file order, whatever the seed: a pass begins where `update` is a multiple of size // batch_size.
       size: number of examples.
       seed: not negative. The same seed gives the same batches wherever NumPy is of the same version.
 
@@ -51,5 +54,17 @@ def evaluation_batches(size: int, batch_size: int) -> tuple[Int[np.ndarray, "c b
     """Every example once, in rows of `batch_size`, and its weight: 1, or 0 for the padding of the last row, which repeats example 0."""
     rows = -(-size // batch_size)
     positions = np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size)
+    real = positions < size
+    return np.where(real, positions, 0), real.astype(np.float32)
+
+
+def evaluation_streams(size: int, streams: int) -> tuple[Int[np.ndarray, "c e"], Float[np.ndarray, "c e"]]:
+    """Every example once, in columns of which each reads one part of them in file order, and its weight: 1, or 0 for padding.
+
+    Padding repeats example 0, and comes after the real examples of its column. With one stream the state of a network is carried through
+    all examples; with more, through those of each part.
+    """
+    chunks = -(-size // streams)
+    positions = np.arange(chunks * streams, dtype=np.int32).reshape(streams, chunks).T
     real = positions < size
     return np.where(real, positions, 0), real.astype(np.float32)

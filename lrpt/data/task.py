@@ -1,11 +1,13 @@
 """What is asked of a network: examples, what is predicted from them, and how a prediction is judged."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.data.vocabulary import Vocabulary
 
 
 class Example(NamedTuple):
@@ -52,6 +54,11 @@ class Task:
       reads: 'last' where one prediction is made after the last step, 'all' where one is made at each.
       measure: `(predictions, batch) -> figures`, each figure of shape (b,), one value for each example; 'loss' is what training lowers
         (nats, or squared error).
+      summarize: turns means of these figures over examples into what is reported, which still has a 'loss'; figures that it does not know
+        stay as they are.
+      streams: whether example i + 1 of a split continues example i, so that the state is carried from one to the next.
+      vocabulary: the symbols of inputs and predictions by number, where they are those of a text.
+      notes: what a reader of the results should know about the data, as JSON can hold it.
     """
 
     splits: Mapping[str, Split]
@@ -59,3 +66,7 @@ class Task:
     output_size: int
     reads: Literal["last", "all"]
     measure: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
+    summarize: Callable[[Mapping[str, float]], dict[str, float]] = dict
+    streams: bool = False
+    vocabulary: Vocabulary | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)

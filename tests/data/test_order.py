@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrpt.data import ORDERS, batch_indices, evaluation_batches
+from lrpt.data import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.errors import UsageError
 
 sizes = st.sampled_from([(1, 1), (7, 1), (7, 3), (8, 4), (50, 7), (50, 50)])
@@ -34,7 +34,7 @@ def test_no_example_is_twice_in_a_batch(kind, size, seed, update):
         assert 0 <= row.min() <= row.max() < size[0]
 
 
-@pytest.mark.parametrize("kind", ["epochs", "cyclic"])
+@pytest.mark.parametrize("kind", ["epochs", "cyclic", "stream"])
 @settings(deadline=None)
 @given(size=sizes, seed=seeds, epoch=st.integers(0, 1000))
 def test_an_epoch_has_every_example_once_but_for_an_incomplete_batch(kind, size, seed, epoch):
@@ -59,8 +59,17 @@ def test_reshuffled_batches_are_independent_of_each_other():
 
 
 @pytest.mark.parametrize("kind", ORDERS)
-def test_seeds_differ(kind):
-    assert not np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2))
+def test_seeds_differ_but_for_streams(kind):
+    assert np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2)) == (kind == "stream")
+
+
+@settings(deadline=None)
+@given(size=sizes, seed=seeds, update=updates)
+def test_a_row_of_a_stream_reads_its_part_in_order(size, seed, update):
+    count, rows = size
+    part = count // rows
+    for i, batch in enumerate(batch_indices("stream", count, rows, seed, update, 5)):
+        assert batch.tolist() == [row * part + (update + i) % part for row in range(rows)]
 
 
 @pytest.mark.parametrize("kind", ORDERS)
@@ -78,7 +87,7 @@ def test_a_batch_that_cannot_be_filled_is_refused(batch_size, kind):
 
 
 def test_an_unknown_order_is_refused():
-    with pytest.raises(UsageError, match=r"train.order is 'random': choose from epochs, reshuffle, cyclic"):
+    with pytest.raises(UsageError, match=r"train.order is 'random': choose from epochs, reshuffle, cyclic, stream"):
         batch_indices("random", 10, 2, 0, 0, 1)
 
 
@@ -90,3 +99,20 @@ def test_evaluation_has_every_example_once_and_padding_without_weight(size, batc
     np.testing.assert_array_equal(indices[weights == 1], np.arange(size))
     assert weights.sum() == size
     assert np.all(indices < size)
+
+
+@pytest.mark.parametrize("size", [1, 5, 6, 7, 12])
+@pytest.mark.parametrize("streams", [1, 3, 6, 20])
+def test_evaluation_streams_read_every_example_once_in_order(size, streams):
+    indices, weights = evaluation_streams(size, streams)
+    assert indices.shape == weights.shape == (-(-size // streams), streams)
+    np.testing.assert_array_equal(indices.T[weights.T == 1], np.arange(size))
+    assert weights.sum() == size
+    assert np.all(indices < size)
+    assert np.all(np.diff(weights, axis=0) <= 0)
+
+
+def test_one_evaluation_stream_is_the_order_of_the_file():
+    indices, weights = evaluation_streams(7, 1)
+    np.testing.assert_array_equal(indices[:, 0], np.arange(7))
+    np.testing.assert_array_equal(weights, 1)

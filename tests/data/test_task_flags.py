@@ -2,7 +2,7 @@
 
 import pytest
 
-from lrpt.data import Adding, CopyMemory, PermutedImages
+from lrpt.data import Adding, CopyMemory, NextSymbol, PermutedImages
 from lrpt.errors import UsageError
 
 WRONG = [
@@ -14,6 +14,11 @@ WRONG = [
     (lambda: Adding(train_size=-5), "data.train_size is -5"),
     (lambda: Adding(test_markers="nowhere"), "data.test_markers is 'nowhere'"),
     (lambda: PermutedImages("cifar"), "data.source is 'cifar'"),
+    (lambda: NextSymbol("text8"), "data.source is 'text8'"),
+    (lambda: NextSymbol(tokens="rnn"), "data.tokens is 'rnn'"),
+    (lambda: NextSymbol(reading="lines"), "data.reading is 'lines'"),
+    (lambda: NextSymbol(steps=0), "data.steps is 0"),
+    (lambda: NextSymbol(max_length=-1), "data.max_length is -1"),
 ]
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.data import Adding, CopyMemory, PermutedImages
+from lrpt.data import Adding, CopyMemory, NextSymbol, PermutedImages
 
 TASKS = {
     "copy": CopyMemory(lag=7, train_size=40, test_size=9),
@@ -17,6 +17,8 @@ TASKS = {
     "adding, markers anywhere": Adding(length=11, train_size=40, test_size=9, test_markers="anywhere"),
     "digits": PermutedImages(),
     "digits, row by row": PermutedImages(permuted=False),
+    "sentences": NextSymbol(),
+    "stream": NextSymbol(reading="stream"),
 }
 
 pytestmark = pytest.mark.parametrize("config", TASKS.values(), ids=TASKS)
@@ -60,7 +62,7 @@ def test_a_task_built_again_is_the_same(config):
 
 def test_seeds_differ_where_anything_is_random(config):
     one, two = (batch(config, "train", [0, 1, 2], seed).inputs for seed in (1, 2))
-    random = not isinstance(config, PermutedImages) or config.permuted
+    random = not isinstance(config, NextSymbol) and getattr(config, "permuted", True)
     assert np.array_equal(one, two) != random
 
 
@@ -81,3 +83,6 @@ def test_figures_have_one_value_for_each_example(config):
     figures = task.measure(jnp.zeros((*examples.targets.shape, task.output_size)), examples)
     assert "loss" in figures
     assert {name: figure.shape for name, figure in figures.items()} == dict.fromkeys(figures, (3,))
+    summary = task.summarize({name: float(figure.mean()) for name, figure in figures.items()} | {"seen": 5.0})
+    assert {"loss", "seen"} < summary.keys() or summary.keys() == {*figures, "seen"}
+    assert all(isinstance(value, float) for value in summary.values())

@@ -1,0 +1,171 @@
+"""Language modelling: predict each symbol of a text from those before it."""
+
+import hashlib
+import platform
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt
+
+from lrpt.data.documents import cut, python_documentation, user_file
+from lrpt.data.task import Example, Split, Task
+from lrpt.data.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, Vocabulary
+from lrpt.errors import UsageError, check_choice
+from lrpt.losses import cross_entropy
+from lrpt.metrics import corpus_figures, sentence_figures
+
+SOURCES = ("python", "ptb")
+TOKENS = ("gru", "lstm")
+READINGS = ("sentences", "stream")
+
+Symbols = UInt[np.ndarray, " n"]
+Excerpts = tuple[Int[np.ndarray, " s"], Int[np.ndarray, " s"]]
+"""Where each begins in the text, and how many symbols it has."""
+
+
+@dataclass(frozen=True)
+class NextSymbol:
+    r"""Predict each character of a text from those before it (Miceli Barone 2018, section 3.4 and Table 2).
+
+    Sources. 'python' is the documentation that every Python carries, cut 90/5/5 at line ends as a file of the user's is. 'ptb' are the
+    Penn Treebank files of Mikolov et al. (2010), without the blanks around each line. A text is a sequence of lines, each ended by the
+    symbol 0; symbol 1 stands for every character that the training part lacks.
+
+    Readings of the literal '<unk>', into which the rare words of the Penn Treebank were turned:
+
+    | tokens | '<unk>' is | symbols of ptb | predictions in the test part |
+    |---|---|---|---|
+    | gru | five characters (the GRUs of Table 2, dl4mt-lm) | 49 characters + 2 = 51 | 442,423 |
+    | lstm | the symbol 1 (its LSTMs, lowrank-lstm) | 47 characters + 2 = 49 | 423,247 |
+
+    In the reading 'sentences' every line is an example: the network starts from its initial state, reads symbol 0, and predicts the line
+    and the 0 that ends it. Blank lines are no examples, nor are lines of more than `max_length` symbols, which dl4mt-lm leaves out too
+    (`TextIterator`; with tokens 'gru' one of ptb's training part, none of the others): `Task.notes` says how many. Sentences are padded
+    to the longest of their part.
+
+    In the reading 'stream' the text is one sequence, line ends included. Example i are its symbols i s, ..., (i + 1) s - 1, where s is
+    `steps`, each predicted from the one before it, the very first from a symbol 0. An incomplete last window is left out of the training
+    part; in the other parts it is padded, so that each symbol is predicted exactly once.
+    """
+
+    source: str = "python"
+    """python (documentation that every Python carries, nothing to download) or ptb (Penn Treebank)"""
+    file: Path | None = None
+    """a text of yours in UTF-8, instead of the source"""
+    dir: Path | None = None
+    """where the Penn Treebank files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    tokens: str = "gru"
+    """'<unk>' is: gru (five characters, as the paper's GRUs read it) or lstm (one symbol, as its LSTMs do)"""
+    reading: str = "sentences"
+    """sentences (each line by itself) or stream (windows that continue each other)"""
+    max_length: int = 500
+    """symbols of the longest line that is read, for sentences"""
+    steps: int = 35
+    """symbols in a window, for stream"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.source", self.source, SOURCES)
+        check_choice("data.tokens", self.tokens, TOKENS)
+        check_choice("data.reading", self.reading, READINGS)
+        for name in ("max_length", "steps"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"data.{name} is {getattr(self, name)}: expected 1 or more")
+
+    def build(self, seed: int) -> Task:
+        """Splits with the text as an array of numbers; nothing depends on the seed.
+
+        Raises:
+          UsageError: a file that is missing, damaged, not UTF-8 or too small.
+        """
+        texts = self._texts()
+        vocabulary = Vocabulary.of(texts["train"])
+        parts = {name: vocabulary.encode(text) for name, text in texts.items()}
+        excerpts = {name: self._excerpts(name, symbols) for name, symbols in parts.items()}
+        splits = {name: as_split(parts[name], *where) for name, where in excerpts.items()}
+        stream = self.reading == "stream"
+        summarize = corpus_figures if stream else sentence_figures
+        notes = self._notes(texts, parts, excerpts)
+        return Task(splits, len(vocabulary), len(vocabulary), "all", measure_text, summarize, stream, vocabulary, notes)
+
+    def _texts(self) -> dict[str, str]:
+        """The three parts of the text. The unknown symbol is one character in them."""
+        if self.file is None and self.source == "ptb":
+            from lrpt.data.ptb import load_ptb  # here, because it takes a second that other texts need not wait for
+
+            texts = load_ptb(self.dir)
+        else:
+            texts = cut(python_documentation() if self.file is None else user_file(self.file))
+        return {name: text.replace("<unk>", UNKNOWN_CHARACTER) if self.tokens == "lstm" else text for name, text in texts.items()}
+
+    def _excerpts(self, part: str, symbols: Symbols) -> Excerpts:
+        if self.reading == "stream":
+            return self._windows(part, symbols)
+        starts, lengths = lines(symbols)
+        kept = lengths <= self.max_length + 1
+        if not np.any(kept):
+            raise UsageError(
+                f"data.max_length is {self.max_length}, and no line of the {part} part ({symbols.size} symbols) has 1 to {self.max_length} "
+                "symbols: name a larger --data.file, raise --data.max-length, or choose --data.reading stream"
+            )
+        return starts[kept], lengths[kept]
+
+    def _windows(self, part: str, symbols: Symbols) -> Excerpts:
+        size = symbols.size - symbols.size % self.steps if part == "train" else symbols.size
+        if size == 0:
+            advice = "name a larger --data.file" + ", or choose fewer --data.steps" * (symbols.size > 0)
+            raise UsageError(f"data.steps is {self.steps}, and the {part} part has {symbols.size} symbols: {advice}")
+        starts = np.arange(0, size, self.steps)
+        return starts, np.minimum(self.steps, size - starts)
+
+    def _notes(self, texts: dict[str, str], parts: dict[str, Symbols], excerpts: dict[str, Excerpts]) -> dict[str, Any]:
+        """Which text it was, and what of it was not read as it stands."""
+        source = f"python {platform.python_version()}" if self.source == "python" else self.source
+        notes = {
+            "text": source if self.file is None else str(self.file),
+            "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
+            "symbols": {name: int(symbols.size) for name, symbols in parts.items()},
+            "unknown_symbols": {name: int(np.sum(symbols == UNKNOWN)) for name, symbols in parts.items()},
+        }
+        if self.reading == "stream":
+            return notes
+        return notes | {"lines_too_long": {name: len(lines(parts[name])[0]) - len(starts) for name, (starts, _) in excerpts.items()}}
+
+
+def lines(symbols: Symbols) -> Excerpts:
+    """The lines of a text, each with its end, but for blank ones. The last line may lack its end, which counts nevertheless."""
+    ends = np.flatnonzero(np.append(symbols, END) == END) + 1
+    lengths = np.diff(ends, prepend=0)
+    return (ends - lengths)[lengths > 1], lengths[lengths > 1]
+
+
+def as_split(symbols: Symbols, starts: Int[np.ndarray, " s"], lengths: Int[np.ndarray, " s"]) -> Split:
+    """These excerpts of a text, padded to the longest of them; without masks where all have the same length.
+
+    The text is kept once, between a symbol 0 that the first prediction is made from and as many as any excerpt may reach beyond the end.
+    """
+    steps = int(lengths.max())
+    text = np.pad(symbols, (1, steps), constant_values=END)
+    arrays = {"text": text, "starts": starts.astype(np.int32), "lengths": lengths.astype(np.int32)}
+    return Split(len(starts), arrays, partial(excerpt, steps=steps, masked=bool(np.any(lengths < steps))))
+
+
+def excerpt(arrays: Any, index: Int[Array, ""], steps: int, masked: bool) -> Example:
+    """The targets are the symbols of the excerpt at `index`, the inputs those before each of them; (steps,) integers, padded with 0."""
+    start, length = jnp.asarray(arrays["starts"])[index], jnp.asarray(arrays["lengths"])[index]
+    text = jax.lax.dynamic_slice(jnp.asarray(arrays["text"]), (start,), (steps + 1,)).astype(jnp.int32)
+    mask = jnp.arange(steps) < length
+    return Example(jnp.where(mask, text[:-1], END), jnp.where(mask, text[1:], END), mask if masked else None)
+
+
+def measure_text(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """'nats': the summed cross-entropy of an excerpt; 'symbols': how many it predicts; 'loss': nats for each of them."""
+    losses = cross_entropy(logits.astype(jnp.float32), batch.targets)
+    counted = jnp.ones_like(losses, bool) if batch.mask is None else batch.mask
+    nats = jnp.sum(losses, axis=-1, where=counted)
+    symbols = jnp.sum(counted, axis=-1, dtype=jnp.float32)
+    return {"loss": nats / symbols, "nats": nats, "symbols": symbols}
