@@ -1,0 +1,267 @@
+r"""Any Highway network as one whose matrices all have rank 1.
+
+The claim (Miceli Barone 2016, section 2.2, called easily shown there): for a Highway network with state size n and T layers and any
+epsilon > 0 there is a low-rank Highway network with d = 1, state size at most 2n and at most nT layers that computes the same function
+within epsilon. The paper gives no construction and does not say on which inputs. This is what holds, and what `rank_one_network` builds.
+
+**Theorem.** Let N have layers :math:`y = t \odot h + (1 - t) \odot x`, :math:`h = g(V x + c)`, :math:`t = \sigma(W x + b)` (columns, as in
+the papers), with g the rectifier or the hyperbolic tangent. For every radius r and epsilon > 0 there is a Highway network with the same g,
+biases, matrices of rank 1, state size 2n and exactly nT layers, such that for all x with :math:`\|x\|_\infty \le r` the first n components
+of what it makes of (x, 0) are within epsilon of N(x) in every component.
+
+**Why one layer for each row is enough.** A layer of rank 1 sees two numbers of the state, :math:`p = \rho \cdot x` for the candidates and
+:math:`q = \omega \cdot x` for the gates. Let z be the first half of the state, which holds x, and s the second. One layer replaces z_i by
+the i-th component of y: p = v_i x, q = w_i x, all other gates closed by a bias of -B. But that loses x_i, which later rows need. So the
+same layer saves the one number it has at hand: s_i becomes an affine image of p, its gate held open by a bias of B. Once the rows of a set
+S are done, the state holds :math:`v_i x` for i in S and :math:`x_i` for all others. If these n functionals are independent, the next
+v_j x and w_j x are linear combinations of what is held. After n layers z = y, and s is free again.
+
+- Independence is that of the leading minors of V, in the order of the rows. Rows are taken in the order of the largest pivot, and a pivot
+  below the number `pivot` is moved away from zero by adding that number to a diagonal entry of V, which changes the network.
+- The rectifier saves p exactly, as :math:`g(p + C)` with C a bound on :math:`|p|`. The hyperbolic tangent saves :math:`\tanh(\theta p)`,
+  which is read as :math:`\theta p`, up to :math:`(\theta |p|)^3 / 3`. Any locally Lipschitz g with a derivative other than 0 somewhere
+  would do in that way.
+- Gates are closed and open up to :math:`\delta = \sigma(-B)`.
+
+**Constants.** With E_k the distance after the k-th layer of N, :math:`E_k \le \Lambda_k E_{k-1} + \iota_k`, E_0 = 0. :math:`\Lambda_k` is
+the Lipschitz constant of that layer, at most :math:`\max_i \|w_i\|_1 (H_i + r_k) / 4 + \max(\|v_i\|_1, 1)`, where
+:math:`H_i = \|v_i\|_1 r_k + |c_i|` (1 for the hyperbolic tangent) bounds h_i, and r_k the state: r_{k+1} = max(r_k, max_i H_i) up to
+errors. :math:`\iota_k` is what n layers of rank 1 add: a row costs `pivot` r_k where it was moved; a number read as a combination with
+weights a costs the sum of :math:`|a_i|` times the errors of what is held; each of those grows by :math:`\delta` times its size in every
+layer, and starts with :math:`\theta^2 C^3 / 3` (0 for the rectifier) and :math:`\delta` times what s_i held. So the distance is at most
+:math:`a\, \text{pivot} + b\, \theta^2 + c\, \delta` to leading order, where b and c grow with the weights. That is why `pivot` is chosen
+first, then :math:`\theta`, then B. `RankOneNetwork.error` is the bound itself; it holds in exact arithmetic. A pivot that may be moved by
+little only leaves what it saves near the rounding of float64: for V a cycle of three rows, epsilon = 1e-3 is met and 1e-5 is not.
+
+**What is used, and what is not claimed.** Bounded inputs: C and r enter everywhere, and a gate that is nearly closed scales what it
+carries by :math:`1 - \delta`, so the distance grows with x. Biases: without them every gate that ignores the state is 1/2. Gates that are
+coupled, each a function of a product of rank 1. Nothing is claimed for fewer layers, for a state below 2n, or for epsilon = 0. The network
+is no smaller: 12 n^2 T parameters against 2 (n^2 + n) T.
+
+**Where the obvious construction fails.** Computing y row by row into a second copy of x needs no functionals and no pivots, but ends with
+the stale x in the first copy, where the next layer needs y to carry. A layer of rank 1 cannot copy two unrelated components, so that T
+layers of N cost about n (2T - 1). This proves the claim for T = 1 only. With T + 1 copies, all but one of which are written at once, it
+takes nT layers and a state of (T + 1) n.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import StateGate
+from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway_stack
+from lrpt.errors import UsageError, check_choice
+from lrpt.matrices import Bias, LowRank
+
+_run = jax.jit(highway_stack, static_argnums=2)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The small numbers of the construction.
+
+    Attributes:
+      gate_bias: B; gates that ignore the state are within sigma(-B) of 0 or 1.
+      pivot: diagonal entries of V are moved by this much where a pivot would be smaller.
+      slope: theta, how much a number is scaled before the hyperbolic tangent saves it; of no effect for rectifiers.
+    """
+
+    gate_bias: float
+    pivot: float
+    slope: float = 1.0
+
+
+@dataclass(frozen=True)
+class RankOneNetwork:
+    """A Highway network of rank 1 that stands for another of half its width.
+
+    Attributes:
+      layers: its parameters, each leaf float64 with a leading axis of nT layers.
+      error: a bound on the distance to the network it stands for, in any component, on inputs within the radius it was made for. It is
+        one of exact arithmetic: float64 adds its rounding, times the condition of the functionals.
+      activation: a name in `lrpt.cells.highway.ACTIVATIONS`.
+    """
+
+    layers: HighwayParams
+    error: float
+    activation: str
+
+    def __call__(self, x: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        """What the network makes of (x, 0), without the second half. Needs 64-bit floats (`jax.enable_x64`) to be as close as it can."""
+        wide = jnp.concatenate([x, jnp.zeros_like(x)], axis=-1)
+        return _run(self.layers, wide, ACTIVATIONS[self.activation])[..., : x.shape[-1]]
+
+
+def rank_one_network(layers: Sequence[HighwayParams], radius: float, epsilon: float, activation: str = "relu") -> RankOneNetwork:
+    """A network of rank 1 whose proven distance to the given one is at most `epsilon`.
+
+    Half of epsilon is for pivots, a quarter for saving, what is left for the gates.
+
+    Args:
+      layers: the parameters of each layer, with matrices of any kind.
+      radius: bound on every component of the inputs.
+      epsilon: bound on every component of the difference.
+      activation: g, 'relu' or 'tanh'.
+
+    Raises:
+      UsageError: there are no layers, radius or epsilon are not positive, the activation is unknown, or no bound in float64 is so small.
+    """
+    if not layers or not 0 < radius < math.inf or not 0 < epsilon < math.inf:
+        raise UsageError(
+            f"{len(layers)} layers, radius {radius}, epsilon {epsilon}: expected at least one layer, and finite numbers above 0"
+        )
+
+    def search(change: Callable[[float], Precision], values: Iterable[float], share: float) -> Precision:
+        for value in values:
+            precision = change(value)
+            if compile_network(layers, radius, precision, activation).error <= share * epsilon:
+                return precision
+        raise UsageError(f"epsilon is {epsilon}: the bound for {len(layers)} layers on radius {radius} does not get so small in float64")
+
+    powers = [2.0**-k for k in range(200)]
+    precision = search(lambda pivot: Precision(math.inf, pivot, slope=1e-100), powers, 0.5)
+    precision = search(lambda slope: replace(precision, slope=slope), powers, 0.75)
+    precision = search(lambda bias: replace(precision, gate_bias=bias), np.arange(4.0, 700.0).tolist(), 1.0)
+    return compile_network(layers, radius, precision, activation)
+
+
+def compile_network(layers: Sequence[HighwayParams], radius: float, precision: Precision, activation: str = "relu") -> RankOneNetwork:
+    """As `rank_one_network`, at a given precision; its `error` says how close that is.
+
+    Raises:
+      UsageError: the activation is unknown.
+    """
+    check_choice("activation", activation, ACTIVATIONS)
+    error, compiled = 0.0, []
+    dense = [_Layer.of(layer) for layer in layers]
+    magnitude = np.concatenate([np.full(dense[0].size, float(radius)), np.zeros(dense[0].size)])
+    for layer in dense:
+        sweep = _Sweep(layer, magnitude, precision, activation)
+        compiled += [sweep.step() for _ in range(layer.size)]
+        error = layer.lipschitz(sweep.radius, activation) * error + sweep.errors_z.max()
+        magnitude = sweep.magnitude
+    return RankOneNetwork(jax.tree.map(lambda *leaves: np.stack(leaves), *compiled), float(error), activation)
+
+
+class _Layer(NamedTuple):
+    """A layer of the given network in float64: rows of V and W, and biases."""
+
+    v: np.ndarray
+    c: np.ndarray
+    w: np.ndarray
+    b: np.ndarray
+
+    @classmethod
+    def of(cls, params: HighwayParams) -> "_Layer":
+        gates: list[Any] = [params.candidate, params.transform]
+        return cls(*(np.asarray(a, np.float64) for gate in gates for a in (gate.recurrent.to_dense().T, gate.bias.bias)))
+
+    @property
+    def size(self) -> int:
+        return len(self.c)
+
+    def lipschitz(self, radius: float, activation: str) -> float:
+        """Of the layer on states within the radius, for the largest component: sigma has slope 1/4 at most, g has 1."""
+        v, w = np.abs(self.v).sum(1), np.abs(self.w).sum(1)
+        candidate = v * radius + np.abs(self.c) if activation == "relu" else 1.0
+        return float(np.max(w / 4 * (candidate + radius) + np.maximum(v, 1)))
+
+
+class _Reading(NamedTuple):
+    """A functional of x as the state at hand yields it: row . state + constant, up to error."""
+
+    row: np.ndarray
+    constant: float
+    error: float
+
+
+class _Saving(NamedTuple):
+    """How p is kept: g(scale p + offset), which is scale p + offset up to `error` * scale, and at most `magnitude`."""
+
+    scale: float
+    offset: float
+    error: float
+    magnitude: float
+
+
+class _Sweep:
+    """The n layers of rank 1 that stand for one layer, row by row, and how far their state may be from what it is meant to be.
+
+    Errors are relative to what exact arithmetic with ideal gates would make of the state at the start of the sweep, x.
+
+    Args:
+      layer: what is computed.
+      magnitude: bounds on the components of the state (z, s) at the start.
+    """
+
+    def __init__(self, layer: _Layer, magnitude: np.ndarray, precision: Precision, activation: str) -> None:
+        n = layer.size
+        self.layer, self.precision, self.activation = layer, precision, activation
+        self.magnitude = magnitude.copy()
+        self.radius = float(magnitude[:n].max())
+        self.leak = float(np.exp(-np.logaddexp(0.0, precision.gate_bias)))  # sigma(-B), for an infinite B too
+        self.functionals = np.eye(n)  # row i: what is known in place of x_i
+        self.saved = np.zeros(n, bool)  # whether that is in s_i, or still x_i in z_i
+        self.scale, self.offset = np.ones(n), np.zeros(n)
+        self.errors_z, self.errors_s = np.zeros(n), np.zeros(n)
+
+    def step(self) -> HighwayParams:
+        """The layer that replaces the next z_i, and keeps in s_i what is lost."""
+        i, shift = self._next_row()
+        functional = self.layer.v[i] + shift * np.eye(self.layer.size)[i]
+        p, q = self._read(functional), self._read(self.layer.w[i])
+        saving = self._saving(float(np.abs(functional).sum()) * self.radius, p.error)
+        self._account(i, abs(shift), p, q, saving)
+        self.functionals[i], self.saved[i] = functional, True
+        self.scale[i], self.offset[i] = saving.scale, saving.offset
+        return self._emit(i, p, q, saving)
+
+    def _next_row(self) -> tuple[int, float]:
+        """The row with the largest pivot of those that are left, and what its diagonal entry is moved by."""
+        pivots = np.diag(np.linalg.solve(self.functionals.T, self.layer.v.T))
+        i = int(np.argmax(np.where(self.saved, -1.0, np.abs(pivots))))
+        return i, math.copysign(self.precision.pivot, pivots[i]) if abs(pivots[i]) < self.precision.pivot else 0.0
+
+    def _read(self, functional: np.ndarray) -> _Reading:
+        weights = np.linalg.solve(self.functionals.T, functional)
+        of_s = np.where(self.saved, weights / self.scale, 0.0)
+        row = np.concatenate([np.where(self.saved, 0.0, weights), of_s])
+        errors = np.where(self.saved, self.errors_s, self.errors_z)
+        return _Reading(row, -float(of_s @ self.offset), float(np.abs(weights) @ errors))
+
+    def _saving(self, bound: float, error: float) -> _Saving:
+        if self.activation == "relu":
+            return _Saving(1.0, bound, 0.0, 2 * bound + error)
+        theta = self.precision.slope
+        return _Saving(theta, 0.0, theta**2 * bound**3 / 3, 1.0)
+
+    def _account(self, i: int, shift: float, p: _Reading, q: _Reading, saving: _Saving) -> None:
+        """Bounds after the step: |t' h' + (1 - t') z' - t h - (1 - t) z| <= |t' - t| |h - z| + max(|h' - h|, |z' - z|)."""
+        n, x = self.layer.size, self.radius
+        candidate = np.abs(self.layer.v[i]).sum() * x + abs(self.layer.c[i]) if self.activation == "relu" else 1.0
+        error_z = q.error / 4 * (candidate + x) + max(p.error + shift * x, self.errors_z[i])
+        error_s = p.error + saving.error + self.leak * (saving.magnitude + self.magnitude[n + i]) / saving.scale
+        self.errors_z += self.leak * self.magnitude[:n]
+        self.errors_s += self.leak * self.magnitude[n:] / self.scale
+        self.errors_z[i], self.errors_s[i] = error_z, error_s
+        largest = candidate + shift * x + p.error if self.activation == "relu" else 1.0
+        self.magnitude[i] = max(self.magnitude[i], largest)
+        self.magnitude[n + i] = max(self.magnitude[n + i], saving.magnitude)
+
+    def _emit(self, i: int, p: _Reading, q: _Reading, saving: _Saving) -> HighwayParams:
+        n = self.layer.size
+        z, s = np.eye(2 * n)[[i, n + i]]
+        candidate = z * (p.constant + self.layer.c[i]) + s * (saving.scale * p.constant + saving.offset)
+        closed = np.full(2 * n, -self.precision.gate_bias)
+        transform = np.where(z == 1, q.constant + self.layer.b[i], np.where(s == 1, -closed, closed))
+        return HighwayParams(_rank_one(z + saving.scale * s, p.row, candidate), _rank_one(z, q.row, transform))
+
+
+def _rank_one(left: np.ndarray, right: np.ndarray, bias: np.ndarray) -> StateGate:
+    return StateGate(LowRank(left[None], right[None]), Bias(bias))  # type: ignore[arg-type]

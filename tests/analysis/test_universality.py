@@ -1,0 +1,161 @@
+"""Highway networks of rank 1 that stand for given ones: sizes, distances, and how these shrink."""
+
+import math
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrpt.analysis.universality import Precision, compile_network, rank_one_network
+from lrpt.cells.cell import StateGate
+from lrpt.cells.highway import HighwayParams
+from lrpt.errors import UsageError
+from lrpt.matrices import Bias, Dense, LowRankPlusDiagonal
+
+RADIUS, ROUNDING = 2.0, 1e-11
+every_activation = pytest.mark.parametrize("activation", ["relu", "tanh"])
+G = {"relu": lambda a: np.maximum(a, 0), "tanh": np.tanh}
+
+
+def dense_network(size, depth, seed, candidate=None):
+    """A random network, all of whose candidates have the given matrix V if there is one."""
+    rng = np.random.default_rng(seed)
+
+    def gate(kernel=None):
+        drawn = 1.5 / np.sqrt(size) * rng.standard_normal((size, size))
+        return StateGate(Dense(drawn if kernel is None else kernel), Bias(rng.standard_normal(size)))
+
+    return [HighwayParams(gate(None if candidate is None else candidate.T), gate()) for _ in range(depth)]
+
+
+@cache
+def states(size):
+    """Points of the cube, and some of its corners."""
+    rng = np.random.default_rng(1)
+    return np.concatenate([rng.uniform(-RADIUS, RADIUS, (300, size)), RADIUS * rng.choice([-1.0, 1.0], (100, size))])
+
+
+def oracle(layers, x, activation):
+    for (v, c), (w, b) in layers:
+        h = G[activation](x @ np.asarray(v.to_dense(), np.float64) + c.bias)
+        t = (1 + np.tanh((x @ np.asarray(w.to_dense(), np.float64) + b.bias) / 2)) / 2
+        x = t * h + (1 - t) * x
+    return x
+
+
+def distance(network, layers, activation):
+    x = states(len(layers[0].candidate.bias.bias))
+    with jax.enable_x64(True):
+        return np.abs(np.asarray(network(jnp.asarray(x))) - oracle(layers, x, activation)).max()
+
+
+@every_activation
+@pytest.mark.parametrize(("size", "depth"), [(1, 2), (2, 1), (3, 2), (5, 3)])
+def test_twice_the_state_rank_one_and_as_many_layers_as_rows(activation, size, depth):
+    layers = dense_network(size, depth, seed=size)
+    for epsilon in (1e-1, 1e-3, 1e-6):
+        network = rank_one_network(layers, RADIUS, epsilon, activation)
+        for gate in network.layers:
+            assert gate.recurrent.left.shape == gate.recurrent.right.shape == (size * depth, 1, 2 * size)
+            assert gate.bias.bias.shape == (size * depth, 2 * size)
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(network.layers))
+        assert network.error <= epsilon
+        assert distance(network, layers, activation) <= network.error + ROUNDING
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**31), log_epsilon=st.floats(-6, 1), activation=st.sampled_from(["relu", "tanh"]))
+def test_any_network(seed, log_epsilon, activation):
+    layers = dense_network(3, 2, seed)
+    network = rank_one_network(layers, RADIUS, 10.0**log_epsilon, activation)
+    assert distance(network, layers, activation) <= 10.0**log_epsilon
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [np.zeros((3, 3)), np.roll(np.eye(3), 1, axis=0), np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 0.5])],
+    ids=["zero", "cycle", "rank_one"],
+)
+@every_activation
+def test_candidates_without_pivots(candidate, activation):
+    """Matrices V whose rows do not tell what they replace, which only a change of the diagonal makes independent."""
+    layers = dense_network(3, 2, seed=5, candidate=candidate)
+    for epsilon in (1e-1, 1e-3):
+        network = rank_one_network(layers, RADIUS, epsilon, activation)
+        assert distance(network, layers, activation) <= network.error <= epsilon
+
+
+@every_activation
+def test_distance_falls_as_gates_close(activation):
+    layers = dense_network(4, 3, seed=7)
+    networks = [compile_network(layers, RADIUS, Precision(bias, 1e-6, slope=1e-7), activation) for bias in (8.0, 12.0, 16.0, 20.0)]
+    distances = [distance(network, layers, activation) for network in networks]
+    np.testing.assert_allclose(np.diff(np.log(distances)), -4, rtol=0.05)
+    assert all(d <= network.error for d, network in zip(distances, networks, strict=True))
+
+
+def test_distance_falls_with_the_square_of_the_slope():
+    layers = dense_network(4, 3, seed=7)
+    networks = [compile_network(layers, RADIUS, Precision(60.0, 1e-6, slope), "tanh") for slope in (1e-2, 1e-3, 1e-4)]
+    distances = [distance(network, layers, "tanh") for network in networks]
+    np.testing.assert_allclose(np.diff(np.log10(distances)), -2, rtol=0.05)
+    assert all(d <= network.error for d, network in zip(distances, networks, strict=True))
+
+
+def test_distance_falls_with_the_pivot_where_it_is_needed():
+    layers = dense_network(3, 1, seed=5, candidate=np.zeros((3, 3)))
+    networks = [compile_network(layers, RADIUS, Precision(60.0, pivot)) for pivot in (1e-1, 1e-2, 1e-3)]
+    distances = [distance(network, layers, "relu") for network in networks]
+    np.testing.assert_allclose(np.diff(np.log10(distances)), -1, rtol=0.05)
+    assert all(d <= network.error for d, network in zip(distances, networks, strict=True))
+
+
+def test_with_gates_that_close_entirely_rectifiers_are_exact():
+    layers = dense_network(4, 3, seed=7)
+    network = compile_network(layers, RADIUS, Precision(math.inf, 1e-6))
+    assert network.error == 0
+    assert distance(network, layers, "relu") < ROUNDING
+
+
+def test_steep_gates():
+    """What the transform gates of the given network do is not approximated."""
+    layers = [
+        params._replace(transform=StateGate(Dense(50 * params.transform.recurrent.kernel), params.transform.bias))
+        for params in dense_network(3, 2, seed=3)
+    ]
+    network = rank_one_network(layers, RADIUS, 1e-4)
+    assert distance(network, layers, "relu") <= network.error <= 1e-4
+
+
+def test_networks_with_other_matrices():
+    rng = np.random.default_rng(0)
+
+    def gate():
+        matrix = LowRankPlusDiagonal(rng.standard_normal((1, 3)), rng.standard_normal((1, 3)), rng.standard_normal(3))
+        return StateGate(matrix, Bias(rng.standard_normal(3)))
+
+    with jax.enable_x64(True):
+        layers = [HighwayParams(gate(), gate()) for _ in range(2)]
+        network = rank_one_network(layers, RADIUS, 1e-4)
+        assert distance(network, layers, "relu") <= network.error <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], 1.0, 0.1), "0 layers, radius 1.0, epsilon 0.1: expected at least one layer"),
+        ((dense_network(2, 1, 0), 0.0, 0.1), "radius 0.0"),
+        ((dense_network(2, 1, 0), math.inf, 0.1), "radius inf"),
+        ((dense_network(2, 1, 0), 1.0, 0.0), "epsilon 0.0"),
+        ((dense_network(2, 1, 0), 1.0, math.nan), "epsilon nan"),
+        ((dense_network(2, 1, 0), 1.0, 0.1, "elu"), "activation is 'elu': choose from relu, tanh"),
+        ((dense_network(2, 1, 0), 1.0, 1e-310), "epsilon is 1e-310: the bound for 1 layers on radius 1.0 does not get so small"),
+    ],
+)
+def test_what_cannot_be_done_is_said(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        rank_one_network(*arguments)
