@@ -44,8 +44,8 @@ class Options:
     """write every figure to this file"""
     figure: Path | None = None
     """draw the training times into this PNG file"""
-    from_json: Path | None = None
-    """take no times, but show those of this file"""
+    from_json: tuple[Path, ...] = ()
+    """take no times, but show those of these files"""
     markdown: bool = False
     """print the tables in Markdown"""
 
@@ -63,11 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         description = (__doc__ or "").partition("\n")[0]
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
-        report = _read(options.from_json) if options.from_json else _take(options, console)
+        report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options, console)
     except UsageError as error:
         console.error(str(error))
         sys.exit(error.code)
-    if options.json and not options.from_json:
+    if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     if options.markdown:
         console.say("\n".join(markdown(report)))
@@ -90,9 +90,20 @@ def _take(options: Options, console: Console) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         report = json.loads(path.read_text())
-        return report if report["rows"] else _read(Path())
-    except (OSError, ValueError, KeyError, TypeError):
+        report["rows"][0]["median_ms"]
+        return report
+    except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"from-json is {path}: expected a file that {PROGRAM} --json wrote") from None
+
+
+def _join(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One report with the rows of all, which must be of one machine with the same packages."""
+    first = reports[0]
+    for report in reports[1:]:
+        for name in ("processor", "cores", "versions", "rounds"):
+            if report[name] != first[name]:
+                raise UsageError(f"from-json has {name} {report[name]} beside {first[name]}: ratios hold within one machine and run only")
+    return {**first, "rows": [row for report in reports for row in report["rows"]]}
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import nn
+import torch  # pyright: ignore[reportMissingImports]
+from torch import nn  # pyright: ignore[reportMissingImports]
 
 from experiments.benchmarking.workloads import Workload, one_batch
 

@@ -44,7 +44,7 @@ def main(workload: str, contender: str) -> None:
         from experiments.benchmarking.workloads import WORKLOADS
 
         if (threads := CONTENDERS[contender].threads) is not None:
-            import torch
+            import torch  # pyright: ignore[reportMissingImports]
 
             torch.set_num_threads(threads)
         ready = CONTENDERS[contender].build(WORKLOADS[workload])

@@ -1,0 +1,111 @@
+"""The benchmark: what it counts, what it writes, and what it says. No test looks at a time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.benchmark import Options, main
+from experiments.benchmarking.contenders import CONTENDERS
+from experiments.benchmarking.presentation import COLUMNS, markdown, table
+from experiments.benchmarking.rounds import Process
+from experiments.benchmarking.workloads import WORKLOADS, make_task, sizes
+from lrpt.models import ModelConfig
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "experiments" / "results" / "benchmark.json"
+
+
+def row(contender, ms, measure="train", workload="adding"):
+    figures = {"cpu_ms": ms, "page_faults": 0, "parameters": 10, "flops": 1e9, "share_of_peak": 0.1}
+    return {"workload": workload, "contender": contender, "measure": measure, "median_ms": ms, "min_ms": ms, "max_ms": ms, **figures}
+
+
+def report(*rows):
+    return {"date": "2026-01-01", "processor": "P", "cores": 2, "versions": {"jax": "1"}, "rounds": 1, "rows": list(rows)}
+
+
+def test_one_contender_from_the_command_line(tmp_path, capsys):
+    main(["--workloads", "adding", "--contenders", "fast", "--rounds", "1", "--json", str(tmp_path / "b.json"), "--figure", str(tmp_path / "b.png")])
+    written = json.loads((tmp_path / "b.json").read_text())
+    assert [(r["workload"], r["contender"], r["measure"]) for r in written["rows"]] == [("adding", "fast", m) for m in ("train", "forward")]
+    train = written["rows"][0]
+    assert train["min_ms"] == train["median_ms"] == train["max_ms"] > 0
+    assert train["parameters"] == 21_121
+    assert 0 < train["temporary_bytes"] < 32 * 2**20
+    assert (tmp_path / "b.png").stat().st_size > 1000
+    assert "adding: milliseconds for an update" in capsys.readouterr().out
+
+
+def test_a_contender_that_cannot_be_built_says_why():
+    with pytest.raises(RuntimeError, match="KeyError: 'nobody'"):
+        Process("adding", "nobody")
+
+
+def test_operations_are_products_with_matrices():
+    w = WORKLOADS["copy"]
+    forward = 520 * 20 * 2 * (3 * (2 * 128 * 50 + 128) + 128 * 10 + 10)
+    assert sizes(w, w.model)["flops"] == 3 * forward
+    dense = ModelConfig(size=128, parametrization="dense")
+    assert sizes(w, dense)["flops"] == 6 * 520 * 20 * (3 * 128**2 + 128 * 10 + 10)
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_workloads_have_the_shapes_they_say(name):
+    w = WORKLOADS[name]
+    inputs, targets = make_task(w).splits["train"].arrays
+    assert inputs.shape[:2] == (w.batch, w.steps)
+    assert targets.shape == ((w.batch, w.steps) if w.reads == "all" else (w.batch,))
+
+
+def test_ratios_are_against_rivals_in_the_same_table():
+    columns, lines = table([row("plain", 60.0), row("fast", 24.0), row("fast", 8.0, "forward"), row("flax", 78.0)])
+    assert columns == COLUMNS
+    fast = dict(zip(columns, lines[1], strict=True))
+    assert (fast["plain is x"], fast["flax is x"], fast["torch is x"], fast["forward ms"]) == ("2.50", "3.25", "", "8.0")
+
+
+def test_reports_are_joined_and_told_in_markdown(tmp_path, capsys):
+    for name, workload in (("a", "adding"), ("b", "copy")):
+        (tmp_path / name).write_text(json.dumps(report(row("plain", 60.0, workload=workload), row("fast", 24.0, workload=workload))))
+    main(["--from-json", str(tmp_path / "a"), str(tmp_path / "b"), "--markdown"])
+    said = capsys.readouterr().out
+    assert "| ms for an update | adding | copy |" in said
+    assert "| 24.0 (2.5x) | 24.0 (2.5x) |" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--workloads", "chess"], "workloads is 'chess'"),
+        (["--contenders", "fast", "tortoise"], "contenders is 'tortoise'"),
+        (["--rounds", "0"], "rounds is 0"),
+        (["--from-json", "nowhere.json"], "from-json is nowhere.json"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, says, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_reports_of_two_machines_are_not_joined(tmp_path, capsys):
+    (tmp_path / "a").write_text(json.dumps(report(row("plain", 1.0))))
+    (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "cores": 64}))
+    with pytest.raises(SystemExit):
+        main(["--from-json", str(tmp_path / "a"), str(tmp_path / "b")])
+    assert "cores 64 beside 2" in capsys.readouterr().err
+
+
+def test_options_name_everything_there_is():
+    assert Options().workloads == tuple(WORKLOADS)
+    assert Options().contenders == tuple(CONTENDERS)
+
+
+def test_the_table_of_the_readme_is_that_of_the_committed_times():
+    said = list(markdown(json.loads(COMMITTED.read_text())))
+    readme = (ROOT / "README.md").read_text()
+    assert [line for line in said if line not in readme] == []
