@@ -41,9 +41,9 @@ def count(config: ModelConfig, input_size: int, output_size: int) -> Counts:
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
     """The parameters of a `SequenceModel` by what they are for, in a sum that is the true count.
 
-    'recurrent' (all gates), 'bias', 'input' (one gate's matrix, with the projection R that tied gates share), 'further_input' (what the
-    input matrices of the other gates add), 'initial_state' and 'readout' (matrix and bias). Scales of weight normalization are counted with
-    their matrices.
+    'recurrent' (all gates), 'bias', 'operator' (of cells that have operators of their own), 'input' (one gate's matrix, with the projection
+    R that tied gates share), 'further_input' (what the input matrices of the other gates add), 'initial_state' and 'readout' (matrix and
+    bias). Scales of weight normalization are counted with their matrices.
     """
     model = SequenceModel(config, input_size, output_size)
     example = jax.ShapeDtypeStruct((1, 1, input_size), jnp.float32)
@@ -53,7 +53,8 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
     further = sum(_further_gates(part) for part in stored["input"])
     return {
         "recurrent": num_params(stored["recurrent"]),
-        "bias": num_params(cell["bias"]),
+        "bias": num_params(cell.get("bias")),
+        "operator": num_params(cell.get("operator")),
         "input": num_params(stored["input"]) - further,
         "further_input": further,
         "initial_state": num_params(params["recurrent"].get("initial_state")),

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+BETTER_LOW = {"loss", "perplexity", "sentence_perplexity", "bits_per_character"}
+"""Figures of which less is better; of all others more is."""
+
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
     """1 where the most probable class is the target, else 0. Of equal logits the lowest class counts as the most probable."""

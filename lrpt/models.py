@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
 import jax
@@ -21,7 +21,8 @@ class ModelConfig:
     """A recurrent network: which cell, how large, and how its matrices are stored."""
 
     cell: str = "gru"
-    """gru (reset gate before the product) or gru_reset_after"""
+    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn (of any depth), rhn_uncoupled,
+    elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
     size: int = 128
     """n: width of the state"""
     depth: int = 1
@@ -76,13 +77,32 @@ class ModelConfig:
     def input_matrices(self) -> MatrixConfig:
         return MatrixConfig(self.input_parametrization, self.input_rank, self.input_tied, self.weight_norm)
 
+    def _has_recurrent_matrices(self) -> bool:
+        template = CELLS[self.cell].template(CellSpec(1, self.size, depth=self.depth))
+        return any(getattr(leaf, "role", "") == "recurrent" for leaf in jax.tree.leaves(template))
+
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'LRD-GRU 128/24'."""
+        if not self._has_recurrent_matrices():
+            return f"{self.cell.upper().replace('_', ' ')} {self.size}"
         kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
         rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
-        marks = " tied" * self.tied + " weight norm" * self.weight_norm
+        deep = f" depth {self.depth}" * CELLS[self.cell].deep
+        marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm
         return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
+
+
+class Start(NamedTuple):
+    """Where a sequence begins that continues another one.
+
+    Attributes:
+      carry: the state that the other one ended in, each leaf (b, ...).
+      fresh: whether the network begins in its own initial state all the same.
+    """
+
+    carry: Any
+    fresh: Bool[Array, ""]
 
 
 class Recurrent(nn.Module):
@@ -105,22 +125,32 @@ class Recurrent(nn.Module):
         return CellSpec(self.input_size, self.config.size, self.config.carry_bias, self.config.depth)
 
     @nn.compact
-    def __call__(self, xs: Array, mask: Bool[Array, "t b"] | None = None, *, outputs: Any = "all") -> tuple[Any, Any]:
-        """Runs over time-major inputs (t, b, m) or (t, b), from the initial state. Returns as `lrpt.recurrence.recur`."""
+    def __call__(
+        self, xs: Array, mask: Bool[Array, "t b"] | None = None, start: Start | None = None, *, outputs: Any = "all"
+    ) -> tuple[Any, Any]:
+        """Runs over time-major inputs (t, b, m) or (t, b), from `start` or the initial state. Returns as `lrpt.recurrence.recur`."""
         config = self.config
         template = self.cell.template(self.spec)
         params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
         if config.recurrence != KERNEL:
             params = materialized(params, config.materialize, xs.shape[0] * xs.shape[1])
         carry = self.initial_carry(xs.shape[1])
+        if start is not None:
+            carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
         tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
         return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
 
     def initial_carry(self, batch: int) -> Any:
-        """The state before the first step, one row for each example: zeros, a trainable row where the configuration says so."""
+        """The state before the first step, one row for each example: zeros, or a trainable row that starts as the cell says."""
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
-        row = self.param("initial_state", lambda _: zeros) if self.config.trainable_initial_state else zeros
+        row = self.param("initial_state", self._draw_state, zeros) if self.config.trainable_initial_state else zeros
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
+
+    def _draw_state(self, key: Array, zeros: Any) -> Any:
+        leaves, treedef = jax.tree.flatten(zeros)
+        spread = self.cell.initial_spread(self.spec)
+        keys = jax.random.split(key, len(leaves))
+        return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
 
 
 class SequenceModel(nn.Module):
@@ -138,10 +168,16 @@ class SequenceModel(nn.Module):
     output_size: int
     reads: Literal["last", "all"] = "last"
 
-    @nn.compact
     def __call__(self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
         """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts."""
-        time_major = jnp.swapaxes(inputs, 0, 1)
-        _, y = Recurrent(self.config, self.input_size, name="recurrent")(time_major, None if mask is None else mask.T, outputs=self.reads)
+        return self.advance(inputs, mask)[0]
+
+    @nn.compact
+    def advance(
+        self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None
+    ) -> tuple[Float[Array, "b *t o"], Any]:
+        """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
+        time_major, counts = jnp.swapaxes(inputs, 0, 1), None if mask is None else mask.T
+        carry, y = Recurrent(self.config, self.input_size, name="recurrent")(time_major, counts, start, outputs=self.reads)
         predictions = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(y)
-        return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1)
+        return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry

@@ -81,6 +81,12 @@ RECIPES: dict[str, Recipe] = {
         1e-3,
         lambda rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(rate, eps=1e-8), project_rows(10.0)),
     ),
+    "char_lm": Recipe(
+        "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
+        1e-3,
+        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(rate)),
+        recovers=True,
+    ),
     "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
 }
 
@@ -90,7 +96,7 @@ class OptimConfig:
     """How parameters follow gradients."""
 
     recipe: str
-    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm or adam"""
+    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm or adam"""
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
 

@@ -27,7 +27,7 @@ class TrainConfig:
     batch_size: int = 20
     """examples in each update"""
     order: str = "epochs"
-    """epochs (each example once an epoch), reshuffle (every batch drawn afresh) or cyclic (one order for ever)"""
+    """epochs (each example once an epoch), reshuffle (every batch drawn afresh), cyclic (one order for ever) or stream (of a text)"""
     evaluate_every: int = 500
     """updates between evaluations, each followed by a checkpoint"""
     evaluation_batch: int = 500

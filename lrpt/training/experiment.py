@@ -34,7 +34,7 @@ class Experiment(Generic[D]):
       reproduces: the paper's table, figure or section.
       presets: by name; 'quick' is the default.
       variants: for comparisons: name -> the fields of the model's configuration that it changes.
-      score: the figure that tables and curves show; 'loss' is better low, anything else better high.
+      score: the figure that tables and curves show.
       closing: last lines after a comparison, for somebody who sees this for the first time.
     """
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.counting import count
-from lrpt.data.order import batch_indices, evaluation_batches
+from lrpt.data.order import batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.task import Task
 from lrpt.models import SequenceModel
 from lrpt.training import parallel
@@ -33,8 +33,10 @@ class Program:
         self.layout = layout
         self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
 
+        windows = task.splits["train"].size // config.train.batch_size
+
         def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
-            return train_steps(model, task, config.optim.build(learning_rate), parallel.average(layout), state, arrays, indices)
+            return train_steps(model, task, config.optim.build(learning_rate), parallel.average(layout), state, arrays, indices, windows)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)
@@ -54,19 +56,21 @@ class Evaluator:
     """The figures of several models on one split."""
 
     def __init__(self, model: SequenceModel, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
-        self.split, self.layout, self.size = split, layout, task.splits[split].size
+        self.task, self.layout, self.size = task, layout, task.splits[split].size
         self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
         summed = partial(evaluate, model, task, task.splits[split])
         self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
 
     @cached_property
     def _chunks(self) -> list[np.ndarray]:
-        return [parallel.deal(self.layout, [rows] * self.layout.models) for rows in evaluation_batches(self.size, self.batch)]
+        dealt = evaluation_streams if self.task.streams else evaluation_batches
+        return [parallel.deal(self.layout, [rows] * self.layout.models) for rows in dealt(self.size, self.batch)]
 
     def __call__(self, params: Any, arrays: Any) -> list[dict[str, float]]:
         """Mean figures of each model, for parameters and data that lie on the devices."""
         fetched = parallel.fetch(self.layout, self._evaluate(params, arrays, *self._chunks))
-        return [{name: float(sums[name] / weight) for name in sorted(sums, key=lambda name: name != "loss")} for sums, weight in fetched]
+        names = sorted(fetched[0][0], key=lambda name: name != "loss")
+        return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]
 
 
 class Group:
@@ -87,7 +91,9 @@ class Group:
         self.train_arrays = self._place_arrays("train")
         self.learning_rates = parallel.place(self.layout, self._filled([jnp.float32(run.config.optim.rate) for run in runs]))
         self.valid_arrays = self._place_arrays("valid")
-        self.state = parallel.place(self.layout, self._filled([run.state for run in runs]))
+        states = self._filled([run.state for run in runs])
+        placed = parallel.place(self.layout, [state._replace(carry=None) for state in states])
+        self.state = placed._replace(carry=parallel.scatter(self.layout, [state.carry for state in states]))
 
     def _filled(self, items: list[Any]) -> list[Any]:
         return items + items[-1:] * (self.layout.models - len(items))
@@ -118,8 +124,10 @@ class Group:
 
     def collect(self) -> None:
         """Brings each run's state back to the host."""
-        for run, state in zip(self.runs, parallel.fetch(self.layout, self.state), strict=False):
-            run.state = state
+        states = parallel.fetch(self.layout, self.state._replace(carry=None))
+        carries = parallel.gather(self.layout, self.state.carry)
+        for run, state, carry in zip(self.runs, states, carries, strict=False):
+            run.state = state._replace(carry=carry)
 
     def validate(self) -> list[dict[str, float]]:
         """Each run's figures on the validation split."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from lrpt.counting import count
 from lrpt.data.order import batch_indices
+from lrpt.errors import UsageError
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Bar, Console
@@ -86,6 +87,10 @@ def _check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -
         return
     task, config = runs[0].task, runs[0].config
     parallel.check_recurrence(config.model.recurrence)
+    if task.streams != (config.train.order == "stream"):
+        raise UsageError(
+            f"train.order is {config.train.order}: {'windows of a stream are' if task.streams else 'only a stream is'} read in order stream"
+        )
     count(config.model, task.input_size, task.output_size)
     batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, runs[0].seed, 0, 1)
     parallel.layout(len(runs), config.train.batch_size, devices)

@@ -138,6 +138,22 @@ def place(layout: Layout, trees: Sequence[Any]) -> Any:
     return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *rows))
 
 
+def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
+    """As `place`, for one tree for each model whose leaves have the rows of a batch, of which each shard gets its own."""
+    if not jax.tree.leaves(trees):
+        return trees[0]
+    rows = [jax.tree.map(lambda a, i=i: np.split(np.asarray(a), layout.shards)[i], tree) for tree in trees for i in range(layout.shards)]
+    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *rows))
+
+
+def gather(layout: Layout, tree: Any) -> list[Any]:
+    """The inverse of `scatter`."""
+    host = jax.device_get(tree)
+    if layout.stacked > 1:
+        host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
+    return [jax.tree.map(lambda a, i=i: np.concatenate(a[i * layout.shards : (i + 1) * layout.shards]), host) for i in range(layout.models)]
+
+
 def _by_device(layout: Layout, rows: Any) -> Any:
     """(models or shards, ...) -> (devices, ...), with an axis of stacked models between where there are several."""
     return rows if layout.stacked == 1 else rows.reshape((-1, layout.stacked, *rows.shape[1:]))

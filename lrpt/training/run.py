@@ -14,6 +14,7 @@ from lrpt import named_arrays
 from lrpt.counting import count
 from lrpt.data.task import Task
 from lrpt.errors import UsageError
+from lrpt.metrics import BETTER_LOW
 from lrpt.models import SequenceModel
 from lrpt.optim import RECIPES
 from lrpt.training.checkpoint import Checkpoints, Damaged, Restored
@@ -121,7 +122,7 @@ class Run:
           UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files.
         """
         optimizer = self.config.optim.build()
-        fresh = jax.device_get(init_state(self.model, self.task, optimizer, self.seed))
+        fresh = jax.device_get(init_state(self.model, self.task, optimizer, self.seed, self.config.train.batch_size))
         self.directory.claim()
         restored = self.checkpoints.latest(fresh)
         if restored is None:
@@ -148,7 +149,7 @@ class Run:
         if self.config.train.start is None:
             return fresh
         params = named_arrays.load(self.config.train.start, fresh.params)
-        return TrainState(params, jax.device_get(optimizer.init(params)), fresh.update)
+        return fresh._replace(params=params, opt_state=jax.device_get(optimizer.init(params)))
 
     def trained(self, update: int, figures: Mapping[str, np.ndarray], seconds: float) -> None:
         """Takes note of the figures of one call, which ended at `update`.
@@ -174,11 +175,17 @@ class Run:
         if figures["loss"] < self.best["loss"]:
             self.best = {"update": self.update, **figures}
         when = {"update": self.update, "seconds": round(self.seconds, 3)}
-        train = {**when, "split": "train", **self.tally.means()}
+        train = {**when, "split": "train", **self._reported(self.tally.means())}
         self.directory.append_metrics([train, {**when, "split": "valid", **figures}])
         self.tally = Tally()
         self.save()
         self.stopped = self._reason_to_stop(self.update, self.best["loss"])
+
+    def _reported(self, means: dict[str, float | None]) -> dict[str, float | None]:
+        """What a reader of the metrics gets to see of means over training batches, where all of them are numbers."""
+        if any(value is None for value in means.values()):
+            return means
+        return dict(self.task.summarize(means))  # type: ignore[arg-type]
 
     def _give_up(self, what: str, update: int, loss: float) -> None:
         kept = self.checkpoints.updates()
@@ -225,6 +232,7 @@ class Run:
             "stopped": self.stopped,
             "seconds": round(self.seconds, 2),
             "parameters": {"true": counts.true, "paper": counts.paper},
+            **({"data": dict(self.task.notes)} if self.task.notes else {}),
             "best_update": self.best["update"],
             "metrics": {"valid": self._valid_figures(), "test": dict(test)},
             **describe_devices(),
@@ -240,4 +248,6 @@ class Run:
     def _valid_figures(self) -> dict[str, float]:
         """The figures at the lowest loss, and the highest that each figure was at any evaluation, which is what Table 1 gives."""
         at_best = {name: value for name, value in self.best.items() if name != "update"}
-        return at_best | {f"highest_{name}": max(line[name] for line in self._evaluations()) for name in at_best if name != "loss"}
+        others = [name for name in at_best if name != "loss"]
+        extremes = {name: ("lowest", min) if name in BETTER_LOW else ("highest", max) for name in others}
+        return at_best | {f"{word}_{name}": best(line[name] for line in self._evaluations()) for name, (word, best) in extremes.items()}

@@ -1,0 +1,124 @@
+"""Tasks of streams: the state is carried from window to window, through checkpoints, devices and evaluation."""
+
+import dataclasses
+import json
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import assert_close
+from tiny import lines
+
+from lrpt.data import NextSymbol
+from lrpt.errors import UsageError
+from lrpt.losses import cross_entropy
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.optim import OptimConfig
+from lrpt.training import loop, parallel
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.group import Evaluator
+from lrpt.training.interrupts import Interrupted, StopRequests
+from lrpt.training.loop import fit
+from lrpt.training.step import init_state, train_step
+
+STEPS, ROWS = 5, 4
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A text of 13 windows a row in the training part; 31 updates are two passes and a bit."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    rng = np.random.default_rng(0)
+    path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
+    train = TrainConfig(updates=31, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=3)
+    model = ModelConfig(cell="lstm", size=6, rank=2, carry_bias=0.0)
+    return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=STEPS))
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    fit(config, {0: path}, devices=1)
+    return path
+
+
+def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
+    task = config.data.build(0)
+    train = task.splits["train"]
+    windows = train.size // ROWS
+    model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
+    state = init_state(model, task, optimizer, 0, ROWS)
+    update = jax.jit(lambda state, batch, fresh: train_step(model, task, optimizer, state, batch, fresh=fresh))
+    read = jax.jit(lambda params, inputs: model.apply(params, inputs, method="advance"))
+    for position in (0, 1, 2, 0):
+        rows = jnp.arange(ROWS) * windows + position
+        before, batch = state, train.batch(train.arrays, rows)
+        if position == 0:
+            inputs = batch.inputs
+            expected = read({"params": before.params}, inputs)[1]
+        state, _ = update(before, batch, position == 0)
+        if position == 0:
+            assert_close(state.carry, expected)
+        else:
+            assert np.abs(np.asarray(state.carry.h) - np.asarray(read({"params": before.params}, batch.inputs)[1].h)).max() > 1e-4
+
+
+def test_evaluation_in_one_stream_reads_the_whole_text(config):
+    """As one sequence from the first symbol to the last."""
+    task = config.data.build(0)
+    model = SequenceModel(config.model, task.input_size, task.output_size, "all")
+    params = init_state(model, task, config.optim.build(), 0, ROWS).params
+    layout = parallel.Layout(1, 1)
+    (figures,) = Evaluator(model, task, "valid", 1, layout)(
+        parallel.place(layout, [params]), parallel.place(layout, [task.splits["valid"].arrays])
+    )
+    text = np.asarray(task.splits["valid"].arrays["text"][: task.notes["symbols"]["valid"] + 1], np.int32)
+    losses = cross_entropy(model.apply({"params": params}, text[None, :-1])[0], jnp.asarray(text[1:]))
+    assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
+    assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)
+
+
+def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_path, monkeypatch):
+    class Stop(StopRequests):
+        left = 7
+
+        @property
+        def received(self):
+            self.left -= 1
+            return signal.SIGTERM if self.left < 0 else None
+
+        @received.setter
+        def received(self, value):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "StopRequests", Stop)
+        with pytest.raises(Interrupted):
+            fit(config, {0: tmp_path / "run"}, devices=1)
+    fit(config, {0: tmp_path / "run"}, devices=1)
+    assert lines(tmp_path / "run") == lines(whole)
+    results = [json.loads((path / "result.json").read_text())["metrics"] for path in (tmp_path / "run", whole)]
+    assert results[0] == results[1]
+
+
+def test_rows_on_two_devices_are_those_of_one_but_for_rounding(config, whole, tmp_path):
+    fit(config, {0: tmp_path / "run"}, devices=2)
+    for found, expected in zip(lines(tmp_path / "run"), lines(whole), strict=True):
+        assert_close(found["loss"], expected["loss"], rtol=1e-4)
+
+
+def test_what_is_reported_is_of_the_whole_corpus(whole):
+    result = json.loads((whole / "result.json").read_text())
+    valid = result["metrics"]["valid"]
+    assert {"loss", "perplexity", "bits_per_character", "lowest_perplexity", "lowest_bits_per_character"} == valid.keys()
+    assert valid["perplexity"] == pytest.approx(np.exp(valid["loss"]))
+    assert result["data"]["text"].endswith("text.txt")
+
+
+@pytest.mark.parametrize(("reading", "order"), [("stream", "epochs"), ("sentences", "stream")])
+def test_streams_are_read_in_order_and_nothing_else_is(config, tmp_path, reading, order):
+    data, train = dataclasses.replace(config.data, reading=reading), dataclasses.replace(config.train, order=order)
+    with pytest.raises(UsageError, match=f"train.order is {order}"):
+        fit(dataclasses.replace(config, data=data, train=train), {0: tmp_path / "run"}, devices=1)
