@@ -8,7 +8,10 @@ import pytest
 from table import BATCH, INPUT_SIZE, PLAIN_ROWS, SIZE, STEPS, Network, Row, assert_close, assert_equal, every_row, parameters_module
 
 from lrpt.cells import CELLS
+from lrpt.counting import count
 from lrpt.errors import UsageError
+from lrpt.materialize import materialized
+from lrpt.matrices import Dense, LowRankPlusDiagonal
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.recurrence import LOOPS
 
@@ -154,3 +157,56 @@ def test_rank_that_does_not_fit_is_one_line():
 )
 def test_label(config, label):
     assert config.label == label
+
+
+@pytest.mark.parametrize(
+    ("cell", "size", "widths", "published"),
+    [
+        ("unitary", 128, (10, 9), 6_153),
+        ("unitary", 512, (2, 1), 8_193),
+        ("unitary", 512, (1, 10), 16_394),
+        ("unitary_without_fourier", 721, (10, 10), 36_781),
+    ],
+)
+def test_unitary_networks_have_the_published_number_of_parameters(cell, size, widths, published):
+    config = ModelConfig(cell=cell, size=size)
+    assert count(config, *widths).true == published
+    assert config.label == f"{cell.upper().replace('_', ' ')} {size}"
+
+
+def test_a_trainable_state_starts_where_the_cell_says():
+    """Uniform in +-sqrt(3 / 2n) for the unitary network, another draw for every seed."""
+    model = SequenceModel(ModelConfig(cell="unitary", size=50), 1, 2)
+    starts = [model.init(jax.random.key(seed), jnp.zeros((1, 2, 1)))["params"]["recurrent"]["initial_state"] for seed in (0, 1)]
+    assert np.abs(starts[0] - starts[1]).max() > 0
+    assert 0.9 < np.abs(starts[0]).max() / np.sqrt(3 / 100) <= 1
+
+
+def test_depth_is_of_cells_that_have_it():
+    assert ModelConfig(cell="rhn", depth=3).label == "LRD-RHN 128/24 depth 3"
+    with pytest.raises(UsageError, match="expected 1 for gru"):
+        ModelConfig(depth=3)
+
+
+@pytest.mark.parametrize("choice", ["always", "auto", "never"])
+def test_multiplied_out_matrices_give_the_same_predictions_and_gradients(choice):
+    """2d > 0.7n and 240 rows: 'auto' multiplies out."""
+    inputs = jnp.asarray(np.random.default_rng(0).standard_normal((12, 20, 3)), jnp.float32)
+
+    def loss(params, materialize):
+        model = SequenceModel(ModelConfig(size=6, rank=3, materialize=materialize), 3, 2)
+        return jnp.sum(jnp.sin(model.apply(params, inputs)))
+
+    params = SequenceModel(ModelConfig(size=6, rank=3), 3, 2).init(jax.random.key(0), inputs)
+    run = jax.jit(jax.value_and_grad(loss), static_argnums=1)
+    assert_close(run(params, choice), run(params, "never"), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choice", "rank", "rows", "full"),
+    [("auto", 50, 9_000, True), ("auto", 24, 9_000, False), ("auto", 50, 100, False), ("always", 2, 1, True), ("never", 120, 9_000, False)],
+)
+def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows, full):
+    matrix = LowRankPlusDiagonal(jnp.ones((rank, 128)), jnp.ones((rank, 128)), jnp.ones(128))
+    (found,) = jax.tree.leaves(materialized([matrix], choice, rows), is_leaf=lambda node: hasattr(node, "apply"))
+    assert isinstance(found, Dense) == full

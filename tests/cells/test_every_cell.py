@@ -10,8 +10,6 @@ import oracles
 import pytest
 from table import (
     BATCH,
-    PLAIN_ROWS,
-    ROWS,
     SIZE,
     SPEC,
     STEPS,
@@ -21,6 +19,7 @@ from table import (
     by_name,
     check_slope,
     every_cell,
+    every_cell_and_every_row_of_the_gru,
     every_plain_row,
     every_row,
     gradients,
@@ -107,10 +106,7 @@ def loss_and_gradient(cell, at):
     return jax.value_and_grad(lambda at: weighted_sum(recur(cell.step, *at)))(at)
 
 
-MOST_GENERAL = {row.cell: row for row in PLAIN_ROWS}  # the last one of each cell: low-rank plus diagonal
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row.cell == "gru" or row is MOST_GENERAL[row.cell]], ids=str)
+@every_cell_and_every_row_of_the_gru
 def test_gradients_equal_finite_differences(row):
     """Of a loss of everything, along a random direction in the space of matrices, biases, first state and inputs."""
     net = network(row)

@@ -26,7 +26,20 @@ def report(*rows):
 
 
 def test_one_contender_from_the_command_line(tmp_path, capsys):
-    main(["--workloads", "adding", "--contenders", "fast", "--rounds", "1", "--json", str(tmp_path / "b.json"), "--figure", str(tmp_path / "b.png")])
+    main(
+        [
+            "--workloads",
+            "adding",
+            "--contenders",
+            "fast",
+            "--rounds",
+            "1",
+            "--json",
+            str(tmp_path / "b.json"),
+            "--figure",
+            str(tmp_path / "b.png"),
+        ]
+    )
     written = json.loads((tmp_path / "b.json").read_text())
     assert [(r["workload"], r["contender"], r["measure"]) for r in written["rows"]] == [("adding", "fast", m) for m in ("train", "forward")]
     train = written["rows"][0]

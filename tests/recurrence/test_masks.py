@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from table import BATCH, STEPS, Row, assert_close, assert_equal, every_row, network, run, weighted_sum
+from table import BATCH, STEPS, Row, assert_close, assert_equal, every_cell_and_every_row_of_the_gru, network, run, weighted_sum
 
 from lrpt.recurrence import LOOPS, recur
 
@@ -33,7 +33,7 @@ def with_other_padding(xs):
     return jnp.where(MASK[:, :, None], xs, noise)
 
 
-@every_row
+@every_cell_and_every_row_of_the_gru
 def test_padding_does_not_leak(row):
     net = network(row)
     mask = jnp.asarray(MASK)
@@ -44,7 +44,7 @@ def test_padding_does_not_leak(row):
     assert np.all(np.any(np.asarray(to_xs)[MASK], axis=-1))
 
 
-@every_row
+@every_cell_and_every_row_of_the_gru
 def test_masked_outputs_equal_the_float64_loop_over_the_steps_that_count(row):
     net = network(row)
     (_, (end, same_end, ys, last)), _ = masked(net.cell, net.params, net.carry, net.xs, jnp.asarray(MASK))
