@@ -46,10 +46,10 @@ def has_recurrent_matrices(cell):
 
 
 def rows_of(cell):
-    """Everything for the GRU and the cell of several layers. A cell does not see tying and weight norm, so others have them in one row."""
+    """Everything for the GRU. A cell does not see tying and weight norm, so others have them in one row."""
     if not has_recurrent_matrices(cell):
         return [Row(cell, "dense"), Row(cell, "dense", weight_norm=True)]
-    if cell not in CROSSED:
+    if cell != "gru":
         return [*(Row(cell, kind) for kind in PARAMETRIZATIONS), Row(cell, "low_rank_plus_diagonal", tied=True, weight_norm=True)]
     return [
         Row(cell, kind, tied, weight_norm)
@@ -59,7 +59,6 @@ def rows_of(cell):
     ]
 
 
-CROSSED = ("gru", "rhn")
 ROWS = [row for cell in CELLS for row in rows_of(cell)]
 PLAIN_ROWS = [row for row in ROWS if not row.tied and not row.weight_norm]
 LAST_PLAIN_ROW = {row.cell: row for row in PLAIN_ROWS}  # low-rank plus diagonal, the most general

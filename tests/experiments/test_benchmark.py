@@ -44,7 +44,7 @@ def test_one_contender_from_the_command_line(tmp_path, capsys):
     assert [(r["workload"], r["contender"], r["measure"]) for r in written["rows"]] == [("adding", "fast", m) for m in ("train", "forward")]
     train = written["rows"][0]
     assert train["min_ms"] == train["median_ms"] == train["max_ms"] > 0
-    assert train["parameters"] == 21_121
+    assert train["parameters"] == 20_225
     assert 0 < train["temporary_bytes"] < 32 * 2**20
     assert (tmp_path / "b.png").stat().st_size > 1000
     assert "adding: milliseconds for an update" in capsys.readouterr().out

@@ -79,6 +79,7 @@ def test_parts_add_up_and_count_low_rank_inputs_once(tied, weight_norm):
         "recurrent": 3 * (d * n + n + scales) + projections * d * n,
         "bias": 3 * n,
         "input": e * m + e * n + scales,
+        "operator": 0,
         "further_input": 2 * (e * n + scales) + (projections - 1) * e * m,
         "initial_state": n,
         "readout": n * o + o,

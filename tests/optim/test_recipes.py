@@ -66,6 +66,7 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
         "permuted_mnist": (by_component, 0.0, 5e-4),
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
+        "char_lm": (by_norm, None, 1e-3),
         "adam": (gradient, None, 1e-3),
     }[recipe]
     if eps is None:

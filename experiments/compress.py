@@ -1,0 +1,298 @@
+"""Brings the matrices of a trained run to low rank, or to low rank plus a diagonal, to be trained further.
+
+    python -m experiments.compress RUN_DIRECTORY --rank 8
+    python -m experiments.compress RUN_DIRECTORY --error 0.2 --tied --output DIR
+    python -m experiments.compress --from FILE.npz --rank 8        a GRU or LSTM of Flax or PyTorch, of which there is no task
+
+Prints how near every matrix came, the parameters and the scores before and after, and the command that trains the smaller network further,
+from the file of named arrays that is written. The scores after are those before such training; see `lrpt.analysis.compression`.
+"""
+
+import importlib.util
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from lrpt.analysis.compression import Compression, Moments, compress, second_moments
+from lrpt.analysis.foreign import read
+from lrpt.data.order import evaluation_streams
+from lrpt.errors import UsageError
+from lrpt.matrices import num_params
+from lrpt.models import Recurrent, SequenceModel
+from lrpt.named_arrays import to_named
+from lrpt.training import parallel
+from lrpt.training.config import RunConfig, flatten, to_json
+from lrpt.training.console import Console
+from lrpt.training.experiment import Experiment
+from lrpt.training.flags import parse, parse_dataclass
+from lrpt.training.group import Evaluator
+from lrpt.training.run import Run
+from lrpt.training.step import init_state
+
+PROGRAM = "python -m experiments.compress"
+START, CELL = "start.npz", "cell.npz"
+SHORT = {"low_rank": "lr", "low_rank_plus_diagonal": "lrd"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """run directory, finished or not"""
+    source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
+    layer: str = "l0"
+    """of a PyTorch network: which layer, l0_reverse for the other direction"""
+    rank: int | None = None
+    """d of every recurrent matrix"""
+    error: float | None = None
+    """instead of --rank: the most that any relative error may be"""
+    parametrization: str = "low_rank_plus_diagonal"
+    """low_rank or low_rank_plus_diagonal"""
+    tied: bool = False
+    """one projection R for all recurrent matrices"""
+    input_rank: int | None = None
+    """bring the input matrices to this rank, too"""
+    examples: int = 500
+    """weight errors by the states in about so many training examples (0: all entries of a matrix weigh alike)"""
+    output: Path | None = None
+    """where to write, and to train further (None: beside the run directory; with --from, nothing is written)"""
+    json: bool = False
+    """print a JSON object instead of a table"""
+
+    def report(self, console: Console) -> dict[str, Any]:
+        """Does what the options say, and returns everything that there is to say about it.
+
+        Raises:
+          UsageError: they do not fit together.
+        """
+        if self.examples < 0:
+            raise UsageError(f"examples is {self.examples}: expected 0 or more")
+        if self.run is not None and self.source is None:
+            return compress_run(self, self.run, console)
+        if self.run is None and self.source is not None:
+            return compress_cell(self, self.source)
+        raise UsageError("expected one run directory, or --from and a file")
+
+    def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
+        """As these options say."""
+        how = {"parametrization": self.parametrization, "tied": self.tied, "input_rank": self.input_rank, "moments": moments}
+        return compress(params, network, rank=self.rank, error=self.error, **how)
+
+
+class Trained:
+    """A run as it is on disk, with its best parameters. Nothing is written to its directory.
+
+    Raises:
+      UsageError: the directory holds no run of an experiment, or no checkpoint that is intact.
+    """
+
+    def __init__(self, path: Path, console: Console) -> None:
+        identity = _identity(path)
+        self.experiment = _experiment(path, identity["experiment"])
+        self.preset = identity["preset"]
+        self.run = Run({}, self.parse(identity), identity["seed"], path, console)
+        self.params = self._best_params()
+        self.network = Recurrent(self.run.config.model, self.run.task.input_size)
+
+    def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
+        """The configuration that `config.json` stands for."""
+        found = flatten({name: part for name, part in identity.items() if isinstance(part, dict)})
+        return parse(self.experiment, self.flags(found)).config
+
+    def flags(self, wanted: Mapping[str, Any]) -> list[str]:
+        """The command line that gives these settings, and those of the preset where there are none."""
+        start = ["--preset", self.preset, "--no-compare"]
+        usual = flatten(to_json(parse(self.experiment, start).config))
+        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in _flag(name, value)]
+
+    def _best_params(self) -> Any:
+        with closing(self.run) as run:
+            fresh = jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size))
+            restored = run.checkpoints.latest(fresh)
+            if restored is None:
+                raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
+            run.state, best = restored.state, restored.notes["best"]
+            run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
+            return run.best_params()
+
+    def scores(self, model: SequenceModel, params: Any) -> dict[str, dict[str, float]]:
+        """Figures of each split by which a model is judged; of one where both are the same."""
+        layout, task = parallel.Layout(1, 1), self.run.task
+        splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
+        placed = parallel.place(layout, [params])
+        found = {}
+        for split in splits:
+            evaluator = Evaluator(model, task, split, self.run.config.train.evaluation_batch, layout)
+            found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
+        return found
+
+    def moments(self, examples: int) -> Moments | None:
+        """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
+        task, batch_size = self.run.task, self.run.config.train.batch_size
+        train = task.splits["train"]
+        count = min(examples, train.size)
+        if not count:
+            return None
+        width = min(batch_size, count)
+        rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
+        batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
+        pairs = ((batch.inputs, batch.mask) for batch in batches)
+        return second_moments(self.params["recurrent"], self.network, pairs, streams=task.streams)
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((path / "config.json").read_text())
+        return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
+    except OSError as error:
+        raise UsageError(f"{path / 'config.json'} cannot be read ({error.strerror}): name the directory of a run") from None
+    except (ValueError, TypeError, KeyError):
+        raise UsageError(f"{path / 'config.json'} is damaged, or not of a run: name the directory of a run", code=1) from None
+
+
+def _experiment(path: Path, name: str) -> Experiment[Any]:
+    module = f"experiments.{name}"
+    found = (
+        getattr(importlib.import_module(module), "EXPERIMENT", None) if name.isidentifier() and importlib.util.find_spec(module) else None
+    )
+    if found is None:
+        raise UsageError(f"{path} holds a run of '{name}', which is no module of experiments: compress it with lrpt.analysis.compression")
+    return found
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    """model.weight_norm = False -> --model.no-weight-norm."""
+    group, _, field = name.replace("_", "-").partition(".")
+    if isinstance(value, bool):
+        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
+    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
+
+
+def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
+    """Compresses a run and writes the file to start from. Returns everything that there is to say about it.
+
+    Raises:
+      UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
+    """
+    trained = Trained(path, console)
+    run, params = trained.run, trained.params
+    found = options.compress(params["recurrent"], trained.network, trained.moments(options.examples))
+    smaller = {**params, "recurrent": found.params}
+    output = options.output or _beside(path, found)
+    start = output / START
+    _check_free(output)
+    before, after = trained.scores(run.model, params), trained.scores(run.model.clone(config=found.config), smaller)
+    _save(start, smaller)
+    config = replace(run.config, model=found.config, train=replace(run.config.train, start=start))
+    flags = [*trained.flags(flatten(to_json(config))), "--seed", str(run.seed), "--workdir", str(output)]
+    return {
+        "run": str(path),
+        "update": run.best["update"],
+        **_report(trained.network, found, params, smaller),
+        "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
+        "written": str(start),
+        "command": shlex.join(["python", "-m", f"experiments.{trained.experiment.name}", *flags]),
+    }
+
+
+def compress_cell(options: Options, path: Path) -> dict[str, Any]:
+    """Compresses a cell of another library, and writes it if a directory is given. Returns everything that there is to say about it.
+
+    Raises:
+      UsageError: the file cannot be read, or the options do not fit what it holds.
+    """
+    params, network = read(_arrays(path), options.layer)
+    found = options.compress(params, network)
+    report = {"from": str(path), **_report(network, found, params, found.params)}
+    if options.output is None:
+        return report
+    _save(options.output / CELL, found.params)
+    return {**report, "written": str(options.output / CELL)}
+
+
+def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> dict[str, Any]:
+    return {
+        "model": {"before": network.config.label, "after": found.config.label},
+        "parameters": {"before": num_params(before), "after": num_params(after)},
+        "matrices": [asdict(matrix) for matrix in found.matrices],
+    }
+
+
+def _beside(path: Path, found: Compression) -> Path:
+    """Where a run is trained further by default: a directory beside its own."""
+    directory = path.resolve() if path.name in ("", "..") else path
+    name = f"{SHORT[found.config.parametrization]}{found.config.rank}{'-tied' * found.config.tied}"
+    return directory.with_name(f"{directory.name}-{name}")
+
+
+def _check_free(output: Path) -> None:
+    if (output / "config.json").exists():
+        raise UsageError(f"{output} holds a run: name another --output")
+
+
+def _save(path: Path, params: Any) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **to_named(params))  # type: ignore[arg-type]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
+            return dict(stored)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
+    except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
+        raise UsageError(f"{path} is damaged or no .npz ({type(error).__name__}): write it again with numpy.savez", code=1) from None
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """The report as a table and some lines."""
+    columns = ["matrix", "shape", "rank", "residual", "output error", "iterations"]
+    console.table(columns, [_row(**matrix) for matrix in report["matrices"]])
+    before, after = report["parameters"]["before"], report["parameters"]["after"]
+    console.say(f"{report['model']['before']} -> {report['model']['after']}: {before:,} -> {after:,} parameters ({after / before:.1%})")
+    for split, figures in report.get("metrics", {}).items():
+        changes = (f"{name} {value:.5g} -> {figures['after'][name]:.5g}" for name, value in figures["before"].items())
+        console.say(f"{split}: {'  '.join(changes)}")
+    if "written" in report:
+        console.say(f"written: {report['written']}")
+    if "command" in report:
+        console.say(f"train it further:\n  {report['command']}")
+
+
+def _row(matrix: str, shape: Sequence[int], rank: int, residual: float, output_error: float | None, iterations: int) -> list[str]:
+    of_outputs = "" if output_error is None else f"{output_error:.4f}"
+    return [matrix, " x ".join(map(str, shape)), str(rank), f"{residual:.4f}", of_outputs, str(iterations)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exits with 2 where a flag is wrong, 1 where a file is damaged or cannot be written."""
+    console = Console()
+    try:
+        about = "Low-rank and low-rank-plus-diagonal parameters for a trained network, to be trained further."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        report = options.report(console)
+        print(json.dumps(report, indent=2)) if options.json else show(report, console)
+    except UsageError as error:
+        console.error(str(error))
+        sys.exit(error.code)
+
+
+if __name__ == "__main__":
+    main()

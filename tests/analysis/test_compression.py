@@ -1,0 +1,444 @@
+"""The nearest structured matrices against closed forms and another optimizer; compressed and foreign networks against the originals."""
+
+from dataclasses import replace
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import ORACLES, sigmoid
+from scipy.optimize import minimize
+from table import CELLS, INPUT_SIZE, PLAIN_ROWS, SIZE, SPEC, Row, assert_close, by_name, has_recurrent_matrices, stored_parameters
+from threadpoolctl import threadpool_limits
+
+from lrpt.analysis.compression import cell_params, compress, second_moments
+from lrpt.analysis.foreign import read
+from lrpt.analysis.nearest import fit, rank_for, relative_error
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig, Recurrent, SequenceModel
+from lrpt.named_arrays import from_named, to_named
+from lrpt.recurrence import recur
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """On matrices this small, threads of BLAS that wait for a busy core cost more than the work."""
+    with threadpool_limits(1):
+        yield
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def moments_of(n, seed=0):
+    """Second moments of rows with a few strong directions."""
+    rows = normal(50, n, seed=seed) * np.geomspace(3, 0.1, n)
+    return rows.T @ rows / 50
+
+
+# The nearest matrix
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 7), (7, 3)])
+def test_without_a_diagonal_the_error_is_the_tail_of_the_singular_values(shape):
+    W = normal(*shape)
+    values = np.linalg.svd(W, compute_uv=False)
+    found = fit(W, 2, diagonal=False)
+    assert found.diagonal is None
+    np.testing.assert_allclose(found.residual, np.sqrt(np.sum(values[2:] ** 2) / np.sum(values**2)), rtol=1e-12)
+    np.testing.assert_allclose(found.residual, np.linalg.norm(W - found.right.T @ found.left) / np.linalg.norm(W), rtol=1e-12)
+
+
+def test_weighted_without_a_diagonal_the_error_is_the_tail_of_the_weighted_matrix():
+    W, C = normal(6, 9), moments_of(6)
+    values = np.linalg.svd(np.linalg.cholesky(C).T @ W, compute_uv=False)
+    found = fit(W, 2, diagonal=False, moments=C)
+    np.testing.assert_allclose(found.residual, np.sqrt(np.sum(values[2:] ** 2) / np.sum(values**2)), rtol=1e-6)
+
+
+def test_weighted_error_is_that_of_products_with_rows():
+    rows, W, other = normal(40, 5), normal(5, 8, seed=1), normal(5, 8, seed=2)
+    expected = np.linalg.norm(rows @ W - rows @ other) / np.linalg.norm(rows @ W)
+    np.testing.assert_allclose(relative_error(W, other, rows.T @ rows / 40), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("gates", [1, 3])
+def test_recovers_what_is_low_rank_plus_diagonal(spread, gates):
+    n, d = 14, 3
+    diagonal = spread * normal(gates * n, seed=2)
+    W = normal(n, d) @ normal(d, gates * n, seed=1) + np.concatenate([np.diag(part) for part in np.split(diagonal, gates)], axis=1)
+    found = fit(W, d)
+    assert found.residual < 1e-8
+    np.testing.assert_allclose(found.to_dense(), W, atol=1e-6)
+    np.testing.assert_allclose(found.diagonal, diagonal, atol=1e-6)
+
+
+def test_recovers_it_weighted():
+    W = normal(14, 3) @ normal(3, 14, seed=1) + np.diag(normal(14, seed=2))
+    np.testing.assert_allclose(fit(W, 3, moments=moments_of(14)).to_dense(), W, atol=1e-4)
+
+
+def best_of_another_optimizer(W, rank, C):
+    """|C^(1/2) (W - R^T L - D)| by L-BFGS over all entries of L, R and D, from many starts."""
+    n, columns = W.shape
+    row, column = np.arange(columns) % n, np.arange(columns)
+
+    def loss(x):
+        left, right, diagonal = np.split(x, [rank * columns, rank * (columns + n)])
+        left, right = left.reshape(rank, columns), right.reshape(rank, n)
+        rest = right.T @ left - W
+        rest[row, column] += diagonal
+        slope = 2 * C @ rest
+        return np.sum(rest * (C @ rest)), np.concatenate([(right @ slope).ravel(), (left @ slope.T).ravel(), slope[row, column]])
+
+    rng = np.random.default_rng(3)
+    starts = rng.standard_normal((8, rank * (columns + n) + columns)) * rng.choice([0.3, 1, 3], (8, 1))
+    options = {"maxiter": 200, "ftol": 1e-10}
+    best = min(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).fun for start in starts)
+    return np.sqrt(best / np.sum(W * (C @ W)))
+
+
+PROBLEMS = {
+    "noise": normal(6, 6, seed=11),
+    "a large diagonal": normal(6, 6, seed=12) + np.diag(10 * normal(6, seed=13)),
+    "heavy tails": 0.1 * normal(6, 6, seed=14) + np.diag(np.random.default_rng(15).standard_cauchy(6)),
+    "two side by side": np.concatenate([normal(4, 4, seed=16), normal(4, 4, seed=17) + np.diag(4 * normal(4, seed=18))], axis=1),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_no_worse_than_another_optimizer_from_many_starts(problem, weighted):
+    W = PROBLEMS[problem]
+    C = moments_of(len(W)) if weighted else np.eye(len(W))
+    found = fit(W, 2, moments=C if weighted else None, restarts=8)
+    assert found.residual <= best_of_another_optimizer(W, 2, C) + 1e-5
+    np.testing.assert_allclose(found.residual, relative_error(W, found.to_dense(), C), rtol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(5, 1), (5, 3), (8, 2)]), st.booleans())
+def test_a_diagonal_never_harms(seed, sizes, weighted):
+    n, d = sizes
+    W = normal(n, n, seed=seed)
+    C = moments_of(n, seed=seed) if weighted else None
+    assert fit(W, d, moments=C).residual <= fit(W, d, diagonal=False, moments=C).residual + 1e-6
+
+
+def test_factors_are_balanced():
+    for found in (fit(normal(7, 7), 3), fit(normal(7, 14), 3, moments=moments_of(7)), fit(normal(4, 7), 3, diagonal=False)):
+        products = found.left @ found.left.T, found.right @ found.right.T
+        np.testing.assert_allclose(*products, atol=1e-10)
+        np.testing.assert_allclose(products[0], np.diag(np.diag(products[0])), atol=1e-10)
+
+
+def test_split():
+    joined = fit(normal(5, 15), 2)
+    parts = joined.split([5, 5, 5])
+    np.testing.assert_array_equal(np.concatenate([part.to_dense() for part in parts], axis=1), joined.to_dense())
+    assert all(part.right is joined.right for part in parts)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("moments", [None, moments_of(7)])
+def test_rank_for_is_the_smallest(diagonal, moments):
+    W = normal(7, 7) * np.geomspace(1, 0.01, 7)
+    how = {"diagonal": diagonal, "moments": moments}
+    residuals = [fit(W, rank, **how).residual for rank in range(1, 8)]
+    for error in (0.9, 0.3, 0.05, 1e-9):
+        assert rank_for(W, error, **how) == 1 + next(i for i, residual in enumerate(residuals) if residual <= error)
+    assert rank_for(W, 0.9, least=4, **how) == 4
+
+
+def test_matrices_without_anything_to_find():
+    for W in (np.zeros((4, 4)), np.eye(4)):
+        for moments in (None, np.zeros((4, 4)), np.diag([1.0, 0, 0, 0])):
+            found = fit(W, 1, moments=moments)
+            np.testing.assert_allclose(found.to_dense(), W, atol=1e-9)
+            assert found.residual < 1e-9
+    W = normal(4, 4)
+    np.testing.assert_allclose(fit(W, 4).to_dense(), W, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("W", "rank", "word"),
+    [
+        (normal(4, 4), 0, "rank 0"),
+        (normal(4, 4), 5, "1 to 4"),
+        (normal(4, 6), 2, "low_rank"),
+        (np.full((4, 4), np.nan), 2, "finite"),
+        (np.zeros(4), 1, r"\(4,\)"),
+    ],
+)
+def test_matrices_and_ranks_that_do_not_fit(W, rank, word):
+    with pytest.raises(UsageError, match=word):
+        fit(W, rank)
+
+
+@pytest.mark.parametrize("error", [0, 1, -0.1, float("nan")])
+def test_errors_that_do_not_fit(error):
+    with pytest.raises(UsageError, match="error is"):
+        rank_for(normal(4, 4), error)
+
+
+# Networks
+
+
+def trained(row):
+    """A network and parameters of it, as `Recurrent` has them; the initial state is not zero."""
+    recurrent = Recurrent(row.config(), INPUT_SIZE)
+    carry = jax.tree.map(lambda n: normal(n).astype(np.float32), CELLS[row.cell].carry(SPEC))
+    return {"cell": stored_parameters(row)["params"], "initial_state": carry}, recurrent
+
+
+def dense(params, recurrent):
+    """Every operator of a cell as full arrays, by name."""
+    template = recurrent.cell.template(recurrent.spec)
+    operators = jax.tree.structure(template).flatten_up_to(cell_params(params, recurrent))
+    return {name: op.to_dense() if hasattr(op, "to_dense") else op for name, op in zip(by_name(template), operators, strict=True)}
+
+
+def assert_fits(found, recurrent):
+    """The parameters have the names and shapes of the network that the new configuration makes."""
+    smaller = Recurrent(found.config, recurrent.input_size)
+    template = jax.eval_shape(smaller.init, jax.random.key(0), jnp.zeros((1, 1, recurrent.input_size)))["params"]
+    from_named(template, to_named(found.params))
+    return smaller
+
+
+COMPRESSIBLE = [row for row in PLAIN_ROWS if row.parametrization == "dense" and has_recurrent_matrices(row.cell)]
+KINDS = [("low_rank", False), ("low_rank", True), ("low_rank_plus_diagonal", False), ("low_rank_plus_diagonal", True)]
+
+
+@pytest.mark.parametrize(("kind", "tied"), KINDS)
+@pytest.mark.parametrize("row", COMPRESSIBLE, ids=str)
+def test_of_full_rank_every_cell_is_the_same(row, kind, tied):
+    params, recurrent = trained(row)
+    found = compress(params, recurrent, rank=SIZE, parametrization=kind, tied=tied, input_rank=INPUT_SIZE)
+    smaller = assert_fits(found, recurrent)
+    assert_close(dense(found.params, smaller), dense(params, recurrent), atol=1e-5)
+    assert max(report.residual for report in found.matrices) < 1e-6
+    assert_close(found.params["initial_state"], params["initial_state"], 0, 0)
+
+
+OTHER_SOURCES = [
+    Row("gru", "dense", weight_norm=True),
+    Row("gru", "low_rank", tied=True),
+    Row("gru", "low_rank_plus_diagonal", tied=True, weight_norm=True),
+]
+
+
+@pytest.mark.parametrize("row", OTHER_SOURCES, ids=str)
+def test_networks_that_are_not_dense_are_the_same_too(row):
+    params, recurrent = trained(row)
+    found = compress(params, recurrent, rank=SIZE)
+    assert not found.config.weight_norm
+    assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
+
+
+def test_tied_input_matrices_with_weight_norm_stay_tied():
+    config = replace(Row("gru", "dense", weight_norm=True).config(), input_parametrization="low_rank", input_rank=2, input_tied=True)
+    recurrent = Recurrent(config, INPUT_SIZE)
+    params = recurrent.init(jax.random.key(0), jnp.zeros((1, 1, INPUT_SIZE)))["params"]
+    found = compress(params, recurrent, rank=SIZE)
+    assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_report_says_how_near_the_stored_matrices_are(tied):
+    params, recurrent = trained(Row("gru", "dense"))
+    C = {name: moments_of(SIZE, seed) for seed, name in enumerate(("update", "reset", "candidate"))}
+    found = compress(params, recurrent, rank=2, tied=tied, input_rank=1, moments=C)
+    before, after = dense(params, recurrent), dense(found.params, assert_fits(found, recurrent))
+    assert [report.matrix for report in found.matrices] == [f"{role}/{gate}" for role in ("recurrent", "input") for gate in C]
+    for report in found.matrices:
+        role, gate = report.matrix.split("/")
+        W, near = (np.asarray(arrays[f"{gate}.{role}"], np.float64) for arrays in (before, after))
+        np.testing.assert_allclose(report.residual, np.linalg.norm(W - near) / np.linalg.norm(W), rtol=1e-5)
+        assert (report.rank, report.shape) == ((2, (SIZE, SIZE)) if role == "recurrent" else (1, (INPUT_SIZE, SIZE)))
+        expected = None if role == "input" else pytest.approx(relative_error(W, near, C[gate]), rel=1e-5)
+        assert report.output_error == expected
+    assert found.config == replace(
+        recurrent.config, parametrization="low_rank_plus_diagonal", rank=2, tied=tied, input_parametrization="low_rank", input_rank=1
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_rank_for_an_error_is_the_smallest(weighted):
+    params, recurrent = trained(Row("lstm", "dense"))
+    C = {name: moments_of(SIZE, seed) for seed, name in enumerate(("input", "forget", "candidate", "output"))} if weighted else None
+
+    def worst(found):
+        return max(report.output_error if weighted else report.residual for report in found.matrices)
+
+    found = compress(params, recurrent, error=0.4, moments=C)
+    assert 1 < found.config.rank < SIZE
+    assert worst(found) <= 0.4 < worst(compress(params, recurrent, rank=found.config.rank - 1, moments=C))
+
+
+@pytest.mark.parametrize(
+    ("row", "how", "word"),
+    [
+        (Row("gru", "dense"), {"rank": 2, "parametrization": "dense"}, "low_rank_plus_diagonal"),
+        (Row("gru", "dense"), {}, "a rank or an error"),
+        (Row("gru", "dense"), {"rank": 2, "error": 0.5}, "a rank or an error"),
+        (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
+        (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
+        (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
+        (Row("unitary", "dense"), {"rank": 1}, "nothing to compress"),
+    ],
+)
+def test_options_that_do_not_fit(row, how, word):
+    params, recurrent = trained(row)
+    with pytest.raises(UsageError, match=word):
+        compress(params, recurrent, **how)
+
+
+def states_seen(cell, params, recurrent, inputs, mask):
+    """The rows that each recurrent matrix of a GRU is applied to, at steps that count, by a float64 loop."""
+    w = {name: np.asarray(*jax.tree.leaves(array), np.float64) for name, array in dense(params, recurrent).items()}
+    rows = {"update": [], "reset": [], "candidate": []}
+    for x, valid in zip(inputs, mask, strict=True):
+        h = np.asarray(params["initial_state"], np.float64)
+        for step in x[valid]:
+            reset = sigmoid(step @ w["reset.input"] + h @ w["reset.recurrent"] + w["reset.bias"])
+            rows["update"].append(h)
+            rows["reset"].append(h)
+            rows["candidate"].append(reset * h if cell == "gru" else h)
+            h, _ = ORACLES[cell].step(w, h, step)
+    return {name: np.stack(found) for name, found in rows.items()}
+
+
+@pytest.mark.parametrize("cell", ["gru", "gru_reset_after", "gru_cudnn"])
+def test_second_moments_are_those_of_what_matrices_are_applied_to(cell):
+    params, recurrent = trained(Row(cell, "dense"))
+    inputs, mask = normal(4, 6, INPUT_SIZE).astype(np.float32), np.arange(6) < np.array([[6], [3], [1], [6]])
+    found = second_moments(params, recurrent, [(inputs[:2], mask[:2]), (inputs[2:], mask[2:])], noise=0.0)
+    for name, rows in states_seen(cell, params, recurrent, inputs, mask).items():
+        np.testing.assert_allclose(found[name], rows.T @ rows / len(rows), atol=1e-5)
+
+
+def test_second_moments_of_streams_are_those_of_one_long_sequence():
+    params, recurrent = trained(Row("lstm", "low_rank"))
+    inputs = normal(2, 9, INPUT_SIZE).astype(np.float32)
+    windows = [(part, None) for part in np.split(inputs, 3, axis=1)]
+    streamed, whole, restarted = (
+        second_moments(params, recurrent, batches, streams=streams)
+        for batches, streams in ((windows, True), ([(inputs, None)], False), (windows, False))
+    )
+    assert_close(streamed, whole)
+    assert np.linalg.norm(restarted["input"] - whole["input"]) > 1e-2
+
+
+def test_noise_is_white_and_masks_may_be_absent():
+    params, recurrent = trained(Row("rhn", "low_rank_plus_diagonal"))
+    inputs = normal(2, 3, INPUT_SIZE).astype(np.float32)
+    clean, noisy = (second_moments(params, recurrent, [(inputs, None)], noise=noise) for noise in (0.0, 0.5))
+    assert clean.keys() == {f"{layer}_{gate}" for layer in range(SPEC.depth) for gate in ("candidate", "transform")}
+    for name, C in clean.items():
+        np.testing.assert_allclose(noisy[name], C + 0.5 * np.mean(np.diag(C)) * np.eye(SIZE), rtol=1e-5, atol=1e-7)
+
+
+def test_rank_is_not_spent_where_the_state_never_moves():
+    """Half of the units get no input and stay at zero; what the others do goes through a matrix of rank 3."""
+    model = SequenceModel(ModelConfig("elman", 16, parametrization="dense", trainable_initial_state=False), 2, 3, "all")
+    inputs = normal(4, 6, 2).astype(np.float32)
+    params = filled(jax.eval_shape(model.init, jax.random.key(0), inputs)["params"])
+    U = np.concatenate([0.3 * normal(8, 3) @ normal(3, 8, seed=1), 3 * normal(8, 8, seed=2)])
+    params["recurrent"]["cell"]["recurrent"]["candidate"]["kernel"] = np.float32(np.pad(U, ((0, 0), (0, 8))))
+    params["recurrent"]["cell"]["input"]["candidate"]["kernel"][:, 8:] = 0
+    params["recurrent"]["cell"]["bias"]["candidate"][8:] = 0
+    recurrent = Recurrent(model.config, 2)
+    expected = model.apply({"params": params}, inputs)
+
+    def distance(moments):
+        found = compress(params["recurrent"], recurrent, rank=3, parametrization="low_rank", moments=moments)
+        outputs = model.clone(config=found.config).apply({"params": params | {"recurrent": found.params}}, inputs)
+        return float(jnp.linalg.norm(outputs - expected) / jnp.linalg.norm(expected))
+
+    assert distance(None) > 0.1
+    assert distance(second_moments(params["recurrent"], recurrent, [(inputs, None)], noise=0.0)) < 1e-4
+
+
+# Cells of other libraries
+
+FLAX = {"GRUCell": nn.GRUCell, "LSTMCell": nn.LSTMCell, "OptimizedLSTMCell": nn.OptimizedLSTMCell}
+
+
+def run(params, recurrent, xs):
+    carry = jax.tree.map(lambda n: jnp.zeros((xs.shape[1], n)), recurrent.cell.carry(recurrent.spec))
+    return recur(recurrent.cell.step, cell_params(params, recurrent), carry, xs)[1]
+
+
+def filled(tree, seed=0):
+    """No array of which is zero, as biases are at the start."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), tree)
+
+
+@pytest.mark.parametrize("name", FLAX)
+def test_reads_flax(name):
+    cell, xs = FLAX[name](SIZE), normal(6, 2, INPUT_SIZE).astype(np.float32)
+    carry = cell.initialize_carry(jax.random.key(0), xs[0].shape)
+    arrays = filled(jax.eval_shape(cell.init, jax.random.key(0), carry, xs[0])["params"])
+    expected = jax.lax.scan(lambda h, x: cell.apply({"params": arrays}, h, x), carry, xs)[1]
+    for form in (arrays, {"encoder": {"cell": arrays}, "other": np.zeros(3)}, to_named(arrays)):
+        params, recurrent = read(form)
+        assert recurrent.config.cell == ("gru_cudnn" if name == "GRUCell" else "lstm")
+        assert_close(run(params, recurrent, xs), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_reads_pytorch(kind, bias):
+    torch = pytest.importorskip("torch")
+    net = getattr(torch.nn, kind)(INPUT_SIZE, SIZE, num_layers=2, bias=bias, bidirectional=True)
+    xs = normal(6, 2, INPUT_SIZE).astype(np.float32)
+    state = {f"encoder.{name}": array for name, array in net.state_dict().items()}
+
+    def layer(name, xs):
+        params, recurrent = read(state, name)
+        return run(params, recurrent, xs)
+
+    def both(number, xs):
+        return jnp.concatenate([layer(f"l{number}", xs), layer(f"l{number}_reverse", xs[::-1])[::-1]], axis=-1)
+
+    with torch.no_grad():
+        expected = net(torch.tensor(xs))[0].numpy()
+    assert_close(both(1, both(0, xs)), expected, rtol=1e-6)
+
+
+def test_foreign_cells_can_be_compressed():
+    arrays = {"weight_ih_l0": normal(12, 3), "weight_hh_l0": normal(12, 3), "bias_ih_l0": normal(12), "bias_hh_l0": normal(12)}
+    params, recurrent = read(arrays)
+    found = compress(params, recurrent, rank=3)
+    assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
+
+
+PYTORCH = {"weight_ih_l0": np.zeros((9, 2)), "weight_hh_l0": np.zeros((9, 3))}
+FOREIGN = {
+    "nothing": ({"kernel": np.zeros(3)}, "found none"),
+    "two cells": ({"a": {"hn": {"kernel": np.zeros((2, 2))}}, "b": {"hn": {"kernel": np.zeros((2, 2))}}}, "a.hn.kernel, b.hn.kernel"),
+    "a plain recurrent network": (PYTORCH | {"weight_hh_l0": np.zeros((3, 3))}, "no GRU or LSTM"),
+    "projections": (PYTORCH | {"weight_hr_l0": np.zeros((2, 3))}, "projections"),
+    "no input matrix": ({"weight_hh_l0": np.zeros((9, 3))}, "weight_ih_l0.* is missing"),
+    "a wrong input matrix": (PYTORCH | {"weight_ih_l0": np.zeros((8, 2))}, r"\(8, 2\).*\(9, 2\)"),
+    "a wrong bias": (PYTORCH | {"bias_hh_l0": np.zeros(3)}, r"bias_hh_l0.*\(3,\).*\(9,\)"),
+    "no matrix": ({"hn": {"kernel": np.zeros(3)}, "hr": {"kernel": np.zeros(3)}}, "hr.kernel.*expected a matrix"),
+    "a gate missing": (
+        {"hn": {"kernel": np.zeros((2, 2))}, "hr": {"kernel": np.zeros((2, 2))}, "ir": {"kernel": np.zeros((4, 2))}},
+        "missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_arrays_that_are_no_cell(case):
+    arrays, word = FOREIGN[case]
+    with pytest.raises(UsageError, match=word):
+        read(arrays)

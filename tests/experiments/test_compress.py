@@ -1,0 +1,214 @@
+"""The command that compresses a run: figures that can be checked, a file and a command that train further, and one line where it cannot."""
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import tiny
+
+from experiments.compress import main
+from lrpt.models import SequenceModel
+from lrpt.named_arrays import load
+from lrpt.training.command import main as train
+
+DENSE = tiny.changed(model={"parametrization": "dense"})
+CELL = {"weight_ih_l0": (12, 3), "weight_hh_l0": (12, 4), "bias_ih_l0": (12,), "bias_hh_l0": (12,)}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run with full matrices."""
+    path = tmp_path_factory.mktemp("finished") / "run"
+    train(tiny.EXPERIMENT, [*tiny.flags(DENSE), "--workdir", str(path)])
+    return path
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def report(capsys, *arguments):
+    """What the command says as JSON, and nothing else."""
+    capsys.readouterr()
+    main([*map(str, arguments), "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_figures(run, capsys):
+    before = tiny.tree(run)
+    found = report(capsys, run, "--rank", 4)
+    result = json.loads(before["result.json"])
+    assert (found["update"], found["model"]) == (result["best_update"], {"before": "GRU 4", "after": "LRD-GRU 4/4"})
+    assert found["parameters"] == {"before": result["parameters"]["true"], "after": result["parameters"]["true"] + 3 * (4 * 4 + 4)}
+    assert found["metrics"].keys() == {"test"}
+    assert found["metrics"]["test"]["before"] == pytest.approx(result["metrics"]["test"], rel=1e-5)
+    assert found["metrics"]["test"]["after"] == pytest.approx(result["metrics"]["test"], rel=1e-4)
+    assert [matrix["matrix"] for matrix in found["matrices"]] == ["recurrent/update", "recurrent/reset", "recurrent/candidate"]
+    assert all(matrix["residual"] < 1e-5 and matrix["output_error"] < 1e-5 for matrix in found["matrices"])
+    assert tiny.tree(run) == before
+
+
+def test_the_command_trains_the_written_parameters_further(run, capsys):
+    found = report(capsys, run, "--error", 0.5, "--tied", "--parametrization", "low_rank", "--examples", 0, "--input-rank", 2)
+    program, *arguments = shlex.split(found["command"])[2:]
+    assert program == "experiments.copy_memory"
+    assert all(matrix["output_error"] is None for matrix in found["matrices"])
+    train(tiny.EXPERIMENT, [*arguments, "--train.evaluate-every", "1", "--train.updates", "1", "--optim.learning-rate", "1e-9"])
+    output = Path(found["written"]).parent
+    assert output.parent == run.parent
+    assert output.name == f"run-lr{found['matrices'][0]['rank']}-tied"
+    config = json.loads((output / "config.json").read_text())
+    before = json.loads((run / "config.json").read_text())
+    changed = {"parametrization": "low_rank", "rank": found["matrices"][0]["rank"], "tied": True}
+    inputs = {"input_parametrization": "low_rank", "input_rank": 2}
+    assert config["model"] == before["model"] | changed | inputs
+    assert config["data"] == before["data"]
+    result = json.loads((output / "result.json").read_text())
+    assert result["metrics"]["test"] == pytest.approx(found["metrics"]["test"]["after"], rel=1e-3)
+    assert result["parameters"]["true"] == found["parameters"]["after"]
+
+
+def test_the_table(run, capsys, tmp_path):
+    main([str(run), "--rank", "2", "--output", str(tmp_path / "new" / "start")])
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split() == ["matrix", "shape", "rank", "residual", "output", "error", "iterations"]
+    assert [line.split()[:5] for line in out[1:4]] == [
+        [f"recurrent/{gate}", "4", "x", "4", "2"] for gate in ("update", "reset", "candidate")
+    ]
+    assert out[4].startswith("GRU 4 -> LRD-GRU 4/2: ")
+    assert out[5].startswith("test: loss ")
+    assert out[-1].strip().endswith(f"--workdir {tmp_path / 'new' / 'start'}")
+    task = DENSE.data.build(0)
+    model = SequenceModel(tiny.changed(model={"rank": 2}).model, task.input_size, task.output_size, task.reads)
+    batch = task.splits["test"].batch(task.splits["test"].arrays, np.arange(20))
+    template = jax.eval_shape(model.init, jax.random.key(0), batch.inputs)["params"]
+    params = load(tmp_path / "new" / "start" / "start.npz", template)
+    loss = task.measure(model.apply({"params": params}, batch.inputs), batch)["loss"].mean()
+    assert f"-> {loss:.4f}" in out[5]
+
+
+def test_an_unfinished_run_with_a_damaged_checkpoint(run, capsys):
+    (run / "result.json").unlink()
+    newest = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    (newest / "seal.json").write_text("{}")
+    main([str(run), "--rank", "1", "--examples", "3"])
+    captured = capsys.readouterr()
+    assert "is damaged" in captured.err
+    assert "train it further" in captured.out
+
+
+def test_a_cell_of_another_library(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "cell.npz", **{name: rng.standard_normal(shape) for name, shape in CELL.items()})
+    found = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4)
+    assert found["model"] == {"before": "GRU CUDNN 4", "after": "LRD-GRU CUDNN 4/4"}
+    assert found["parameters"] == {"before": 3 * (12 + 16) + 16, "after": 3 * (12 + 32 + 4) + 16}
+    assert not found.keys() & {"written", "metrics", "command"}
+    written = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4, "--output", tmp_path / "out")["written"]
+    with np.load(written) as stored:
+        assert stored["cell/recurrent/update/left"].shape == (4, 4)
+        assert sum(array.size for array in stored.values()) == found["parameters"]["after"]
+
+
+OF_A_RUN = {
+    "--rank 0": (2, ["rank 0", "1 to 4"]),
+    "--rank 5": (2, ["rank 5", "1 to 4"]),
+    "--rank many": (2, ["--rank", "many"]),
+    "--rank": (2, ["--rank"]),
+    "": (2, ["a rank or an error"]),
+    "--rank 1 --error 0.5": (2, ["a rank or an error"]),
+    "--error 0": (2, ["error is 0", "above 0"]),
+    "--error 1.5": (2, ["error is 1.5", "below 1"]),
+    "--rank 1 --input-rank 11": (2, ["rank 11", "1 to 4"]),
+    "--rank 1 --parametrization dense": (2, ["dense", "low_rank_plus_diagonal"]),
+    "--rank 1 --examples -1": (2, ["examples is -1"]),
+    "--rank 1 --from cell.npz": (2, ["one run directory, or --from"]),
+    "--rnk 1": (2, ["--rnk", "--rank"]),
+}
+
+
+def failure(arguments, capfd):
+    """(exit status, the line) of a command that is wrong."""
+    capfd.readouterr()
+    with pytest.raises(SystemExit) as leaving:
+        main(list(map(str, arguments)))
+    out, err = capfd.readouterr()
+    found = [line for line in err.splitlines() if not line.startswith("lrpt: warning: ")]
+    assert not out
+    assert len(found) == 1, err
+    assert found[0].startswith("lrpt: error: ")
+    return leaving.value.code, found[0]
+
+
+def assert_fails(arguments, expected, capfd):
+    code, line = failure(arguments, capfd)
+    assert code == expected[0]
+    assert all(word in line for word in expected[1]), line
+
+
+@pytest.mark.parametrize("flags", OF_A_RUN)
+def test_wrong_flags(flags, finished, capfd):
+    before = tiny.tree(finished.parent)
+    assert_fails([finished, *flags.split()], OF_A_RUN[flags], capfd)
+    assert tiny.tree(finished.parent) == before
+
+
+def test_nothing_to_compress(capfd):
+    assert_fails(["--rank", "1"], (2, ["one run directory, or --from"]), capfd)
+
+
+CONFIGS = {
+    None: (2, ["config.json cannot be read", "directory of a run"]),
+    "{": (1, ["config.json is damaged"]),
+    "[1]": (1, ["config.json is damaged"]),
+    '{"experiment": "custom", "preset": "custom", "seed": 0}': (2, ["custom", "no module of experiments"]),
+    '{"experiment": "report", "preset": "quick", "seed": 0}': (2, ["report", "no module of experiments"]),
+    '{"experiment": "os.path", "preset": "quick", "seed": 0}': (2, ["os.path", "no module of experiments"]),
+    '{"experiment": "copy_memory", "preset": "none", "seed": 0}': (2, ["none", "quick"]),
+    '{"experiment": "copy_memory", "preset": "quick", "seed": 0, "model": {"sise": 4}}': (2, ["--model.sise"]),
+    '{"experiment": "copy_memory", "preset": "quick", "seed": 0}': (2, ["holds no checkpoint"]),
+}
+
+
+@pytest.mark.parametrize("content", CONFIGS)
+def test_directories_without_a_run(content, tmp_path, capfd):
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    assert_fails([tmp_path, "--rank", "1"], CONFIGS[content], capfd)
+
+
+def test_every_checkpoint_damaged(run, capfd):
+    for seal in (run / "checkpoints").rglob("seal.json"):
+        seal.unlink()
+    assert_fails([run, "--rank", "1"], (1, ["every checkpoint", "damaged"]), capfd)
+
+
+def test_an_output_that_holds_a_run(run, capfd):
+    assert_fails([run, "--rank", "1", "--examples", "0", "--output", run], (2, ["holds a run", "--output"]), capfd)
+
+
+def test_an_output_that_cannot_be_written(run, capfd):
+    (run.parent / "file").write_text("")
+    assert_fails([run, "--rank", "1", "--examples", "0", "--output", run.parent / "file" / "x"], (1, ["cannot be written"]), capfd)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, (2, ["cannot be read", "numpy.savez"])),
+        (b"PK\x03\x04 and no more", (1, ["damaged or no .npz"])),
+        ({"kernel": np.zeros(3)}, (2, ["found none", "weight_hh_l0"])),
+    ],
+)
+def test_files_without_a_cell(content, expected, tmp_path, capfd):
+    path = tmp_path / "cell.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        np.savez(path, **content)
+    assert_fails(["--from", path, "--rank", "1"], expected, capfd)
