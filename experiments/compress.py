@@ -19,6 +19,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +30,7 @@ from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
 from lrpt.errors import UsageError
 from lrpt.matrices import num_params
-from lrpt.models import Recurrent, SequenceModel
+from lrpt.models import ModelConfig, Recurrent
 from lrpt.named_arrays import to_named
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig, flatten, to_json
@@ -105,7 +106,10 @@ class Trained:
         self.preset = identity["preset"]
         self.run = Run({}, self.parse(identity), identity["seed"], path, console)
         self.params = self._best_params()
-        self.network = Recurrent(self.run.config.model, self.run.task.input_size)
+        config, task = self.run.config.model, self.run.task
+        if not isinstance(config, ModelConfig):
+            raise UsageError(f"{path} holds a {config.label}: only recurrent networks are compressed")
+        self.network = Recurrent(config, task.input_size)
 
     def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
         """The configuration that `config.json` stands for."""
@@ -126,13 +130,13 @@ class Trained:
                 raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
             run.state, best = restored.state, restored.notes["best"]
             run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
-            return run.best_params()
+            return run.best_variables()["params"]
 
-    def scores(self, model: SequenceModel, params: Any) -> dict[str, dict[str, float]]:
+    def scores(self, model: nn.Module, params: Any) -> dict[str, dict[str, float]]:
         """Figures of each split by which a model is judged; of one where both are the same."""
         layout, task = parallel.Layout(1, 1), self.run.task
         splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
-        placed = parallel.place(layout, [params])
+        placed = parallel.place(layout, [{"params": params}])
         found = {}
         for split in splits:
             evaluator = Evaluator(model, task, split, self.run.config.train.evaluation_batch, layout)

@@ -19,7 +19,7 @@ from lrpt.training.step import init_state
 
 __all__ = ["CONFIG", "EXPERIMENT", "arrays", "changed", "flags", "lines", "numbers", "tree"]
 
-# Calls end at 3, 4, 6, 8, 9 and 11: neither evaluations nor the end fall on their own rhythm. Evaluations are at 4, 8 and 11.
+# Calls end at 3, 4, 7, 8 and 11: evaluations do not fall on their own rhythm. Evaluations are at 4, 8 and 11.
 CONFIG = RunConfig(
     ModelConfig(size=4, rank=2, recurrence="plain"),
     OptimConfig("copy_memory", 0.01),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 from jaxtyping import Array, Float
 
 from lrpt.matrices import BiasSpec, MatrixSpec, Operator, type_of_input
@@ -75,6 +76,7 @@ class Cell:
       output_size: `spec -> width of y`.
       deep: whether a step has `spec.depth` transitions; in other cells that is 1.
       initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
+      penalty: `params -> scalar` that training adds to the loss, where the cell's source has one.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
@@ -83,3 +85,10 @@ class Cell:
     output_size: Callable[[CellSpec], int] = lambda spec: spec.size
     deep: bool = False
     initial_spread: Callable[[CellSpec], float] = lambda spec: 0.0
+    penalty: Callable[[Any], Array] | None = None
+
+    @property
+    def has_recurrent_matrices(self) -> bool:
+        """Whether it asks for matrices that the configuration of the recurrent ones changes."""
+        template = self.template(CellSpec(1, 1))
+        return any(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in jax.tree.leaves(template))

@@ -1,6 +1,6 @@
 """Tasks: which examples there are, and how predictions are judged."""
 
-from lrpt.data.images import PermutedImages
+from lrpt.data.images import ImageVectors, PermutedImages
 from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.synthetic import Adding, CopyMemory
 from lrpt.data.task import Example, Split, Task
@@ -12,6 +12,7 @@ __all__ = [
     "Adding",
     "CopyMemory",
     "Example",
+    "ImageVectors",
     "NextSymbol",
     "PermutedImages",
     "Split",

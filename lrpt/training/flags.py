@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import tyro
 
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig
+from lrpt.networks import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment
@@ -22,11 +22,14 @@ SEEDS = 2**32 - 2**16
 """Seeds above are not told apart by JAX; the margin is for --seeds."""
 
 
+M = TypeVar("M", bound=NetworkConfig)
+
+
 @dataclass(frozen=True)
-class Command(Generic[D]):
+class Command(Generic[M, D]):
     """What a command line says."""
 
-    model: ModelConfig
+    model: M
     optim: OptimConfig
     train: TrainConfig
     data: D
@@ -63,7 +66,7 @@ class Command(Generic[D]):
         return RunConfig(self.model, self.optim, self.train, self.data)
 
 
-def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]:
+def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any, Any]:
     """The command that `arguments` give for an experiment.
 
     Raises:
@@ -77,10 +80,10 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]
     config = preset.config
     default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
     program = f"python -m experiments.{experiment.name}"
-    return parse_dataclass(Command[type(config.data)], arguments, program, _description(experiment), default)
+    return parse_dataclass(Command[type(config.model), type(config.data)], arguments, program, _description(experiment), default)
 
 
-def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any]]:
+def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any, Any]]:
     """The command that `arguments` give, under the name ''; with --vary one for each combination, named as 'rank8-learning_rate0.01'.
 
     Raises:

@@ -105,10 +105,10 @@ def check_devices(count: int, batch_size: int) -> None:
         )
 
 
-def check_recurrence(name: str) -> None:
-    """Raises a UsageError unless the devices can run that recurrence."""
-    if name == KERNEL and jax.default_backend() != "gpu":
-        raise UsageError(f"model.recurrence is {name}, which needs an NVIDIA GPU, and JAX runs on {jax.default_backend()}: choose fast")
+def check_gpu() -> None:
+    """Raises a UsageError unless the devices can run the kernel."""
+    if jax.default_backend() != "gpu":
+        raise UsageError(f"model.recurrence is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {jax.default_backend()}: choose fast")
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
@@ -116,6 +116,18 @@ def average(layout: Layout) -> Callable[[Any], Any]:
     if layout.shards == 1:
         return lambda tree: tree
     return lambda tree: jax.lax.pmean(tree, AXIS)
+
+
+def axis_of_batch(layout: Layout) -> str | None:
+    """The mapped axis over which a batch is spread, if it is."""
+    return AXIS if layout.shards > 1 else None
+
+
+def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
+    """Makes of one key another for each device that shares a batch. So what is dropped depends on the number of devices."""
+    if layout.shards == 1:
+        return lambda key: key
+    return lambda key: jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 
 
 def total(layout: Layout) -> Callable[[Any], Any]:

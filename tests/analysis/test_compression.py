@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import ORACLES, sigmoid
 from scipy.optimize import minimize
-from table import CELLS, INPUT_SIZE, PLAIN_ROWS, SIZE, SPEC, Row, assert_close, by_name, has_recurrent_matrices, stored_parameters
+from table import CELLS, INPUT_SIZE, PLAIN_ROWS, SIZE, SPEC, Row, assert_close, by_name, stored_parameters
 from threadpoolctl import threadpool_limits
 
 from lrpt.analysis.compression import cell_params, compress, second_moments
@@ -211,7 +211,7 @@ def assert_fits(found, recurrent):
     return smaller
 
 
-COMPRESSIBLE = [row for row in PLAIN_ROWS if row.parametrization == "dense" and has_recurrent_matrices(row.cell)]
+COMPRESSIBLE = [row for row in PLAIN_ROWS if row.parametrization == "dense" and CELLS[row.cell].has_recurrent_matrices]
 KINDS = [("low_rank", False), ("low_rank", True), ("low_rank_plus_diagonal", False), ("low_rank_plus_diagonal", True)]
 
 

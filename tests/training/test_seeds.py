@@ -201,7 +201,7 @@ def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
     counted = group.train_steps
 
     def train_steps(*args):
-        traces.append(args[-2].shape)
+        traces.append(args[5].shape)
         return counted(*args)
 
     monkeypatch.setattr(group, "train_steps", train_steps)
@@ -225,7 +225,7 @@ def test_one_program_for_all_seeds(tmp_path, monkeypatch):
     counted = group.train_steps
 
     def train_steps(*args):
-        traces.append(args[-2].shape)
+        traces.append(args[5].shape)
         return counted(*args)
 
     monkeypatch.setattr(group, "train_steps", train_steps)

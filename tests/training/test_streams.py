@@ -69,13 +69,13 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     """As one sequence from the first symbol to the last."""
     task = config.data.build(0)
     model = SequenceModel(config.model, task.input_size, task.output_size, "all")
-    params = init_state(model, task, config.optim.build(), 0, ROWS).params
+    variables = init_state(model, task, config.optim.build(), 0, ROWS).variables
     layout = parallel.Layout(1, 1)
     (figures,) = Evaluator(model, task, "valid", 1, layout)(
-        parallel.place(layout, [params]), parallel.place(layout, [task.splits["valid"].arrays])
+        parallel.place(layout, [variables]), parallel.place(layout, [task.splits["valid"].arrays])
     )
     text = np.asarray(task.splits["valid"].arrays["text"][: task.notes["symbols"]["valid"] + 1], np.int32)
-    losses = cross_entropy(model.apply({"params": params}, text[None, :-1])[0], jnp.asarray(text[1:]))
+    losses = cross_entropy(model.apply(variables, text[None, :-1])[0], jnp.asarray(text[1:]))
     assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
     assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)
 
