@@ -56,7 +56,7 @@ a layer see is dropped and normalized; what passes through is not.
 
 Next:
   python -m experiments.highway_mnist --seeds 3                        mean and standard deviation
-  python -m experiments.highway_mnist --preset paper --data.dir DIR    MNIST, as in the paper (DIR: where its four files are, or are to go)""",
+  python -m experiments.highway_mnist --preset paper --data.dir DIR    MNIST, as in the paper (DIR: where its files are, or go)""",
 )
 
 if __name__ == "__main__":

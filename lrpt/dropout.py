@@ -6,7 +6,7 @@ see. Masks are drawn anew for every batch, and so for every window of a stream. 
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.cells.cell import Gate
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Bias, MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Bias, MatrixSpec, Operator, Weighted, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 WordMasks = Literal["positions", "types"]
@@ -53,13 +53,6 @@ class DropoutConfig:
         return any((self.word_dropout, self.input_dropout, self.state_dropout, self.output_dropout))
 
 
-class Weighted(NamedTuple):
-    """Symbols with what their one-hot vectors are multiplied by; the input of matrices in place of the symbols alone."""
-
-    symbols: Int[Array, "*b"]
-    weight: Float[Array, "*b"]
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Masked:
@@ -75,26 +68,16 @@ class Masked:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class OfWeighted:
-    """An operator for `Weighted` symbols."""
-
-    operator: Operator
-
-    def apply(self, v: Weighted) -> Float[Array, "*b o"]:
-        return v.weight[..., None] * self.operator.apply(v.symbols)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
 class Affine:
-    """v W + b as one operator."""
+    """v W + b as one operator, which the weight of an input multiplies as a whole."""
 
     matrix: Operator
     bias: Operator
 
     def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
-        y = self.matrix.apply(v)
-        return y + self.bias.apply(y)
+        y = self.matrix.apply(v.symbols if isinstance(v, Weighted) else v)
+        y = y + self.bias.apply(y)
+        return v.weight[..., None] * y if isinstance(v, Weighted) else y
 
 
 def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "..."]:

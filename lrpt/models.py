@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec
-from lrpt.dropout import DropoutConfig, OfWeighted, Weighted, biases_with_inputs, draw_mask, draw_word_weights, mask_role
+from lrpt.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.materialize import Materialize, materialized
+from lrpt.matrices import Weighted
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning, recur
 
@@ -203,8 +204,6 @@ class Recurrent(nn.Module):
             params = materialized(params, config.materialize, steps * rows)
         if train and config.drops:
             params = self._masked(template, params, rows)
-        if isinstance(xs, Weighted):
-            params = jax.tree.map(lambda spec, op: OfWeighted(op) if getattr(spec, "role", "") == "input" else op, template, params)
         carry = self.initial_carry(rows)
         if start is not None:
             carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
@@ -329,8 +328,13 @@ class SequenceModel(nn.Module):
         if train and self.config.output_dropout:
             keep = draw_mask(self.make_rng("dropout"), self.config.output_dropout, (inputs.shape[0], y.shape[-1]))
             y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
-        predictions = self.embedding.attend(y) + self.readout_bias if self.config.tie_embedding else self.readout(y)
+        predictions = self._read(y)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
+        if not self.config.tie_embedding:
+            return self.readout(y)
+        return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
 
     def _inputs(self, xs: Array, train: bool) -> Any:
         """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""

@@ -6,7 +6,7 @@ Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
 from jax import lax
@@ -34,6 +34,7 @@ class Tuning:
 BY_RULE = Tuning()
 
 
+@runtime_checkable
 class Loop(Protocol):
     """What stands in `LOOPS`."""
 
