@@ -86,7 +86,10 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     Raises:
       UsageError: as `parse`; a variation without values.
     """
-    choices = [_choices(word) for word in parse(experiment, arguments).vary]
+    command = parse(experiment, arguments)
+    if not command.vary:
+        return {"": command}
+    choices = [_choices(word) for word in command.vary]
     commands = {}
     for values in itertools.product(*choices):
         name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
