@@ -106,6 +106,14 @@ def _choices(word: str) -> list[tuple[str, str]]:
     return found
 
 
+def words(name: str, value: Any) -> list[str]:
+    """The words of a command line that give a setting its value: model.weight_norm = False -> --model.no-weight-norm."""
+    group, _, field = name.replace("_", "-").partition(".")
+    if isinstance(value, bool):
+        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
+    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
+
+
 def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
     """--preset is looked for first, as it decides what the other flags start from."""
     names = [a.partition("=")[2] for a in arguments if a.startswith("--preset=")]

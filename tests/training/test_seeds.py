@@ -7,11 +7,10 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, lines, numbers
+from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers
 
-from lrpt.training import group, loop, parallel
+from lrpt.training import group, parallel
 from lrpt.training.command import main
-from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.loop import fit
 
 SEEDS = (0, 1, 2)
@@ -117,23 +116,10 @@ def rewind(path, update):
             shutil.rmtree(checkpoint)
 
 
-def test_seeds_that_are_stopped_together(three_devices, tmp_path, monkeypatch):
-    class Stop(StopRequests):
-        checks = 0
-
-        @property
-        def received(self):
-            self.checks += 1
-            return 15 if self.checks > 2 else None
-
-        @received.setter
-        def received(self, value):
-            pass
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "StopRequests", Stop)
-        with pytest.raises(Interrupted, match="at update 4"):
-            train(tmp_path, devices=3)
+def test_seeds_that_are_stopped_together(three_devices, tmp_path):
+    with interrupted_after(2) as raised:
+        train(tmp_path, devices=3)
+    assert "at update 4" in str(raised.value)
     train(tmp_path, devices=3)
     for seed in SEEDS:
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
@@ -195,16 +181,22 @@ def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_p
         assert_same_run(tmp_path / str(seed), singles / str(seed))
 
 
-def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
-    """Learning rates and carry biases train side by side; each run is the one that its own command would have made."""
-    traces = []
+@pytest.fixture
+def traces(monkeypatch):
+    """The shape of the indices at each tracing of the updates of a call."""
+    found = []
     counted = group.train_steps
 
     def train_steps(*args):
-        traces.append(args[-2].shape)
+        found.append(args[-2].shape)
         return counted(*args)
 
     monkeypatch.setattr(group, "train_steps", train_steps)
+    return found
+
+
+def test_hyperparameters_vary_within_one_program(tmp_path, traces):
+    """Learning rates and carry biases train side by side; each run is the one that its own command would have made."""
     config = changed(model={"size": 6}, train={"updates_per_call": 2, "updates": 8})
     words = [*flags(config), "--devices", "1"]
     main(EXPERIMENT, [*words, "--vary", "optim.learning-rate=0.01,0.003", "model.carry-bias=0,2", "--workdir", str(tmp_path / "all")])
@@ -219,16 +211,8 @@ def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
     assert "LRD-GRU 6/2 carry_bias 2.0, learning_rate 0.003" in labels
 
 
-def test_one_program_for_all_seeds(tmp_path, monkeypatch):
+def test_one_program_for_all_seeds(tmp_path, traces):
     """Each length of a call is traced once, however many groups there are."""
-    traces = []
-    counted = group.train_steps
-
-    def train_steps(*args):
-        traces.append(args[-2].shape)
-        return counted(*args)
-
-    monkeypatch.setattr(group, "train_steps", train_steps)
     config = changed(model={"size": 3}, train={"updates_per_call": 2, "updates": 8})
     train(tmp_path, config=config, devices=1)
     assert traces == [(2, 4)]
