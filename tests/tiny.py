@@ -23,7 +23,7 @@ from lrpt.training.flags import words
 from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.step import init_state
 
-__all__ = ["CONFIG", "EXPERIMENT", "arrays", "changed", "flags", "interrupted_after", "lines", "numbers", "tree"]
+__all__ = ["CONFIG", "EVEN", "EXPERIMENT", "arrays", "changed", "flags", "interrupted_after", "lines", "numbers", "tree"]
 
 # Calls end at 3, 4, 6, 8, 9 and 11: neither evaluations nor the end fall on their own rhythm. Evaluations are at 4, 8 and 11.
 CONFIG = RunConfig(
@@ -37,6 +37,10 @@ CONFIG = RunConfig(
 def changed(config=CONFIG, **groups):
     """changed(train={"updates": 20}): a configuration that differs in some fields."""
     return dataclasses.replace(config, **{name: dataclasses.replace(getattr(config, name), **fields) for name, fields in groups.items()})
+
+
+EVEN = changed(train={"updates": 12, "updates_per_call": 2})
+"""All calls are of one length, so that there is one program to compile. Evaluations are at 4, 8 and 12."""
 
 
 def flags(config=CONFIG):

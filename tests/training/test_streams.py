@@ -26,11 +26,11 @@ STEPS, ROWS = 5, 4
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """A text of 13 windows a row in the training part; 31 updates are two passes and a bit."""
+    """A text of 13 windows a row in the training part; 32 updates are two passes and a bit, in calls of one length."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     rng = np.random.default_rng(0)
     path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
-    train = TrainConfig(updates=31, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=3)
+    train = TrainConfig(updates=32, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=4)
     model = ModelConfig(cell="lstm", size=6, rank=2, carry_bias=0.0)
     return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=STEPS))
 
