@@ -15,7 +15,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,12 +30,12 @@ from lrpt.data.order import evaluation_streams
 from lrpt.errors import UsageError
 from lrpt.matrices import num_params
 from lrpt.models import ModelConfig, Recurrent
-from lrpt.named_arrays import to_named
+from lrpt.named_arrays import load_arrays, to_named
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse, parse_dataclass
+from lrpt.training.flags import parse, parse_dataclass, words
 from lrpt.training.group import Evaluator
 from lrpt.training.run import Run
 from lrpt.training.step import init_state
@@ -120,7 +119,7 @@ class Trained:
         """The command line that gives these settings, and those of the preset where there are none."""
         start = ["--preset", self.preset, "--no-compare"]
         usual = flatten(to_json(parse(self.experiment, start).config))
-        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in _flag(name, value)]
+        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
 
     def _best_params(self) -> Any:
         with closing(self.run) as run:
@@ -177,14 +176,6 @@ def _experiment(path: Path, name: str) -> Experiment[Any]:
     return found
 
 
-def _flag(name: str, value: Any) -> list[str]:
-    """model.weight_norm = False -> --model.no-weight-norm."""
-    group, _, field = name.replace("_", "-").partition(".")
-    if isinstance(value, bool):
-        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
-    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
-
-
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
     """Compresses a run and writes the file to start from. Returns everything that there is to say about it.
 
@@ -218,7 +209,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
     Raises:
       UsageError: the file cannot be read, or the options do not fit what it holds.
     """
-    params, network = read(_arrays(path), options.layer)
+    params, network = read(load_arrays(path), options.layer)
     found = options.compress(params, network)
     report = {"from": str(path), **_report(network, found, params, found.params)}
     if options.output is None:
@@ -253,16 +244,6 @@ def _save(path: Path, params: Any) -> None:
         np.savez(path, **to_named(params))  # type: ignore[arg-type]
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            return dict(stored)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
-    except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
-        raise UsageError(f"{path} is damaged or no .npz ({type(error).__name__}): write it again with numpy.savez", code=1) from None
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:

@@ -1,6 +1,7 @@
 """Learning curves, one line for each model and a band over its seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,17 @@ STYLE: dict[Any, Any] = {
 }
 
 
+@contextmanager
+def png(path: Path, size: tuple[float, float], dpi: int) -> Iterator[Figure]:
+    """A figure of `size` inches in the style of this library; at the end of the block it is written to `path`."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=size, dpi=dpi, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
+
+
 class Curve(NamedTuple):
     """A score at some updates of one run; runs of one label are seeds of one model."""
 
@@ -38,9 +50,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     Several curves of one label are drawn as their mean and their range, over the updates that all of them have. Those of `published` are
     points of somebody else's runs, drawn as markers.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2, 3.2), dpi=200, layout="constrained")
-        FigureCanvasAgg(figure)
+    with png(path, (5.2, 3.2), dpi=200) as figure:
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
@@ -51,8 +61,6 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
         axes.set(xlabel="updates", ylabel=f"validation {score}")
         axes.set_title(title, fontsize=9, loc="left")
         axes.legend()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
     return path
 
 

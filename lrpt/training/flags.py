@@ -89,7 +89,10 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     Raises:
       UsageError: as `parse`; a variation without values.
     """
-    choices = [_choices(word) for word in parse(experiment, arguments).vary]
+    command = parse(experiment, arguments)
+    if not command.vary:
+        return {"": command}
+    choices = [_choices(word) for word in command.vary]
     commands = {}
     for values in itertools.product(*choices):
         name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
@@ -104,6 +107,14 @@ def _choices(word: str) -> list[tuple[str, str]]:
     if not flag.startswith(("model.", "optim.", "train.", "data.")) or any(not value for _, value in found):
         raise UsageError(f"vary is '{word}': expected a flag of model, optim, train or data and its values, as in model.rank=8,24")
     return found
+
+
+def words(name: str, value: Any) -> list[str]:
+    """The words of a command line that give a setting its value: model.weight_norm = False -> --model.no-weight-norm."""
+    group, _, field = name.replace("_", "-").partition(".")
+    if isinstance(value, bool):
+        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
+    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
 
 
 def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
