@@ -1,8 +1,8 @@
 r"""The conditional recurrent network: a slow level that steps once for each unit, a word or a character, and a fast one that it conditions.
 
-Bojanowski et al. (2015), by their code (facebook/Conditional-character-based-RNN, mixed-rnn/WordModule.cpp). Boundaries are given: the input
-of a step says whether its symbol completes a unit, and which one. So with characters and words, where the symbol that completes a word is the
-separator after it, and so with bits and characters (`of_bits`).
+Bojanowski et al. (2015), by their code (facebook/Conditional-character-based-RNN, mixed-rnn/WordModule.cpp). Boundaries are given: the
+input of a step says whether its symbol completes a unit, and which one. So with characters and words, where the symbol that completes a
+word is the separator after it, and so with bits and characters (`of_bits`).
 """
 
 from functools import cache

@@ -1,8 +1,8 @@
 """Grid LSTM in two dimensions: an LSTM along time and one along depth, which share their hidden states and keep memories of their own.
 
 The input x is the hidden state h1 of the depth dimension, from the layer below; its memory m1 is zero below the first layer. The state is
-that of the time dimension, (m2, h2). Layers of a stack pass on (h1, m1), and the last one puts out h1 (`lrpt.cells.stacked`, which also ties
-layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
+that of the time dimension, (m2, h2). Layers of a stack pass on (h1, m1), and the last one puts out h1 (`lrpt.cells.stacked`, which also
+ties layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
 
 The original code of the lattice units (chahuja/lru, model.py) feeds m1 of the last layer back into the first one at the same offset of the
 next window of a sequence. That is not offered.

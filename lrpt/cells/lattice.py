@@ -1,9 +1,9 @@
 """Lattice recurrent units: a state that runs through time, and a stream that runs through the layers, each with gates of its own.
 
-The input x of these cells is the stream h1 that comes from the layer below, or the embedded symbol; their state is h2; their output y is the
-stream h1' for the layer above (`lrpt.cells.stacked`). All are of width n. Each gate is an affine function of [h1; h2]: the part of h1 is its
-`input` matrix, the part of h2 its `recurrent` matrix. The paper leaves out biases for brevity, the original code (chahuja/lru, model.py) has
-one for each gate and projected state, as here.
+The input x of these cells is the stream h1 that comes from the layer below, or the embedded symbol; their state is h2; their output y is
+the stream h1' for the layer above (`lrpt.cells.stacked`). All are of width n. Each gate is an affine function of [h1; h2]: the part of h1
+is its `input` matrix, the part of h2 its `recurrent` matrix. The paper leaves out biases for brevity, the original code (chahuja/lru,
+model.py) has one for each gate and projected state, as here.
 
 The update gates of the paper keep the old state in PS-LRU and RG-LRU (eqs. 9 and 10), and let in the new one in LRU (eqs. 17 and 18). The
 original code lets in the new one in all three: `lru_ps_code` and `lru_rg_code`. With the signs of the gate's parameters turned they are the

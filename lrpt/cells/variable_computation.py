@@ -1,19 +1,19 @@
 r"""Variable computation: units that decide in each step how many of their dimensions to update (Jernite et al. 2017).
 
-A scheduler looks at the state and the input, :math:`m = \sigma(u \cdot h + v \cdot x + b)` (eq. 7), and the unit updates the first part of its n
-dimensions, of about that proportion. In training it does so by a soft mask (eqs. 8 and 11), for i = 1, ..., n:
+A scheduler looks at the state and the input, :math:`m = \sigma(u \cdot h + v \cdot x + b)` (eq. 7), and the unit updates the first part of
+its n dimensions, of about that proportion. In training it does so by a soft mask (eqs. 8 and 11), for i = 1, ..., n:
 
 .. math::
     e_i = Thres_\epsilon(\sigma(\lambda (m n - i)))
 
 Thres maps what is above 1 - epsilon to 1 and what is below epsilon to 0. It is constant there, so that the scheduler learns through the
-dimensions between alone: those within ln((1 - epsilon) / epsilon) / lambda of m n. The sharpness lambda is a setting: training may change it by
-a schedule, in the paper 0.1 in the first epoch and 0.1 more in each, up to 1. The paper does not state epsilon; `EPSILON` makes the band 23
-dimensions wide at lambda = 1.
+dimensions between alone: those within ln((1 - epsilon) / epsilon) / lambda of m n. The sharpness lambda is a setting: training may change
+it by a schedule, in the paper 0.1 in the first epoch and 0.1 more in each, up to 1. The paper does not state epsilon; `EPSILON` makes the
+band 23 dimensions wide at lambda = 1.
 
-The units are those of `lrpt.cells.elman`, `gru` and `lstm`, with m = 1 exactly these. The paper prints none of their biases. Its update gate z
-lets in the new state; the one here, as in `gru`, passes the old one on: z = 1 - u. Inputs are as wide as the state. Matrices may be stored
-in any way; the vectors u and v are full ones, and start at zero, as the bias b does: m = 1/2.
+The units are those of `lrpt.cells.elman`, `gru` and `lstm`, with m = 1 exactly these. The paper prints none of their biases. Its update
+gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = 1 - u. Inputs are as wide as the state. Matrices may be
+stored in any way; the vectors u and v are full ones, and start at zero, as the bias b does: m = 1/2.
 
 Eqs. 9 and 13 end in h_t where h_{t-1} is meant, and say i where x is meant.
 
@@ -230,8 +230,8 @@ def _cut(unit: Any, size: int) -> Any:
 def block_step(name: str, rounding: Rounding = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
     """As `hard_step`, for one example at a time, with products by the smallest of several blocks that has the d dimensions.
 
-    It computes what `hard_step` computes, in about the time that a unit of that size takes. Its parameters are `Blocks`, which only the plain
-    loop takes.
+    It computes what `hard_step` computes, in about the time that a unit of that size takes. Its parameters are `Blocks`, which only the
+    plain loop takes.
 
     Returns:
       The function `(blocks, carry, x) -> (carry, (y, info))` for a batch of one. The info has no gates: their width changes.
