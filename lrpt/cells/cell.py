@@ -88,7 +88,7 @@ def check_width(cell: str, spec: CellSpec) -> None:
     """
     if spec.input_size != spec.size:
         raise UsageError(
-            f"{cell} has inputs of width {spec.input_size} and a state of width {spec.size}: embed the inputs in vectors of the state's width"
+            f"{cell} has inputs of width {spec.input_size} and a state of width {spec.size}: embed the inputs in as many dimensions"
         )
 
 
