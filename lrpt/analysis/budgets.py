@@ -11,7 +11,6 @@ from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import BiasSpec, num_params
 from lrpt.parametrizations import MatrixConfig, Parameters
 
-
 DENSE = MatrixConfig()
 
 
