@@ -11,9 +11,11 @@ dimensions between alone: those within ln((1 - epsilon) / epsilon) / lambda of m
 it by a schedule, in the paper 0.1 in the first epoch and 0.1 more in each, up to 1. The paper does not state epsilon; `EPSILON` makes the
 band 23 dimensions wide at lambda = 1.
 
-The units are those of `lrpt.cells.elman`, `gru` and `lstm`, with m = 1 exactly these. The paper prints none of their biases. Its update
-gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = 1 - u. Inputs are as wide as the state. Matrices may be
-stored in any way; the vectors u and v are full ones, and start at zero, as the bias b does: m = 1/2.
+The units are those of `lrpt.cells.elman`, `gru` and `lstm`, exactly so where the mask is one everywhere. At m = 1 the soft mask is not: by
+eq. 8 its last dimension is then one half, and in the limit of infinite sharpness floor(m n) dimensions are updated, where the text says
+ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = e (1 -
+u). Inputs are as wide as the state. Matrices may be stored in any way; the vectors u and v are full ones, and start at zero, as the bias b
+does: m = 1/2.
 
 Eqs. 9 and 13 end in h_t where h_{t-1} is meant, and say i where x is meant.
 

@@ -14,7 +14,7 @@ from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 SPEC = CellSpec(SIZE, SIZE, depth=2)
-LAYERS = 3
+LAYERS = 2
 STACKS = [
     ("gru", False),
     ("lstm", False),

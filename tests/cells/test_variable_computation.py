@@ -26,11 +26,9 @@ def unit(name, kind="low_rank_plus_diagonal", sharpness=1.0):
 
 
 def always(params, m):
-    """The same parameters with a schedule that is m at every step."""
-    zeros = [Dense(jnp.zeros((SIZE, 1)))] * 2
-    return params._replace(
-        scheduler=params.scheduler._replace(input=zeros[0], recurrent=zeros[1], bias=Bias(jnp.full(1, np.log(m / (1 - m)))))
-    )
+    """The same parameters with a schedule that is m, up to rounding, at every step."""
+    nothing, bias = Dense(jnp.zeros((SIZE, 1))), np.log(m / (1 - m)) if m < 1 else 40.0
+    return params._replace(scheduler=params.scheduler._replace(input=nothing, recurrent=nothing, bias=Bias(jnp.full(1, bias))))
 
 
 @pytest.mark.parametrize("epsilon", [1e-5, 0.05, 0.3])
@@ -70,8 +68,10 @@ def test_infinite_sharpness_is_the_hard_step(name, kind):
 @every_unit
 def test_a_schedule_of_one_is_the_unit(name):
     net = unit(name, sharpness=30.0)
-    params = always(net.params, 1 - 1e-7)
-    params = params._replace(scheduler=params.scheduler._replace(bias=Bias(jnp.full(1, 40.0))), sharpness=jnp.float32(1e6))
+    params = always(net.params, 1.0)
+    # The last dimension is at m n itself, where eq. 8 gives one half: the soft mask is half a dimension short.
+    _, (_, soft) = net.cell.step(params, net.carry, net.xs[0])
+    assert_equal(soft.mask, jnp.tile(jnp.array([1, 1, 1, 1, 0.5]), (BATCH, 1)))
     carry, (y, info) = hard_step(name)(params, net.carry, net.xs[0])
     assert_equal(info.mask, jnp.ones((BATCH, SIZE)))
     expected, (expected_y, gates) = CELLS[BASE[name]].step(params.unit, net.carry, net.xs[0])
