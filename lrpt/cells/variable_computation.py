@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,6 @@ from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, leading_bl
 EPSILON = 1e-5
 """What the mask rounds: chosen here, for want of a published value."""
 
-Rounding = Literal["ceil", "floor"]
 ROUNDINGS = {"ceil": jnp.ceil, "floor": jnp.floor}
 
 
@@ -146,7 +145,7 @@ def _soft(sharpness: Array, epsilon: float, m: Array, n: int) -> Array:
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
 
-def _hard(rounding: Rounding, m: Array, n: int) -> Array:
+def _hard(rounding: str, m: Array, n: int) -> Array:
     return (_positions(m, n) <= ROUNDINGS[rounding](m * n)).astype(m.dtype)
 
 
@@ -172,7 +171,7 @@ def _step(name: str, mask: Callable[[Array, int], Array], params: VariableParams
 
 
 @cache
-def hard_step(name: str, rounding: Rounding = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
+def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
     """The step of a unit that updates its first d dimensions and leaves the others: for evaluation, no gradient reaches the scheduler.
 
     Args:
@@ -229,7 +228,7 @@ def _cut(unit: Any, size: int) -> Any:
 
 
 @cache
-def block_step(name: str, rounding: Rounding = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
+def block_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
     """As `hard_step`, for one example at a time, with products by the smallest of several blocks that has the d dimensions.
 
     It computes what `hard_step` computes, in about the time that a unit of that size takes. Its parameters are `Blocks`, which only the
@@ -246,7 +245,7 @@ def block_step(name: str, rounding: Rounding = "ceil") -> Callable[..., tuple[An
     return partial(_block_step, _UNITS[name].update, rounding)
 
 
-def _block_step(update: Any, rounding: Rounding, params: Blocks, carry: Any, x: Array) -> tuple[Any, tuple[Array, VariableInfo]]:
+def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array) -> tuple[Any, tuple[Array, VariableInfo]]:
     if math.prod(x.shape[:-1]) != 1:
         raise UsageError(f"a batch of shape {x.shape[:-1]} was given to a step with blocks: each example needs another, take one at a time")
     m = _schedule(params.scheduler, carry, x)
