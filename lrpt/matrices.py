@@ -10,12 +10,14 @@ Axis letters: b batch (any number of leading axes), i inputs, o outputs, n squar
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact, Int
+
+from lrpt.errors import UsageError
 
 # Along which axis of a stored factor the entries of one row of the paper's matrix lie (its W v orientation). Weight normalization and the
 # max-norm constraint act on such rows; factors that are not listed (diagonals, biases) are left alone.
@@ -90,6 +92,18 @@ class OperatorSpec:
     shape: tuple[int, ...]
     initial: float = 0.0
     spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class SettingSpec:
+    """A scalar that a cell asks for and that no gradient moves: a schedule may. The cell gets a raw array."""
+
+    initial: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """()."""
+        return ()
 
 
 def num_params(matrix: object) -> int:
@@ -263,3 +277,24 @@ class Reflection:
 def _row(u: Array, v: Array) -> Array:
     """u with as many leading axes of length one as it takes to act on v."""
     return u.reshape((1,) * (v.ndim - 1) + u.shape)
+
+
+WIDE_AXES = {"kernel": (0, 1), "left": (1,), "right": (1,), "diagonal": (0,), "bias": (0,)}
+"""The axes of each stored array that are as long as the matrix is wide."""
+
+
+def leading_block(operator: Operator, size: int) -> Operator:
+    """The upper left block of a square matrix, stored as the matrix is, or the first components of a bias.
+
+    Args:
+      operator: a `Dense`, `Diagonal`, `LowRank`, `LowRankPlusDiagonal` or `Bias`, or another operator whose arrays stand in `WIDE_AXES`.
+      size: its rows and columns.
+
+    Raises:
+      UsageError: an operator of another kind.
+    """
+    stored = {f.name: getattr(operator, f.name) for f in fields(operator)}  # pyright: ignore[reportArgumentType]
+    if not stored.keys() <= WIDE_AXES.keys():
+        raise UsageError(f"a {type(operator).__name__} matrix has no leading block: its arrays {sorted(stored)} are not all in WIDE_AXES")
+    cut = {name: tuple(slice(size) if a in WIDE_AXES[name] else slice(None) for a in range(x.ndim)) for name, x in stored.items()}
+    return type(operator)(**{name: x[cut[name]] for name, x in stored.items()})

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec, Operator, OperatorSpec
+from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec, Operator, OperatorSpec, SettingSpec
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,8 @@ class Parameters(nn.Module):
 
     Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`; with weight normalization
     these are the directions v, and `recurrent_scale/update/left` holds the scales g. Operators that no configuration changes are arrays
-    under the name of their field: `operator/rotations_0`.
+    under the name of their field: `operator/rotations_0`. Settings are variables of the collection 'settings', by the same names; where
+    that is not handed in, they are what they are at the start.
     """
 
     template: Any
@@ -169,6 +170,7 @@ class Parameters(nn.Module):
             "input": self.own("input", self.input, named),
             "bias": self.biases(_of(BiasSpec, named)),
             "operator": self.operators(_of(OperatorSpec, named)),
+            "setting": {name: self.setting(name, spec) for name, spec in _of(SettingSpec, named).items()},
         }
         return treedef.unflatten(owned[_role(leaf)][name] for name, leaf in named)
 
@@ -202,18 +204,27 @@ class Parameters(nn.Module):
         stored = self.param("operator", draw) if specs else {}
         return {name: specs[name].kind(value) for name, value in stored.items()}
 
+    def setting(self, name: str, spec: SettingSpec) -> Float[Array, ""]:
+        start = jnp.asarray(spec.initial, jnp.float32)
+        if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
+            return start
+        return self.variable("settings", name, lambda: start).value
+
+
+Spec = MatrixSpec | BiasSpec | OperatorSpec | SettingSpec
+
 
 def _of(kind: type, named: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: leaf for name, leaf in named if isinstance(leaf, kind)}
 
 
-def _role(leaf: MatrixSpec | BiasSpec | OperatorSpec) -> str:
+def _role(leaf: Spec) -> str:
     if isinstance(leaf, MatrixSpec):
         return leaf.role
-    return "bias" if isinstance(leaf, BiasSpec) else "operator"
+    return {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}[type(leaf)]
 
 
-def _name(path: tuple[Any, ...], leaf: MatrixSpec | BiasSpec | OperatorSpec) -> str:
+def _name(path: tuple[Any, ...], leaf: Spec) -> str:
     """The path of a template's leaf, without a last step that only repeats its role: 'update' for update.recurrent."""
     parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
     if len(parts) > 1 and parts[-1] == _role(leaf):

@@ -1,6 +1,7 @@
 """Each cell once more: a float64 NumPy loop, written from the paper's equations with full matrices, using nothing of the library."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +128,98 @@ def unitary_without_fourier(w, h, x):
     return mod_relu(w, h, x @ w["input_real"] + 1j * (x @ w["input_imaginary"]), fourier=False)
 
 
+def of_both(w, gate, h1, h2):
+    """[h1; h2] times the gate's matrix, which is [depth part; time part], and its bias."""
+    return np.concatenate([h1, h2], -1) @ np.concatenate([w[f"{gate}.input"], w[f"{gate}.recurrent"]]) + w[f"{gate}.bias"]
+
+
+def lattice(w, h2, h1, new):
+    """Ahuja and Morency 2018, eqs. 7 to 18; one gate may do for both streams. new: whether z lets in the new state."""
+    gates = {name[: -len(".bias")]: None for name in w if name.endswith(".bias")}
+    gates = {name: sigmoid(of_both(w, name, h1, h2)) for name in gates if not name.startswith("projected")}
+    z1, z2, r1, r2 = (gates.get(f"{name}_{k}", gates.get(name)) for name in ("update", "reset") for k in (1, 2))
+    p1 = np.tanh(of_both(w, "projected_1", h1, r2 * h2))
+    p2 = np.tanh(of_both(w, "projected_2", r1 * h1, h2))
+    if new:
+        y, h2 = z1 * p2 + (1 - z1) * h1, z2 * p1 + (1 - z2) * h2
+    else:
+        y, h2 = z1 * h1 + (1 - z1) * p2, z2 * h2 + (1 - z2) * p1
+    return h2, (y, gates | {"projected_1": p1, "projected_2": p2})
+
+
+def grid_dimension(w, name, h1, h2, m):
+    """LSTM(h1, h2, m, W) of Ahuja and Morency 2018, eqs. 5 and 6."""
+    i, f, o = (sigmoid(of_both(w, f"{name}.{gate}", h1, h2)) for gate in ("input", "forget", "output"))
+    g = np.tanh(of_both(w, f"{name}.candidate", h1, h2))
+    m = f * m + i * g
+    gates = {"input": i, "forget": f, "candidate": g, "output": o}
+    return o * np.tanh(m), m, {f"{name}.{gate}": value for gate, value in gates.items()}
+
+
+def grid_layer(w, carry, h1, m1, first):
+    """(carry, h1', m1', gates) of one layer; first: the dimension whose new hidden state the other one sees."""
+    m2, h2 = carry
+    if first == "time":
+        new_h2, new_m2, time = grid_dimension(w, "time", h1, h2, m2)
+        new_h1, new_m1, depth = grid_dimension(w, "depth", h1, new_h2, m1)
+    else:
+        new_h1, new_m1, depth = grid_dimension(w, "depth", h1, h2, m1)
+        new_h2, new_m2, time = grid_dimension(w, "time", new_h1 if first == "depth" else h1, h2, m2)
+    return type(carry)(new_m2, new_h2), new_h1, new_m1, depth | time
+
+
+def grid(w, carry, h1, first=None):
+    carry, y, _, gates = grid_layer(w, carry, h1, np.zeros_like(h1), first)
+    return carry, (y, gates)
+
+
+def variable(w, h, x, epsilon=1e-5):
+    """Jernite et al. 2017, eqs. 7 and 8: (weights of the unit, m, mask)."""
+    m = sigmoid(x @ w["scheduler.input"] + h @ w["scheduler.recurrent"] + w["scheduler.bias"])
+    n = h.shape[-1]
+    e = sigmoid(w["sharpness"] * (m * n - np.arange(1, n + 1)))
+    e = np.where(e > 1 - epsilon, 1, np.where(e < epsilon, 0, e))
+    return {name.removeprefix("unit."): value for name, value in w.items()}, m[..., 0], e
+
+
+def with_schedule(m, e, gates):
+    return {"proportion": m, "mask": e} | {f"unit.{name}": value for name, value in gates.items()}
+
+
+def vcrnn(w, h, x):
+    """Jernite et al. 2017, eq. 13."""
+    w, m, e = variable(w, h, x)
+    g = np.tanh((e * h) @ w["candidate.recurrent"] + (e * x) @ w["candidate.input"] + w["candidate.bias"])
+    h = e * g + (1 - e) * h
+    return h, (h, with_schedule(m, e, {}))
+
+
+def vcgru(w, h, x):
+    """Jernite et al. 2017, eqs. 14 to 16, with z = 1 - update."""
+    w, m, e = variable(w, h, x)
+    hm, xm = e * h, e * x
+    r = sigmoid(hm @ w["reset.recurrent"] + xm @ w["reset.input"] + w["reset.bias"])
+    update = sigmoid(hm @ w["update.recurrent"] + xm @ w["update.input"] + w["update.bias"])
+    z = e * (1 - update)
+    candidate = np.tanh((r * hm) @ w["candidate.recurrent"] + xm @ w["candidate.input"] + w["candidate.bias"])
+    h = z * candidate + (1 - z) * h
+    return h, (h, with_schedule(m, e, {"update": update, "reset": r, "candidate": candidate}))
+
+
+def vclstm(w, carry, x):
+    """As the VCGRU: gates of masked vectors, and a mask on what they let in and out."""
+    c, h = carry
+    w, m, e = variable(w, h, x)
+    i, f, o, g = (
+        (e * x) @ w[f"{gate}.input"] + (e * h) @ w[f"{gate}.recurrent"] + w[f"{gate}.bias"]
+        for gate in ("input", "forget", "output", "candidate")
+    )
+    i, f, o, g = sigmoid(i), sigmoid(f), sigmoid(o), np.tanh(g)
+    c = e * i * g + (1 - e + e * f) * c
+    h = e * o * np.tanh(c) + (1 - e) * h
+    return type(carry)(c, h), (h, with_schedule(m, e, {"input": i, "forget": f, "candidate": g, "output": o}))
+
+
 def whole_state(carry):
     return carry
 
@@ -147,6 +240,18 @@ ORACLES = {
     ),
     "unitary": Oracle(unitary, {}, None),
     "unitary_without_fourier": Oracle(unitary_without_fourier, {}, None),
+    "lru_ps": Oracle(partial(lattice, new=False), {"update.bias": 1}, whole_state),
+    "lru_ps_code": Oracle(partial(lattice, new=True), {"update.bias": -1}, whole_state),
+    "lru_rg": Oracle(partial(lattice, new=False), {"update.bias": 1}, whole_state),
+    "lru_rg_code": Oracle(partial(lattice, new=True), {"update.bias": -1}, whole_state),
+    "lru": Oracle(partial(lattice, new=True), {"update_1.bias": -1, "update_2.bias": -1}, whole_state),
+    **{
+        name: Oracle(partial(grid, first=first), {"depth.forget.bias": 1, "time.forget.bias": 1}, memory, closed=("time.input.bias",))
+        for name, first in (("grid_lstm", None), ("grid_lstm_depth_first", "depth"), ("grid_lstm_time_first", "time"))
+    },
+    "vcrnn": Oracle(vcrnn, {}, None),
+    "vcgru": Oracle(vcgru, {"unit.update.bias": 1}, whole_state),
+    "vclstm": Oracle(vclstm, {"unit.forget.bias": 1}, memory, closed=("unit.input.bias",)),
 }
 
 

@@ -5,7 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from table import BATCH, INPUT_SIZE, PLAIN_ROWS, SIZE, STEPS, Network, Row, assert_close, assert_equal, every_row, parameters_module
+from table import (
+    BATCH,
+    INPUT_SIZE,
+    PLAIN_ROWS,
+    SIZE,
+    STEPS,
+    Network,
+    Row,
+    assert_close,
+    assert_equal,
+    every_row,
+    parameters_module,
+    width_of_input,
+)
 
 from lrpt.cells import CELLS
 from lrpt.counting import count
@@ -18,40 +31,48 @@ from lrpt.recurrence import LOOPS
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
 MASK = jnp.arange(STEPS)[None] < jnp.array([6, 3, 1, 4])[:, None]
-XS = jnp.asarray(np.random.default_rng(1).standard_normal((BATCH, STEPS, INPUT_SIZE)), jnp.float32)
 
 
-def model_and_params(config, reads="last"):
-    model = SequenceModel(config, INPUT_SIZE, OUTPUT_SIZE, reads)
+def inputs(size):
+    return jnp.asarray(np.random.default_rng(1).standard_normal((BATCH, STEPS, size)), jnp.float32)
+
+
+XS = inputs(INPUT_SIZE)
+
+
+def model_and_params(config, reads="last", input_size=INPUT_SIZE):
+    model = SequenceModel(config, input_size, OUTPUT_SIZE, reads)
     rng = np.random.default_rng(0)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), XS)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), inputs(input_size))
     return model, jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
 
 
 @every_row
 def test_shapes(row):
     for reads, shape in (("last", (BATCH, OUTPUT_SIZE)), ("all", (BATCH, STEPS, OUTPUT_SIZE))):
-        model = SequenceModel(row.config(), INPUT_SIZE, OUTPUT_SIZE, reads)
-        params = jax.eval_shape(model.init, jax.random.key(0), XS)
-        predictions = jax.eval_shape(model.apply, params, XS)
+        size = width_of_input(row.cell)
+        model, xs = SequenceModel(row.config(), size, OUTPUT_SIZE, reads), inputs(size)
+        params = jax.eval_shape(model.init, jax.random.key(0), xs)
+        predictions = jax.eval_shape(model.apply, params, xs)
         assert (predictions.shape, predictions.dtype) == (shape, jnp.float32)
 
 
-def float64_predictions(row, params):
+def float64_predictions(row, variables, xs):
     """(b, t, o) from the initial state on, by the oracle of the cell."""
-    params = params["params"]
+    params = variables["params"]
     template, module = parameters_module(row)
-    cell_params = module.apply({"params": params["recurrent"]["cell"]})
+    cell_params = module.apply({name: collection["recurrent"]["cell"] for name, collection in variables.items()})
     weights = Network(CELLS[row.cell], template, cell_params, None, None).arrays()
     start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), params["recurrent"]["initial_state"])
-    _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(XS, 0, 1))
+    _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(xs, 0, 1))
     return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
 
 
 @pytest.mark.parametrize("row", [*PLAIN_ROWS, Row("gru", "low_rank_plus_diagonal", tied=True, weight_norm=True)], ids=str)
 def test_predictions_equal_the_float64_loop(row):
-    model, params = model_and_params(row.config(), reads="all")
-    assert_close(jax.jit(model.apply)(params, XS), float64_predictions(row, params), rtol=5e-6, atol=5e-6)
+    size = width_of_input(row.cell)
+    (model, variables), xs = model_and_params(row.config(), reads="all", input_size=size), inputs(size)
+    assert_close(jax.jit(model.apply)(variables, xs), float64_predictions(row, variables, xs), rtol=5e-6, atol=5e-6)
 
 
 @pytest.mark.parametrize("recurrence", LOOPS)

@@ -1,7 +1,18 @@
 """Recurrent cells: pure functions, one file per family, and the table that names them."""
 
-from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
+from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, Stream, gate_spec, state_gate_spec
+from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell, of_bits
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
+from lrpt.cells.grid_lstm import (
+    GRID_LSTM,
+    GRID_LSTM_DEPTH_FIRST,
+    GRID_LSTM_TIME_FIRST,
+    GridLSTMInfo,
+    GridLSTMParams,
+    grid_lstm,
+    grid_lstm_depth_first,
+    grid_lstm_time_first,
+)
 from lrpt.cells.gru import (
     GRU,
     GRU_CUDNN,
@@ -14,8 +25,27 @@ from lrpt.cells.gru import (
     gru_cudnn,
     gru_reset_after,
 )
+from lrpt.cells.lattice import (
+    LRU,
+    LRU_PS,
+    LRU_PS_CODE,
+    LRU_RG,
+    LRU_RG_CODE,
+    LRUInfo,
+    LRUParams,
+    PSLRUInfo,
+    PSLRUParams,
+    RGLRUInfo,
+    RGLRUParams,
+    lru,
+    lru_ps,
+    lru_ps_code,
+    lru_rg,
+    lru_rg_code,
+)
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.cells.recurrent_highway import RHN, RHN_UNCOUPLED, RHNInfo, RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
+from lrpt.cells.stacked import StackParams, stacked
 from lrpt.cells.unitary import (
     UNITARY,
     UNITARY_WITHOUT_FOURIER,
@@ -25,6 +55,20 @@ from lrpt.cells.unitary import (
     scale_penalty,
     unitary,
     unitary_without_fourier,
+)
+from lrpt.cells.variable_computation import (
+    VCGRU,
+    VCLSTM,
+    VCRNN,
+    VariableInfo,
+    VariableParams,
+    block_step,
+    blocks,
+    hard_step,
+    variable_cell,
+    vcgru,
+    vclstm,
+    vcrnn,
 )
 
 CELLS: dict[str, Cell] = {
@@ -37,6 +81,17 @@ CELLS: dict[str, Cell] = {
     "elman": ELMAN,
     "unitary": UNITARY,
     "unitary_without_fourier": UNITARY_WITHOUT_FOURIER,
+    "lru_ps": LRU_PS,
+    "lru_ps_code": LRU_PS_CODE,
+    "lru_rg": LRU_RG,
+    "lru_rg_code": LRU_RG_CODE,
+    "lru": LRU,
+    "grid_lstm": GRID_LSTM,
+    "grid_lstm_depth_first": GRID_LSTM_DEPTH_FIRST,
+    "grid_lstm_time_first": GRID_LSTM_TIME_FIRST,
+    "vcrnn": VCRNN,
+    "vcgru": VCGRU,
+    "vclstm": VCLSTM,
 }
 
 __all__ = [
@@ -44,31 +99,65 @@ __all__ = [
     "CandidateWithTwoBiases",
     "Cell",
     "CellSpec",
+    "ConditionalCarry",
+    "ConditionalInput",
+    "ConditionalParams",
     "ElmanParams",
     "GRUCuDNNParams",
     "GRUInfo",
     "GRUParams",
     "Gate",
+    "GridLSTMInfo",
+    "GridLSTMParams",
+    "LRUInfo",
+    "LRUParams",
     "LSTMCarry",
     "LSTMInfo",
     "LSTMParams",
+    "PSLRUInfo",
+    "PSLRUParams",
+    "RGLRUInfo",
+    "RGLRUParams",
     "RHNInfo",
     "RHNLayer",
+    "StackParams",
     "StateGate",
+    "Stream",
     "UncoupledRHNLayer",
     "UnitaryInfo",
     "UnitaryParams",
     "UnitaryWithoutFourierParams",
+    "VariableInfo",
+    "VariableParams",
+    "block_step",
+    "blocks",
+    "conditional",
+    "conditional_cell",
     "elman",
     "gate_spec",
+    "grid_lstm",
+    "grid_lstm_depth_first",
+    "grid_lstm_time_first",
     "gru",
     "gru_cudnn",
     "gru_reset_after",
+    "hard_step",
+    "lru",
+    "lru_ps",
+    "lru_ps_code",
+    "lru_rg",
+    "lru_rg_code",
     "lstm",
+    "of_bits",
     "rhn",
     "rhn_uncoupled",
     "scale_penalty",
+    "stacked",
     "state_gate_spec",
     "unitary",
     "unitary_without_fourier",
+    "variable_cell",
+    "vcgru",
+    "vclstm",
+    "vcrnn",
 ]

@@ -6,12 +6,13 @@ gates; under `jit` what nobody reads costs nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import Array, Float
 
+from lrpt.errors import UsageError
 from lrpt.matrices import BiasSpec, MatrixSpec, Operator, type_of_input
 
 
@@ -65,6 +66,47 @@ def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
     return StateGate(MatrixSpec(spec.size, spec.size, "recurrent", group), BiasSpec(spec.size, bias))  # type: ignore[arg-type]
 
 
+def in_group(template: Any, group: str) -> Any:
+    """A template whose matrices share R, where that is tied, with none outside it: `group` goes before the groups that it has."""
+
+    def inside(spec: Any) -> Any:
+        return replace(spec, group="_".join(filter(None, (group, spec.group)))) if isinstance(spec, MatrixSpec) else spec
+
+    return jax.tree.map(inside, template)
+
+
+def as_wide_as_the_state(spec: CellSpec) -> int:
+    """n, for `Cell.input_size`."""
+    return spec.size
+
+
+def check_width(cell: str, spec: CellSpec) -> None:
+    """For the templates of cells whose inputs are as wide as the state.
+
+    Raises:
+      UsageError: they are not.
+    """
+    if spec.input_size != spec.size:
+        raise UsageError(
+            f"{cell} has inputs of width {spec.input_size} and a state of width {spec.size}: embed the inputs in as many dimensions"
+        )
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What passes from layer to layer of a stack, in cells where that is more than an output.
+
+    Attributes:
+      step: `(params, carry, stream) -> (carry, (stream, info))`.
+      enter: `x -> stream`, below the first layer.
+      leave: `stream -> y`, above the last one.
+    """
+
+    step: Callable[..., tuple[Any, tuple[Any, Any]]]
+    enter: Callable[[Any], Any]
+    leave: Callable[[Any], Array]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One row of the table of cells.
@@ -75,6 +117,8 @@ class Cell:
       carry: `spec -> carry` with the width of each state vector where that vector will stand.
       output_size: `spec -> width of y`.
       deep: whether a step has `spec.depth` transitions; in other cells that is 1.
+      input_size: `spec -> m`: the width that inputs must have, in cells that act on their components and take no symbols. None: any width.
+      stream: what the layers of a stack pass on, where that is not y.
       initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
       penalty: `params -> scalar` that training adds to the loss, where the cell's source has one.
     """
@@ -84,6 +128,8 @@ class Cell:
     carry: Callable[[CellSpec], Any] = lambda spec: spec.size
     output_size: Callable[[CellSpec], int] = lambda spec: spec.size
     deep: bool = False
+    input_size: Callable[[CellSpec], int] | None = None
+    stream: Stream | None = None
     initial_spread: Callable[[CellSpec], float] = lambda spec: 0.0
     penalty: Callable[[Any], Array] | None = None
 

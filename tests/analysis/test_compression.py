@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import ORACLES, sigmoid
 from scipy.optimize import minimize
-from table import CELLS, INPUT_SIZE, PLAIN_ROWS, SIZE, SPEC, Row, assert_close, by_name, stored_parameters
+from table import (
+    CELLS,
+    INPUT_SIZE,
+    PLAIN_ROWS,
+    SIZE,
+    SPEC,
+    Row,
+    assert_close,
+    by_name,
+    stored_parameters,
+    width_of_input,
+)
 from threadpoolctl import threadpool_limits
 
 from lrpt.analysis.compression import cell_params, compress, second_moments
@@ -191,7 +202,7 @@ def test_errors_that_do_not_fit(error):
 
 def trained(row):
     """A network and parameters of it, as `Recurrent` has them; the initial state is not zero."""
-    recurrent = Recurrent(row.config(), INPUT_SIZE)
+    recurrent = Recurrent(row.config(), width_of_input(row.cell))
     carry = jax.tree.map(lambda n: normal(n).astype(np.float32), CELLS[row.cell].carry(SPEC))
     return {"cell": stored_parameters(row)["params"], "initial_state": carry}, recurrent
 
@@ -219,7 +230,7 @@ KINDS = [("low_rank", False), ("low_rank", True), ("low_rank_plus_diagonal", Fal
 @pytest.mark.parametrize("row", COMPRESSIBLE, ids=str)
 def test_of_full_rank_every_cell_is_the_same(row, kind, tied):
     params, recurrent = trained(row)
-    found = compress(params, recurrent, rank=SIZE, parametrization=kind, tied=tied, input_rank=INPUT_SIZE)
+    found = compress(params, recurrent, rank=SIZE, parametrization=kind, tied=tied, input_rank=recurrent.input_size)
     smaller = assert_fits(found, recurrent)
     assert_close(dense(found.params, smaller), dense(params, recurrent), atol=1e-5)
     assert max(report.residual for report in found.matrices) < 1e-6

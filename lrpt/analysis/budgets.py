@@ -1,0 +1,85 @@
+"""Networks of equal numbers of parameters: the width at which a model comes closest to a budget."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+
+from lrpt.cells import CELLS, Cell, CellSpec, stacked
+from lrpt.errors import UsageError, check_choice
+from lrpt.matrices import BiasSpec, num_params
+from lrpt.parametrizations import MatrixConfig, Parameters
+
+DENSE = MatrixConfig()
+
+
+class Width(NamedTuple):
+    """A width, and the number of parameters that it gives."""
+
+    width: int
+    parameters: int
+
+
+def closest_width(count: Callable[[int], int], budget: int) -> Width:
+    """The width whose number of parameters is closest to the budget; of two that are as close, the smaller.
+
+    Args:
+      count: parameters at a width of 1 or more; it must grow with the width.
+      budget: parameters wanted.
+
+    Raises:
+      UsageError: a width of 1 is more than twice the budget.
+    """
+    if count(1) > 2 * budget:
+        raise UsageError(f"a budget of {budget} parameters is too small: a width of 1 has {count(1)}")
+    above = 2
+    while count(above) < budget:
+        above *= 2
+    below = above // 2
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if count(middle) < budget else (below, middle)
+    return min((Width(width, count(width)) for width in (below, above)), key=lambda found: abs(found.parameters - budget))
+
+
+@dataclass(frozen=True)
+class LanguageModelSize:
+    """What, beside the width, decides how many parameters a character language model of the lattice paper has.
+
+    It has an embedding of V n, layers of width n, and a softmax of n V + V, not tied (Ahuja and Morency 2018; chahuja/lru, model.py).
+    """
+
+    symbols: int
+    """V, with the symbol for unknown ones"""
+    cell: str = "gru"
+    """a name in `CELLS`"""
+    layers: int = 2
+    """one above the other"""
+    depth: int = 1
+    """transitions within a step, for cells that have several"""
+    shared: bool = False
+    """one set of parameters for all layers"""
+    recurrent: MatrixConfig = DENSE
+    """how matrices on states are stored"""
+    input: MatrixConfig = DENSE
+    """how matrices on inputs are stored"""
+    second_biases: bool = False
+    """a second bias beside each: cuDNN and PyTorch have two in GRUs and LSTMs, and so has the original code in its grid LSTM"""
+
+    def __post_init__(self) -> None:
+        check_choice("the cell of a budget", self.cell, CELLS)
+
+    def cell_parameters(self, width: int) -> int:
+        """Those of all layers, from the shapes of the parameters themselves."""
+        cell: Cell = stacked(CELLS[self.cell], self.layers, self.shared)
+        template = cell.template(CellSpec(width, width, depth=self.depth))
+        module = Parameters(template, self.recurrent, self.input)
+        stored: Any = jax.eval_shape(module.init, jax.random.key(0))["params"]
+        biases = (leaf.size for leaf in jax.tree.leaves(template) if isinstance(leaf, BiasSpec))
+        return num_params(stored) + self.second_biases * sum(biases)
+
+    def parameters(self, width: int) -> int:
+        """Those of the whole model."""
+        embedding = softmax = self.symbols * width
+        return embedding + self.cell_parameters(width) + softmax + self.symbols

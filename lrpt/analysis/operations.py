@@ -1,0 +1,107 @@
+r"""Counting multiplications, and the size of the Elman network that does as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+
+The paper gives no formula. Its rows of units with constant computation follow d = f n with f = 1 for the Elman unit, 2 for the LSTM and
+:math:`\sqrt 2` for the GRU and the conditional network, up to the rounding of its print (1450 for 1448). Variable computation multiplies by
+the root of the mean of m^2. With matrices counted, the factor of the GRU is :math:`\sqrt 3`: six products of n x n where the Elman unit has
+two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper,
+`multiplications` and `equivalent_size` count.
+"""
+
+import math
+from functools import singledispatch
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from lrpt.cells import VariableParams
+from lrpt.errors import check_choice
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
+
+PAPER_FACTORS = {
+    "elman": 1.0,
+    "vcrnn": 1.0,
+    "gru": math.sqrt(2),
+    "vcgru": math.sqrt(2),
+    "lstm": 2.0,
+    "vclstm": 2.0,
+    "conditional": math.sqrt(2),
+}
+
+Proportions = float | Float[Array, "..."] | Float[np.ndarray, "..."]
+
+
+def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> float:
+    """d = f n sqrt(mean m^2), the paper's convention.
+
+    Args:
+      cell: a name in `PAPER_FACTORS`.
+      size: n; of the conditional network, one of its two equal levels.
+      proportions: m of every step of a run, or `active_proportions`; 1 for units with constant computation.
+
+    Raises:
+      UsageError: another cell.
+    """
+    check_choice("the cell with a published equivalent size", cell, PAPER_FACTORS)
+    return PAPER_FACTORS[cell] * size * math.sqrt(np.mean(np.square(np.asarray(proportions, np.float64))))
+
+
+def active_proportions(mask: Float[Array, "*b n"]) -> Float[np.ndarray, "*b"]:
+    """The share of dimensions whose mask is above zero, which the paper counts: at finite sharpness more than m."""
+    return np.mean(np.asarray(mask) > 0, axis=-1)
+
+
+def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
+    """Multiplications of one step inside its matrices, for each proportion.
+
+    The matrices of a unit with variable computation are used in their first m n rows and columns, its scheduler always in full. Inputs
+    are vectors, also where symbols are looked up. Products of gates with states are not counted, nor are biases.
+
+    Args:
+      params: a cell's parameters, or their shapes from `jax.eval_shape`.
+      proportions: m of every step; 1 for units with constant computation.
+    """
+    m = np.asarray(proportions, np.float64)
+    nodes = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, VariableParams))
+    if not any(isinstance(node, VariableParams) for node in nodes):
+        return _of_operators(params, m)
+    variable = [node for node in nodes if isinstance(node, VariableParams)]
+    return sum((_of_operators(node.unit, m) + _of_operators(node.scheduler, np.ones_like(m)) for node in variable), np.zeros_like(m))
+
+
+def equivalent_size(per_step: Float[np.ndarray, "..."]) -> float:
+    """d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
+    return math.sqrt(np.mean(per_step) / 2)
+
+
+def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
+    operators = jax.tree.leaves(params, is_leaf=lambda node: hasattr(node, "apply"))
+    return sum((_count(operator, m) for operator in operators), np.zeros_like(m))
+
+
+@singledispatch
+def _count(operator: Any, m: np.ndarray) -> np.ndarray:
+    raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: register them here")
+
+
+@_count.register
+def _(operator: Bias, m: np.ndarray) -> np.ndarray:
+    return np.zeros_like(m)
+
+
+@_count.register
+def _(operator: Dense, m: np.ndarray) -> np.ndarray:
+    n_in, n_out = operator.shape
+    return n_in * n_out * m**2
+
+
+@_count.register
+def _(operator: Diagonal, m: np.ndarray) -> np.ndarray:
+    return operator.shape[0] * m
+
+
+@_count.register(LowRank | LowRankPlusDiagonal)
+def _(operator: LowRank | LowRankPlusDiagonal, m: np.ndarray) -> np.ndarray:
+    products = operator.left.shape[0] * sum(operator.shape)
+    return (products + isinstance(operator, LowRankPlusDiagonal) * operator.shape[0]) * m

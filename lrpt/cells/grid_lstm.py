@@ -1,0 +1,119 @@
+"""Grid LSTM in two dimensions: an LSTM along time and one along depth, which share their hidden states and keep memories of their own.
+
+The input x is the hidden state h1 of the depth dimension, from the layer below; its memory m1 is zero below the first layer. The state is
+that of the time dimension, (m2, h2). Layers of a stack pass on (h1, m1), and the last one puts out h1 (`lrpt.cells.stacked`, which also
+ties layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
+
+The original code of the lattice units (chahuja/lru, model.py) feeds m1 of the last layer back into the first one at the same offset of the
+next window of a sequence. That is not offered.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import Cell, CellSpec, Stream, as_wide_as_the_state, check_width, in_group
+from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
+
+
+class GridLSTMParams(NamedTuple):
+    """The LSTM of each dimension: the paper's W_1 is depth, its W_2 time."""
+
+    depth: LSTMParams
+    time: LSTMParams
+
+
+class GridLSTMInfo(NamedTuple):
+    """The gates of both LSTMs in one step."""
+
+    depth: LSTMInfo
+    time: LSTMInfo
+
+
+class DepthStream(NamedTuple):
+    """What one layer passes on to the next."""
+
+    h: Float[Array, "*b n"]
+    m: Float[Array, "*b n"]
+
+
+Layer = tuple[LSTMCarry, tuple[DepthStream, GridLSTMInfo]]
+Step = tuple[LSTMCarry, tuple[Array, GridLSTMInfo]]
+
+
+def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
+    r"""One step of one layer, in which both dimensions see the old states (Kalchbrenner et al. 2016; Ahuja and Morency 2018, eqs. 5 and 6).
+
+    .. math::
+        (h_1', m_1') = LSTM(h_1, h_2, m_1, W_1), \quad (h_2', m_2') = LSTM(h_1, h_2, m_2, W_2)
+
+    where LSTM(h1, h2, m, W) has the gates and the memory of `lrpt.cells.lstm` with x = h1, h = h2 and c = m.
+
+    Args:
+      params: both LSTMs; every matrix is square and maps row vectors.
+      carry: m2 and h2, each (batch, n).
+      stream: h1 and m1, each (batch, n).
+
+    Returns:
+      carry, (stream, info): the new m2 and h2, h1' and m1', and the gates.
+    """
+    (m1, h1), (_, depth) = lstm(params.depth, LSTMCarry(stream.m, carry.h), stream.h)
+    carry, (_, time) = lstm(params.time, carry, stream.h)
+    return carry, (DepthStream(h1, m1), GridLSTMInfo(depth, time))
+
+
+def grid_lstm_layer_depth_first(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
+    """As `grid_lstm_layer`, but the gates of the time dimension see h1', not h1: so in the original code of the lattice units."""
+    (m1, h1), (_, depth) = lstm(params.depth, LSTMCarry(stream.m, carry.h), stream.h)
+    carry, (_, time) = lstm(params.time, carry, h1)
+    return carry, (DepthStream(h1, m1), GridLSTMInfo(depth, time))
+
+
+def grid_lstm_layer_time_first(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
+    """As `grid_lstm_layer`, but the gates of the depth dimension see h2', not h2: depth has priority, as in coreylynch/grid-lstm."""
+    carry, (_, time) = lstm(params.time, carry, stream.h)
+    (m1, h1), (_, depth) = lstm(params.depth, LSTMCarry(stream.m, carry.h), stream.h)
+    return carry, (DepthStream(h1, m1), GridLSTMInfo(depth, time))
+
+
+def grid_lstm(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
+    """`grid_lstm_layer` as a cell: the memory of the depth dimension starts at zero, and y = h1'."""
+    return _alone(grid_lstm_layer, params, carry, x)
+
+
+def grid_lstm_depth_first(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
+    """`grid_lstm_layer_depth_first` as a cell."""
+    return _alone(grid_lstm_layer_depth_first, params, carry, x)
+
+
+def grid_lstm_time_first(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
+    """`grid_lstm_layer_time_first` as a cell."""
+    return _alone(grid_lstm_layer_time_first, params, carry, x)
+
+
+def _alone(layer: Any, params: GridLSTMParams, carry: LSTMCarry, x: Array) -> Step:
+    carry, (stream, info) = layer(params, carry, _enter(x))
+    return carry, (_leave(stream), info)
+
+
+def _enter(x: Array) -> DepthStream:
+    return DepthStream(x, jnp.zeros_like(x))
+
+
+def _leave(stream: DepthStream) -> Array:
+    return stream.h
+
+
+def _template(spec: CellSpec) -> Any:
+    check_width("grid_lstm", spec)
+    return GridLSTMParams(*(in_group(LSTM.template(spec), dimension) for dimension in GridLSTMParams._fields))
+
+
+def _cell(step: Any, layer: Any) -> Cell:
+    return Cell(step, _template, LSTM.carry, input_size=as_wide_as_the_state, stream=Stream(layer, _enter, _leave))
+
+
+GRID_LSTM = _cell(grid_lstm, grid_lstm_layer)
+GRID_LSTM_DEPTH_FIRST = _cell(grid_lstm_depth_first, grid_lstm_layer_depth_first)
+GRID_LSTM_TIME_FIRST = _cell(grid_lstm_time_first, grid_lstm_layer_time_first)

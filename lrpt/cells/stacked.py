@@ -1,0 +1,71 @@
+"""Layers of a cell, one above the other within each step: a cell again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from jaxtyping import Array
+
+from lrpt.cells.cell import Cell, CellSpec, Stream, in_group
+from lrpt.errors import UsageError
+
+
+class StackParams(NamedTuple):
+    """The parameters of the layers, first to last; of one of them where all are the same."""
+
+    layers: tuple[Any, ...]
+
+
+@cache
+def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
+    """A cell that is several layers of another.
+
+    In each step layer k + 1 gets the output of layer k as its input, or what `cell.stream` says; each keeps its own state through time. The
+    first gets the input, the last gives the output. The carry and the info are tuples with an entry for each layer. Parameters are named
+    `layers_0_...`. Tied matrices share R with others of their layer only.
+
+    Args:
+      cell: what a layer does.
+      layers: how many.
+      shared: whether all layers have the same parameters; inputs are then as wide as outputs. So Kalchbrenner et al. (2016) tie a grid LSTM
+        along its depth.
+
+    Raises:
+      UsageError: fewer layers than one; from the template, that widths do not fit.
+    """
+    if layers < 1:
+        raise UsageError(f"a stack of {layers} layers was asked for: it needs at least one")
+
+    def template(spec: CellSpec) -> Any:
+        return StackParams(_layers(cell, spec, layers, shared))
+
+    def carry(spec: CellSpec) -> Any:
+        return (cell.carry(spec),) * layers
+
+    return replace(cell, step=_step(cell, layers, shared), template=template, carry=carry, stream=None)
+
+
+def _layers(cell: Cell, spec: CellSpec, layers: int, shared: bool) -> tuple[Any, ...]:
+    above = replace(spec, input_size=cell.output_size(spec))
+    if shared and layers > 1 and spec.input_size != above.input_size:
+        raise UsageError(
+            f"layers that share their parameters have inputs of widths {spec.input_size} and {above.input_size}: make them equal, or give "
+            f"each layer its own parameters"
+        )
+    templates = [cell.template(spec if k == 0 else above) for k in range(1 if shared else layers)]
+    return tuple(in_group(layer, f"layers_{k}") for k, layer in enumerate(templates))
+
+
+def _step(cell: Cell, layers: int, shared: bool) -> Callable[..., tuple[Any, tuple[Array, Any]]]:
+    stream = cell.stream or Stream(cell.step, lambda x: x, lambda y: y)
+
+    def step(params: StackParams, carry: tuple[Any, ...], x: Any) -> tuple[tuple[Any, ...], tuple[Array, tuple[Any, ...]]]:
+        state, infos, passed = [], [], stream.enter(x)
+        for own, h in zip(params.layers * layers if shared else params.layers, carry, strict=True):
+            h, (passed, info) = stream.step(own, h, passed)
+            state.append(h)
+            infos.append(info)
+        return tuple(state), (stream.leave(passed), tuple(infos))
+
+    return step

@@ -1,0 +1,286 @@
+r"""Variable computation: units that decide in each step how many of their dimensions to update (Jernite et al. 2017).
+
+A scheduler looks at the state and the input, :math:`m = \sigma(u \cdot h + v \cdot x + b)` (eq. 7), and the unit updates the first part of
+its n dimensions, of about that proportion. In training it does so by a soft mask (eqs. 8 and 11), for i = 1, ..., n:
+
+.. math::
+    e_i = Thres_\epsilon(\sigma(\lambda (m n - i)))
+
+Thres maps what is above 1 - epsilon to 1 and what is below epsilon to 0. It is constant there, so that the scheduler learns through the
+dimensions between alone: those within ln((1 - epsilon) / epsilon) / lambda of m n. The sharpness lambda is a setting: training may change
+it by a schedule, in the paper 0.1 in the first epoch and 0.1 more in each, up to 1. The paper does not state epsilon; `EPSILON` makes the
+band 23 dimensions wide at lambda = 1.
+
+The units are those of `lrpt.cells.elman`, `gru` and `lstm`, exactly so where the mask is one everywhere. At m = 1 the soft mask is not: by
+eq. 8 its last dimension is then one half, and in the limit of infinite sharpness floor(m n) dimensions are updated, where the text says
+ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = e (1 -
+u). Inputs are as wide as the state. Matrices may be stored in any way; the vectors u and v are full ones, and start at zero, as the bias b
+does: m = 1/2.
+
+Eqs. 9 and 13 end in h_t where h_{t-1} is meant, and say i where x is meant.
+
+`hard_step` updates exactly the first d dimensions, by the upper left d x d blocks of all matrices (section 4.1), and `block_step` is faster
+the fewer these are.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.nn import sigmoid
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import Cell, CellSpec, Gate, as_wide_as_the_state, check_width
+from lrpt.cells.elman import ELMAN, ElmanParams, elman
+from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
+from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
+from lrpt.errors import UsageError, check_choice
+from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, leading_block
+
+EPSILON = 1e-5
+"""What the mask rounds: chosen here, for want of a published value."""
+
+ROUNDINGS = {"ceil": jnp.ceil, "floor": jnp.floor}
+
+
+class VariableParams(NamedTuple):
+    """The parameters of a unit and its scheduler; sharpness is the paper's lambda."""
+
+    unit: ElmanParams | GRUParams | LSTMParams
+    scheduler: Gate
+    sharpness: Float[Array, ""]
+
+
+class VariableInfo(NamedTuple):
+    """The schedule of one step: m, of shape (batch,), and the mask e, (batch, n); and the gates of the unit."""
+
+    proportion: Float[Array, "*b"]
+    mask: Float[Array, "*b n"]
+    unit: Any
+
+
+VCStep = tuple[Array, tuple[Array, VariableInfo]]
+
+
+def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
+    r"""One step of the VCRNN (Jernite et al. 2017, eqs. 9 and 13).
+
+    .. math::
+        h' = e \odot \tanh((e \odot x) W + (e \odot h) U + b) + (1 - e) \odot h
+
+    Args:
+      params: unit, scheduler and sharpness; every matrix is square and maps row vectors.
+      h: state, (batch, n).
+      x: input, (batch, n).
+      epsilon: where the mask becomes 0 or 1.
+
+    Returns:
+      h', (y, info): the new state, the output y = h', the schedule and the gates.
+    """
+    return _step("vcrnn", partial(_soft, params.sharpness, epsilon), params, h, x)
+
+
+def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
+    r"""One step of the VCGRU (Jernite et al. 2017, eqs. 14 to 16); arguments as those of `vcrnn`.
+
+    .. math::
+        u = \sigma((e \odot x) W_u + (e \odot h) U_u + b_u), \quad r = \sigma((e \odot x) W_r + (e \odot h) U_r + b_r), \\
+        c = \tanh((e \odot x) W_c + (r \odot e \odot h) U_c + b_c), \quad z = e \odot (1 - u), \quad h' = z \odot c + (1 - z) \odot h
+    """
+    return _step("vcgru", partial(_soft, params.sharpness, epsilon), params, h, x)
+
+
+def vclstm(
+    params: VariableParams, carry: LSTMCarry, x: Float[Array, "*b n"], epsilon: float = EPSILON
+) -> tuple[LSTMCarry, tuple[Array, VariableInfo]]:
+    r"""One step of a variable computation LSTM, which the paper leaves to future work (section 6); arguments as those of `vcrnn`.
+
+    As in the VCGRU, the gates i, f, g and o see the masked input and the masked h, and the mask reaches the state through the gates:
+
+    .. math::
+        c' = e \odot i \odot g + (1 - e \odot (1 - f)) \odot c, \quad h' = e \odot o \odot \tanh(c') + (1 - e) \odot h
+
+    The scheduler sees h.
+    """
+    return _step("vclstm", partial(_soft, params.sharpness, epsilon), params, carry, x)
+
+
+def _update_elman(unit: ElmanParams, h: Array, x: Array, e: Array) -> tuple[Array, tuple[()]]:
+    h = e * elman(unit, e * h, e * x)[0] + (1 - e) * h
+    return h, ()
+
+
+def _update_gru(unit: GRUParams, h: Array, x: Array, e: Array) -> tuple[Array, GRUInfo]:
+    _, (_, gates) = gru(unit, e * h, e * x)
+    z = e * (1 - gates.update)
+    h = z * gates.candidate + (1 - z) * h
+    return h, gates
+
+
+def _update_lstm(unit: LSTMParams, carry: LSTMCarry, x: Array, e: Array) -> tuple[LSTMCarry, LSTMInfo]:
+    _, (_, gates) = lstm(unit, LSTMCarry(carry.c, e * carry.h), e * x)
+    c = e * gates.input * gates.candidate + (1 - e * (1 - gates.forget)) * carry.c
+    h = e * gates.output * jnp.tanh(c) + (1 - e) * carry.h
+    return LSTMCarry(c, h), gates
+
+
+class _Unit(NamedTuple):
+    """A unit under variable computation: `update(params, carry, x, mask) -> (carry, gates)`."""
+
+    cell: Cell
+    update: Callable[..., tuple[Any, Any]]
+
+
+_UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru), "vclstm": _Unit(LSTM, _update_lstm)}
+
+
+def _soft(sharpness: Array, epsilon: float, m: Array, n: int) -> Array:
+    e = sigmoid(sharpness * (m * n - _positions(m, n)))
+    return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
+
+
+def _hard(rounding: str, m: Array, n: int) -> Array:
+    return (_positions(m, n) <= ROUNDINGS[rounding](m * n)).astype(m.dtype)
+
+
+def _positions(m: Array, n: int) -> Array:
+    """1, ..., n beside m of shape (batch, 1)."""
+    return jnp.arange(1, n + 1, dtype=m.dtype).reshape((1,) * (m.ndim - 1) + (n,))
+
+
+def _schedule(scheduler: Gate, carry: Any, x: Array) -> Array:
+    """m, (batch, 1)."""
+    return sigmoid(scheduler(x, _hidden(carry)))
+
+
+def _hidden(carry: Any) -> Array:
+    return carry.h if isinstance(carry, LSTMCarry) else carry
+
+
+def _step(name: str, mask: Callable[[Array, int], Array], params: VariableParams, carry: Any, x: Array) -> tuple[Any, tuple[Array, Any]]:
+    m = _schedule(params.scheduler, carry, x)
+    e = mask(m, x.shape[-1])
+    carry, gates = _UNITS[name].update(params.unit, carry, x, e)
+    return carry, (_hidden(carry), VariableInfo(m[..., 0], e, gates))
+
+
+@cache
+def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
+    """The step of a unit that updates its first d dimensions and leaves the others: for evaluation, no gradient reaches the scheduler.
+
+    Args:
+      name: 'vcrnn', 'vcgru' or 'vclstm'.
+      rounding: 'ceil' updates the d = ceil(m n) dimensions of section 4.1, 'floor' the floor(m n) that eq. 8 has in the limit of infinite
+        sharpness, one less.
+
+    Raises:
+      UsageError: another name, or another rounding.
+
+    Returns:
+      The function `(params, carry, x) -> (carry, (y, info))`, as that of the soft mask, with a mask of zeros and ones.
+    """
+    check_choice("the unit with variable computation", name, _UNITS)
+    check_choice("rounding", rounding, ROUNDINGS)
+    return partial(_step, name, partial(_hard, rounding))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Blocks:
+    """The parameters of a unit, cut to upper left blocks of several sizes.
+
+    Attributes:
+      scheduler: as it was.
+      units: the unit's parameters for each size.
+      sizes: rows and columns of the blocks, ascending up to n.
+    """
+
+    scheduler: Gate
+    units: tuple[Any, ...]
+    sizes: tuple[int, ...] = field(metadata={"static": True})
+
+
+def blocks(params: VariableParams, sizes: Sequence[int]) -> Blocks:
+    """Cuts the matrices of a unit, once, before the loop over time.
+
+    Args:
+      params: of a unit whose matrices can be cut: see `lrpt.matrices.leading_block`.
+      sizes: of the blocks, ascending, the last one n.
+
+    Raises:
+      UsageError: other sizes, or matrices of another kind.
+    """
+    n = params.scheduler.recurrent.shape[0]  # type: ignore[attr-defined]
+    sizes = tuple(sizes)
+    if not sizes or sizes[0] < 1 or sizes[-1] != n or any(a >= b for a, b in pairwise(sizes)):
+        raise UsageError(f"blocks of sizes {sizes} were asked for: give ascending sizes from 1 on, the last one the state's width {n}")
+    return Blocks(params.scheduler, tuple(_cut(params.unit, size) for size in sizes), sizes)
+
+
+def _cut(unit: Any, size: int) -> Any:
+    return jax.tree.map(partial(leading_block, size=size), unit, is_leaf=lambda node: hasattr(node, "apply"))
+
+
+@cache
+def block_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
+    """As `hard_step`, for one example at a time, with products by the smallest of several blocks that has the d dimensions.
+
+    It computes what `hard_step` computes, in about the time that a unit of that size takes. Its parameters are `Blocks`, which only the
+    plain loop takes.
+
+    Returns:
+      The function `(blocks, carry, x) -> (carry, (y, info))` for a batch of one. The info has no gates: their width changes.
+
+    Raises:
+      UsageError: another name or rounding; from the function, a batch that is not one.
+    """
+    check_choice("the unit with variable computation", name, _UNITS)
+    check_choice("rounding", rounding, ROUNDINGS)
+    return partial(_block_step, _UNITS[name].update, rounding)
+
+
+def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array) -> tuple[Any, tuple[Array, VariableInfo]]:
+    if math.prod(x.shape[:-1]) != 1:
+        raise UsageError(f"a batch of shape {x.shape[:-1]} was given to a step with blocks: each example needs another, take one at a time")
+    m = _schedule(params.scheduler, carry, x)
+    mask = _hard(rounding, m, x.shape[-1])
+
+    def branch(unit: Any, size: int, carry: Any) -> Any:
+        inner, _ = update(unit, jax.tree.map(lambda a: a[..., :size], carry), x[..., :size], mask[..., :size])
+        return jax.tree.map(lambda new, old: jnp.concatenate([new, old[..., size:]], axis=-1), inner, carry)
+
+    smallest = jnp.sum(jnp.sum(mask) > jnp.asarray(params.sizes))
+    carry = lax.switch(smallest, [partial(branch, *block) for block in zip(params.units, params.sizes, strict=True)], carry)
+    return carry, (_hidden(carry), VariableInfo(m[..., 0], mask, ()))
+
+
+@cache
+def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
+    """A unit with variable computation: 'vcrnn', 'vcgru' or 'vclstm', with another threshold of the mask.
+
+    Raises:
+      UsageError: another name, or a threshold outside 0 to 1/2; from the template, inputs that are not as wide as the state.
+    """
+    check_choice("the unit with variable computation", name, _UNITS)
+    if not 0 <= epsilon < 0.5:
+        raise UsageError(f"epsilon is {epsilon}: expected a number from 0 to below 0.5")
+    unit, step = _UNITS[name].cell, {"vcrnn": vcrnn, "vcgru": vcgru, "vclstm": vclstm}[name]
+
+    def template(spec: CellSpec) -> Any:
+        check_width(name, spec)
+        vector: Any = OperatorSpec(Dense, (spec.size, 1))
+        scheduler = Gate(vector, vector, BiasSpec(1))  # type: ignore[arg-type]
+        return VariableParams(unit.template(spec), scheduler, SettingSpec(1.0))  # type: ignore[arg-type]
+
+    return Cell(step if epsilon == EPSILON else partial(step, epsilon=epsilon), template, unit.carry, input_size=as_wide_as_the_state)
+
+
+VCRNN = variable_cell("vcrnn")
+VCGRU = variable_cell("vcgru")
+VCLSTM = variable_cell("vclstm")
