@@ -1,6 +1,7 @@
 """Recurrent cells: pure functions, one file per family, and the table that names them."""
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
+from lrpt.cells.deep_transition import DT_RNN, DTS_RNN, ShortcutLayer, TransitionInfo, TransitionLayer, dt_rnn, dts_rnn
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import (
     GRU,
@@ -34,6 +35,8 @@ CELLS: dict[str, Cell] = {
     "lstm": LSTM,
     "rhn": RHN,
     "rhn_uncoupled": RHN_UNCOUPLED,
+    "dt_rnn": DT_RNN,
+    "dts_rnn": DTS_RNN,
     "elman": ELMAN,
     "unitary": UNITARY,
     "unitary_without_fourier": UNITARY_WITHOUT_FOURIER,
@@ -54,11 +57,16 @@ __all__ = [
     "LSTMParams",
     "RHNInfo",
     "RHNLayer",
+    "ShortcutLayer",
     "StateGate",
+    "TransitionInfo",
+    "TransitionLayer",
     "UncoupledRHNLayer",
     "UnitaryInfo",
     "UnitaryParams",
     "UnitaryWithoutFourierParams",
+    "dt_rnn",
+    "dts_rnn",
     "elman",
     "gate_spec",
     "gru",
