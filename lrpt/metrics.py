@@ -45,6 +45,11 @@ def corpus_figures(means: Mapping[str, float]) -> dict[str, float]:
     return {"loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits(loss), **kept}
 
 
+def word_figures(means: Mapping[str, float]) -> dict[str, float]:
+    """Those of `corpus_figures` that are said of words: 'loss', the nats for each word, and 'perplexity'."""
+    return {name: value for name, value in corpus_figures(means).items() if name != "bits_per_character"}
+
+
 def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:
     r"""Figures of a text in which every one of its S sentences weighs the same, beside those of `corpus_figures`.
 

@@ -5,18 +5,22 @@ from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluatio
 from lrpt.data.synthetic import Adding, CopyMemory
 from lrpt.data.task import Example, Split, Task
 from lrpt.data.text import NextSymbol
-from lrpt.data.vocabulary import Vocabulary
+from lrpt.data.vocabulary import ByteVocabulary, Vocabulary, WordVocabulary
+from lrpt.data.words import NextWord
 
 __all__ = [
     "ORDERS",
     "Adding",
+    "ByteVocabulary",
     "CopyMemory",
     "Example",
     "NextSymbol",
+    "NextWord",
     "PermutedImages",
     "Split",
     "Task",
     "Vocabulary",
+    "WordVocabulary",
     "batch_indices",
     "evaluation_batches",
     "evaluation_streams",
