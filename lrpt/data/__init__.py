@@ -1,5 +1,6 @@
 """Tasks: which examples there are, and how predictions are judged."""
 
+from lrpt.data.bytes import NextByte
 from lrpt.data.images import PermutedImages
 from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.synthetic import Adding, CopyMemory
@@ -14,6 +15,7 @@ __all__ = [
     "ByteVocabulary",
     "CopyMemory",
     "Example",
+    "NextByte",
     "NextSymbol",
     "NextWord",
     "PermutedImages",

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.data import Adding, CopyMemory, NextSymbol, NextWord, PermutedImages
+from lrpt.data import Adding, CopyMemory, NextByte, NextSymbol, NextWord, PermutedImages
 
 TASKS = {
     "copy": CopyMemory(lag=7, train_size=40, test_size=9),
@@ -20,6 +20,7 @@ TASKS = {
     "sentences": NextSymbol(),
     "stream": NextSymbol(reading="stream"),
     "words": NextWord(),
+    "bytes": NextByte(),
 }
 
 pytestmark = pytest.mark.parametrize("config", TASKS.values(), ids=TASKS)
@@ -63,7 +64,7 @@ def test_a_task_built_again_is_the_same(config):
 
 def test_seeds_differ_where_anything_is_random(config):
     one, two = (batch(config, "train", [0, 1, 2], seed).inputs for seed in (1, 2))
-    random = not isinstance(config, NextSymbol | NextWord) and getattr(config, "permuted", True)
+    random = not isinstance(config, NextByte | NextSymbol | NextWord) and getattr(config, "permuted", True)
     assert np.array_equal(one, two) != random
 
 
