@@ -17,3 +17,8 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
 def squared_error(predictions: Float[Array, "*b"], targets: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """(prediction - target)^2, without the factor 1/2."""
     return optax.squared_error(predictions, targets)
+
+
+def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+    r"""-\sum_k [t_k \log \sigma(logit_k) + (1 - t_k) \log(1 - \sigma(logit_k))], in nats: k yes-or-no predictions as one."""
+    return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)

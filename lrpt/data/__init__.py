@@ -1,6 +1,7 @@
 """Tasks: which examples there are, and how predictions are judged."""
 
 from lrpt.data.bytes import NextByte
+from lrpt.data.chorales import Chorales
 from lrpt.data.images import PermutedImages
 from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.synthetic import Adding, CopyMemory
@@ -13,6 +14,7 @@ __all__ = [
     "ORDERS",
     "Adding",
     "ByteVocabulary",
+    "Chorales",
     "CopyMemory",
     "Example",
     "NextByte",
