@@ -37,7 +37,7 @@ def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "
     """Draws a heat map for each sequence, layers upwards and time to the right, and writes a PNG. Masked steps stay white."""
     count, layers, _ = activity.shape
     with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
-        panels = figure.subplots(count, 1, squeeze=False)[:, 0]
+        panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
         images = [_heat_map(axes, of_sequence) for axes, of_sequence in zip(panels, activity, strict=True)]
         panels[0].set_title(title, fontsize=9, loc="left")
         panels[-1].set_xlabel("step")

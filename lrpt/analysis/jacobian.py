@@ -135,7 +135,7 @@ def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["r
 
 def _draw(axes: Axes, discs: Discs, values: Complex[np.ndarray, " n"]) -> None:
     circles = [Circle((centre, 0), radius) for centre, radius in zip(discs.centres, discs.radii, strict=True)]
-    axes.add_collection(PatchCollection(circles, facecolor="#0072B2", edgecolor="#0072B2", alpha=min(0.3, 4 / len(circles))))
+    axes.add_collection(PatchCollection(circles, facecolor="#0072B2", edgecolor="#0072B2", alpha=min(0.3, 1.5 / len(circles))))
     axes.add_patch(Circle((0, 0), 1, fill=False, linestyle="--", color="0.3", linewidth=0.8))
     axes.plot(np.real(values), np.imag(values), "o", color="#D55E00", markersize=2.5)
     reach = max(1.1, float(np.max(np.abs(discs.centres) + discs.radii)))
