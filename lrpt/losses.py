@@ -44,3 +44,8 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
     check_choice("over", over, get_args(Over))
     signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
     return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
+
+
+def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+    r"""-\sum_k [t_k \log \sigma(logit_k) + (1 - t_k) \log(1 - \sigma(logit_k))], in nats: k yes-or-no predictions as one."""
+    return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)

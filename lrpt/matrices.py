@@ -37,7 +37,7 @@ type_of_input = Float[Array, "*b i"] | Int[Array, "*b"] | Weighted
 class Operator(Protocol):
     """What a cell may use: a map from a batch of row vectors to a batch of row vectors."""
 
-    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+    def apply(self, v: Any) -> Float[Array, "*b o"]:
         """v W for every row v; integers stand for one-hot rows, `Weighted` ones for multiples of them."""
         ...
 

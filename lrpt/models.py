@@ -30,8 +30,8 @@ class ModelConfig(DropoutConfig):
     """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
 
     cell: str = "gru"
-    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn (of any depth), rhn_uncoupled,
-    elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
+    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn, rhn_uncoupled, dt_rnn, dts_rnn
+    (these four of any depth), elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
     size: int = 128
     """n: width of the state"""
     depth: int = 1

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from experiments.benchmarking.contenders import CONTENDERS
-from lrpt.analysis.curves import png
+from lrpt.analysis.figures import png
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -76,7 +76,7 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
 def draw(report: dict[str, Any], path: Path) -> Path:
     """Training times as bars, a panel for each workload; whiskers are the range over the rounds."""
     groups = by_workload(report)
-    with png(path, (6.4, 0.6 + 2.1 * len(groups)), dpi=150) as figure:
+    with png(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
         for axes, (workload, rows) in zip(panels, groups.items(), strict=True):
             _bars(axes, workload, [row for row in rows if row["measure"] == "train"])

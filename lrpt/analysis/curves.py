@@ -1,39 +1,13 @@
 """Learning curves, one line for each model and a band over its seeds."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from cycler import cycler
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
-}
-
-
-@contextmanager
-def png(path: Path, size: tuple[float, float], dpi: int) -> Iterator[Figure]:
-    """A figure of `size` inches in the style of this library; at the end of the block it is written to `path`."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=size, dpi=dpi, layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
+from lrpt.analysis.figures import png
 
 
 class Curve(NamedTuple):
@@ -50,7 +24,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     Several curves of one label are drawn as their mean and their range, over the updates that all of them have. Those of `published` are
     points of somebody else's runs, drawn as markers.
     """
-    with png(path, (5.2, 3.2), dpi=200) as figure:
+    with png(path) as figure:
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
