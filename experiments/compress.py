@@ -8,22 +8,19 @@ Prints how near every matrix came, the parameters and the scores before and afte
 from the file of named arrays that is written. The scores after are those before such training; see `lrpt.analysis.compression`.
 """
 
-import importlib.util
 import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import flax.linen as nn
-import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from experiments.trained import Trained
 from lrpt.analysis.compression import Compression, Moments, compress, second_moments
 from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
@@ -31,14 +28,9 @@ from lrpt.errors import UsageError
 from lrpt.matrices import num_params
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.named_arrays import load_arrays, to_named
-from lrpt.training import parallel
-from lrpt.training.config import RunConfig, flatten, to_json
+from lrpt.training.config import flatten, to_json
 from lrpt.training.console import Console
-from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse, parse_dataclass, words
-from lrpt.training.group import Evaluator
-from lrpt.training.run import Run
-from lrpt.training.step import init_state
+from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
@@ -92,88 +84,30 @@ class Options:
         return compress(params, network, rank=self.rank, error=self.error, **how)
 
 
-class Trained:
-    """A run as it is on disk, with its best parameters. Nothing is written to its directory.
+def network_of(trained: Trained) -> Recurrent:
+    """The recurrent network of a run.
 
     Raises:
-      UsageError: the directory holds no run of an experiment, or no checkpoint that is intact.
+      UsageError: it has another kind of network.
     """
-
-    def __init__(self, path: Path, console: Console) -> None:
-        identity = _identity(path)
-        self.experiment = _experiment(path, identity["experiment"])
-        self.preset = identity["preset"]
-        self.run = Run({}, self.parse(identity), identity["seed"], path, console)
-        self.params = self._best_params()
-        config, task = self.run.config.model, self.run.task
-        if not isinstance(config, ModelConfig):
-            raise UsageError(f"{path} holds a {config.label}: only recurrent networks are compressed")
-        self.network = Recurrent(config, task.input_size)
-
-    def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
-        """The configuration that `config.json` stands for."""
-        found = flatten({name: part for name, part in identity.items() if isinstance(part, dict)})
-        return parse(self.experiment, self.flags(found)).config
-
-    def flags(self, wanted: Mapping[str, Any]) -> list[str]:
-        """The command line that gives these settings, and those of the preset where there are none."""
-        start = ["--preset", self.preset, "--no-compare"]
-        usual = flatten(to_json(parse(self.experiment, start).config))
-        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
-
-    def _best_params(self) -> Any:
-        with closing(self.run) as run:
-            fresh = jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size))
-            restored = run.checkpoints.latest(fresh)
-            if restored is None:
-                raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
-            run.state, best = restored.state, restored.notes["best"]
-            run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
-            return run.best_variables()["params"]
-
-    def scores(self, model: nn.Module, params: Any) -> dict[str, dict[str, float]]:
-        """Figures of each split by which a model is judged; of one where both are the same."""
-        layout, task = parallel.Layout(1, 1), self.run.task
-        splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
-        placed = parallel.place(layout, [{"params": params}])
-        found = {}
-        for split in splits:
-            evaluator = Evaluator(model, task, split, self.run.config.train.evaluation_batch, layout)
-            found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
-        return found
-
-    def moments(self, examples: int) -> Moments | None:
-        """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
-        task, batch_size = self.run.task, self.run.config.train.batch_size
-        train = task.splits["train"]
-        count = min(examples, train.size)
-        if not count:
-            return None
-        width = min(batch_size, count)
-        rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
-        batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
-        pairs = ((batch.inputs, batch.mask) for batch in batches)
-        return second_moments(self.params["recurrent"], self.network, pairs, streams=task.streams)
+    config = trained.run.config.model
+    if not isinstance(config, ModelConfig):
+        raise UsageError(f"{trained.run.directory.path} holds a {config.label}: only recurrent networks are compressed")
+    return Recurrent(config, trained.run.task.input_size)
 
 
-def _identity(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((path / "config.json").read_text())
-        return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
-    except OSError as error:
-        raise UsageError(f"{path / 'config.json'} cannot be read ({error.strerror}): name the directory of a run") from None
-    except (ValueError, TypeError, KeyError):
-        raise UsageError(f"{path / 'config.json'} is damaged, or not of a run: name the directory of a run", code=1) from None
-
-
-def _experiment(path: Path, name: str) -> Experiment[Any]:
-    module = f"experiments.{name}"
-    found = (
-        getattr(importlib.import_module(module), "EXPERIMENT", None) if name.isidentifier() and importlib.util.find_spec(module) else None
-    )
-    if found is None:
-        raise UsageError(f"{path} holds a run of '{name}', which is no module of experiments: compress it with lrpt.analysis.compression")
-    return found
+def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | None:
+    """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
+    task, batch_size = trained.run.task, trained.run.config.train.batch_size
+    train = task.splits["train"]
+    count = min(examples, train.size)
+    if not count:
+        return None
+    width = min(batch_size, count)
+    rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
+    batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
+    pairs = ((batch.inputs, batch.mask) for batch in batches)
+    return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams)
 
 
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
@@ -183,20 +117,21 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
       UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
     """
     trained = Trained(path, console)
-    run, params = trained.run, trained.params
-    found = options.compress(params["recurrent"], trained.network, trained.moments(options.examples))
+    run, params, network = trained.run, trained.variables["params"], network_of(trained)
+    found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
     output = options.output or _beside(path, found)
     start = output / START
     _check_free(output)
-    before, after = trained.scores(run.model, params), trained.scores(run.model.clone(config=found.config), smaller)
+    before = trained.scores(run.model, trained.variables)
+    after = trained.scores(run.model.clone(config=found.config), {**trained.variables, "params": smaller})
     _save(start, smaller)
     config = replace(run.config, model=found.config, train=replace(run.config.train, start=start))
     flags = [*trained.flags(flatten(to_json(config))), "--seed", str(run.seed), "--workdir", str(output)]
     return {
         "run": str(path),
         "update": run.best["update"],
-        **_report(trained.network, found, params, smaller),
+        **_report(network, found, params, smaller),
         "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
         "written": str(start),
         "command": shlex.join(["python", "-m", f"experiments.{trained.experiment.name}", *flags]),

@@ -28,12 +28,22 @@ VARIABLE_LENGTH = dataclasses.replace(
     PAPER, data=CopyMemory("variable_length", lag=100), train=dataclasses.replace(PAPER.train, updates=30_000)
 )
 VARIABLE_LAG = dataclasses.replace(PAPER, data=CopyMemory("variable_lag", lag=100), train=dataclasses.replace(PAPER.train, updates=38_000))
+
+
+def _weight_norm(config: RunConfig[CopyMemory]) -> RunConfig[CopyMemory]:
+    """The recipe for stable training of section 3.5.1."""
+    model, optim = dataclasses.replace(config.model, weight_norm=True), OptimConfig("weight_norm")
+    return dataclasses.replace(config, model=model, optim=optim)
+
+
 QUICK = RunConfig(
     ModelConfig(size=64, rank=16, carry_bias=4.0),
     OptimConfig("copy_memory"),
     TrainConfig(updates=6_000, evaluate_every=250, stop_below=1e-3),
     CopyMemory("variable_length", lag=10, test_size=2_000),
 )
+
+STABLE = "with weight normalization and row norms up to 10, no recovery from NaN"
 
 EXPERIMENT = Experiment(
     name="copy_memory",
@@ -43,6 +53,12 @@ EXPERIMENT = Experiment(
         "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10", "2 minutes on two cores"),
         "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500", "half an hour on two cores"),
         "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "15 minutes on two cores"),
+        "weight-norm-variable-length": Preset(
+            _weight_norm(VARIABLE_LENGTH), "the same with weight and row max-norm, no recovery from NaN", "15 minutes on two cores"
+        ),
+        "weight-norm-variable-lag": Preset(
+            _weight_norm(VARIABLE_LAG), "variable lag with weight and row max-norm, no recovery from NaN", "15 minutes on two cores"
+        ),
         "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
     },
     variants=GRU_VARIANTS,

@@ -88,6 +88,11 @@ RECIPES: dict[str, Recipe] = {
         lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(rate)),
         recovers=True,
     ),
+    "char_lstm": Recipe(
+        "Adam, weight decay of 1e-7 within the gradient of a loss summed over 35 steps (lowrank-lstm; the sum is 35 times the mean here)",
+        2e-4,
+        lambda rate: optax.chain(optax.add_decayed_weights(1e-7 / 35), optax.adam(rate)),
+    ),
     "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
 }
 
@@ -97,7 +102,7 @@ class OptimConfig:
     """How parameters follow gradients."""
 
     recipe: str
-    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm or adam"""
+    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm, char_lstm or adam"""
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
     decay: float = 1.0

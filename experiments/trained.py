@@ -1,0 +1,94 @@
+"""Reading a run directory again: what was trained, and how well it does."""
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import jax
+
+from lrpt.errors import UsageError
+from lrpt.training import parallel
+from lrpt.training.config import RunConfig, flatten, to_json
+from lrpt.training.console import Console
+from lrpt.training.experiment import Experiment
+from lrpt.training.flags import parse, words
+from lrpt.training.group import Evaluator
+from lrpt.training.run import Run
+from lrpt.training.step import init_state
+
+
+class Trained:
+    """A run as it is on disk, with its best variables. Nothing is written to its directory.
+
+    Attributes:
+      experiment: what it is a run of.
+      preset: the name of its preset.
+      run: its configuration, task, model and directory.
+      variables: parameters and other collections with the lowest validation loss.
+
+    Raises:
+      UsageError: the directory holds no run of an experiment, or no checkpoint that is intact.
+    """
+
+    def __init__(self, path: Path, console: Console) -> None:
+        identity = _identity(path)
+        self.experiment = _experiment(path, identity["experiment"])
+        self.preset = identity["preset"]
+        self.run = Run({}, self.parse(identity), identity["seed"], path, console)
+        self.variables = self._best_variables()
+
+    def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
+        """The configuration that `config.json` stands for."""
+        found = flatten({name: part for name, part in identity.items() if isinstance(part, dict)})
+        return parse(self.experiment, self.flags(found)).config
+
+    def flags(self, wanted: Mapping[str, Any]) -> list[str]:
+        """The command line that gives these settings, and those of the preset where there are none."""
+        start = ["--preset", self.preset, "--no-compare"]
+        usual = flatten(to_json(parse(self.experiment, start).config))
+        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
+
+    def _best_variables(self) -> Any:
+        with closing(self.run) as run:
+            fresh = jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size))
+            restored = run.checkpoints.latest(fresh)
+            if restored is None:
+                raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
+            run.state, best = restored.state, restored.notes["best"]
+            run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
+            return run.best_variables()
+
+    def scores(self, model: nn.Module, variables: Any) -> dict[str, dict[str, float]]:
+        """Figures of each split by which a model is judged; of one where both are the same."""
+        layout, task = parallel.Layout(1, 1), self.run.task
+        splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
+        placed = parallel.place(layout, [variables])
+        found = {}
+        for split in splits:
+            evaluator = Evaluator(model, task, split, self.run.config.train.evaluation_batch, layout)
+            found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
+        return found
+
+
+def _identity(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((path / "config.json").read_text())
+        return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
+    except OSError as error:
+        raise UsageError(f"{path / 'config.json'} cannot be read ({error.strerror}): name the directory of a run") from None
+    except (ValueError, TypeError, KeyError):
+        raise UsageError(f"{path / 'config.json'} is damaged, or not of a run: name the directory of a run", code=1) from None
+
+
+def _experiment(path: Path, name: str) -> Experiment[Any]:
+    module = f"experiments.{name}"
+    found = (
+        getattr(importlib.import_module(module), "EXPERIMENT", None) if name.isidentifier() and importlib.util.find_spec(module) else None
+    )
+    if found is None:
+        raise UsageError(f"{path} holds a run of '{name}', which is no module of experiments: use lrpt.training.checkpoint")
+    return found
