@@ -11,7 +11,7 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 PAPER = RunConfig(
     ModelConfig(size=128, rank=24, carry_bias=4.0),
@@ -34,10 +34,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(QUICK, "LRD-GRU 64/8, T = 50", "a minute on two cores"),
         "paper": Preset(PAPER, "LRD-GRU 128/24, T = 750", "20 minutes on two cores"),
     },
-    variants={
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants={name: GRU_VARIANTS[name] for name in ("lr", "lrd")},
 )
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,13 +29,13 @@ from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
 from lrpt.errors import UsageError
 from lrpt.matrices import num_params
-from lrpt.models import Recurrent, SequenceModel
-from lrpt.named_arrays import to_named
+from lrpt.models import ModelConfig, Recurrent
+from lrpt.named_arrays import load_arrays, to_named
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse, parse_dataclass
+from lrpt.training.flags import parse, parse_dataclass, words
 from lrpt.training.group import Evaluator
 from lrpt.training.run import Run
 from lrpt.training.step import init_state
@@ -105,7 +105,10 @@ class Trained:
         self.preset = identity["preset"]
         self.run = Run({}, self.parse(identity), identity["seed"], path, console)
         self.params = self._best_params()
-        self.network = Recurrent(self.run.config.model, self.run.task.input_size)
+        config, task = self.run.config.model, self.run.task
+        if not isinstance(config, ModelConfig):
+            raise UsageError(f"{path} holds a {config.label}: only recurrent networks are compressed")
+        self.network = Recurrent(config, task.input_size)
 
     def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
         """The configuration that `config.json` stands for."""
@@ -116,7 +119,7 @@ class Trained:
         """The command line that gives these settings, and those of the preset where there are none."""
         start = ["--preset", self.preset, "--no-compare"]
         usual = flatten(to_json(parse(self.experiment, start).config))
-        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in _flag(name, value)]
+        return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
 
     def _best_params(self) -> Any:
         with closing(self.run) as run:
@@ -126,13 +129,13 @@ class Trained:
                 raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
             run.state, best = restored.state, restored.notes["best"]
             run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
-            return run.best_params()
+            return run.best_variables()["params"]
 
-    def scores(self, model: SequenceModel, params: Any) -> dict[str, dict[str, float]]:
+    def scores(self, model: nn.Module, params: Any) -> dict[str, dict[str, float]]:
         """Figures of each split by which a model is judged; of one where both are the same."""
         layout, task = parallel.Layout(1, 1), self.run.task
         splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
-        placed = parallel.place(layout, [params])
+        placed = parallel.place(layout, [{"params": params}])
         found = {}
         for split in splits:
             evaluator = Evaluator(model, task, split, self.run.config.train.evaluation_batch, layout)
@@ -173,14 +176,6 @@ def _experiment(path: Path, name: str) -> Experiment[Any]:
     return found
 
 
-def _flag(name: str, value: Any) -> list[str]:
-    """model.weight_norm = False -> --model.no-weight-norm."""
-    group, _, field = name.replace("_", "-").partition(".")
-    if isinstance(value, bool):
-        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
-    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
-
-
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
     """Compresses a run and writes the file to start from. Returns everything that there is to say about it.
 
@@ -214,7 +209,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
     Raises:
       UsageError: the file cannot be read, or the options do not fit what it holds.
     """
-    params, network = read(_arrays(path), options.layer)
+    params, network = read(load_arrays(path), options.layer)
     found = options.compress(params, network)
     report = {"from": str(path), **_report(network, found, params, found.params)}
     if options.output is None:
@@ -249,16 +244,6 @@ def _save(path: Path, params: Any) -> None:
         np.savez(path, **to_named(params))  # type: ignore[arg-type]
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as stored:
-            return dict(stored)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
-    except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
-        raise UsageError(f"{path} is damaged or no .npz ({type(error).__name__}): write it again with numpy.savez", code=1) from None
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:

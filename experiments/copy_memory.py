@@ -16,7 +16,7 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 PAPER = RunConfig(
     ModelConfig(size=128, rank=50, carry_bias=4.0),
@@ -45,11 +45,7 @@ EXPERIMENT = Experiment(
         "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "15 minutes on two cores"),
         "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
     },
-    variants={
-        "gru": {"parametrization": "dense"},
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants=GRU_VARIANTS,
 )
 
 if __name__ == "__main__":

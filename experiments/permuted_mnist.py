@@ -13,7 +13,7 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 QUICK = RunConfig(
     ModelConfig(size=128, rank=8, carry_bias=1.0),
@@ -37,11 +37,7 @@ EXPERIMENT = Experiment(
         "quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU side by side on 8x8 digits", "3 minutes on two cores, no download", compare=True),
         "paper": Preset(PAPER, "LRD-GRU 128/24 on MNIST as in Table 1", "hours on an accelerator"),
     },
-    variants={
-        "gru": {"parametrization": "dense"},
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants=GRU_VARIANTS,
     score="accuracy",
     closing="""
 What you saw: three GRUs with a state of 128 that differ only in how their three recurrent matrices are stored: in full,

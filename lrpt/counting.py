@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from lrpt.matrices import num_params
-from lrpt.models import ModelConfig, SequenceModel
+from lrpt.models import ModelConfig
+from lrpt.networks import NetworkConfig
 
 
 class Counts(NamedTuple):
@@ -22,19 +20,21 @@ class Counts(NamedTuple):
     paper: int
 
 
-def count(config: ModelConfig, input_size: int, output_size: int) -> Counts:
-    """The parameters of a `SequenceModel`.
+def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
+    """The parameters of a network; where it is not a recurrent one, both counts are the true one.
 
     Args:
-      config: the recurrent network.
+      config: the network.
       input_size: width of the inputs, or the number of symbols.
       output_size: width of the predictions.
 
     Raises:
       UsageError: the configuration does not fit together, for example a rank above the size.
     """
+    true = num_params(config.parameter_shapes(input_size, output_size))
+    if not isinstance(config, ModelConfig):
+        return Counts(true, true)
     parts = count_parts(config, input_size, output_size)
-    true = sum(parts.values())
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
 
 
@@ -42,12 +42,11 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
     """The parameters of a `SequenceModel` by what they are for, in a sum that is the true count.
 
     'recurrent' (all gates), 'bias', 'operator' (of cells that have operators of their own), 'input' (one gate's matrix, with the projection
-    R that tied gates share), 'further_input' (what the input matrices of the other gates add), 'initial_state' and 'readout' (matrix and
-    bias). Scales of weight normalization are counted with their matrices.
+    R that tied gates share), 'further_input' (what the input matrices of the other gates add), 'embedding', 'initial_state' and 'readout'
+    (matrix and bias, or only the bias where the matrix is that of the embedding). Scales of weight normalization are counted with their
+    matrices.
     """
-    model = SequenceModel(config, input_size, output_size)
-    example = jax.ShapeDtypeStruct((1, 1, input_size), jnp.float32)
-    params = jax.eval_shape(model.init, jax.random.key(0), example)["params"]
+    params = config.parameter_shapes(input_size, output_size)
     cell = params["recurrent"]["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
     further = sum(_further_gates(part) for part in stored["input"])
@@ -58,7 +57,8 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
         "input": num_params(stored["input"]) - further,
         "further_input": further,
         "initial_state": num_params(params["recurrent"].get("initial_state")),
-        "readout": num_params(params["readout"]),
+        "embedding": num_params(params.get("embedding")),
+        "readout": num_params((params.get("readout"), params.get("readout_bias"))),
     }
 
 

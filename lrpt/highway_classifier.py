@@ -1,4 +1,4 @@
-"""The low-rank Highway classifier of images as vectors, its squared hinge loss, and its number of parameters.
+"""The low-rank Highway classifier of images as vectors.
 
 Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_layer.py, highwaylrdiagdropoutbn_layer.py,
 l2hinge_classifier.py). Where that code differs from what stands here:
@@ -18,23 +18,23 @@ l2hinge_classifier.py). Where that code differs from what stands here:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator, num_params
-from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
+from lrpt.initialization import glorot_uniform
+from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
+from lrpt.models import Reads
+from lrpt.parametrizations import MatrixConfig, Parameters
 
-Over = Literal["sum", "mean"]
 PenaltyForm = Literal["squared", "original"]
 
 
@@ -87,12 +87,22 @@ class HighwayConfig:
     """share of the last state dropped"""
     share_masks: bool = False
     """one pair of dropout masks for both gates of a layer, as in the original code"""
+    input_rank: int | None = None
+    """rank of the input matrix, as a product of two (None: full)"""
+    readout_penalty: float = 1e-3
+    """what the squared norm of the readout matrix is multiplied by in the loss"""
+    penalty_form: str = "squared"
+    """squared, or original: the norm, divided by the number of entries, as in the original code"""
 
     def __post_init__(self) -> None:
         check_choice("model.activation", self.activation, ACTIVATIONS)
-        for name in ("depth", "size"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"model.{name} is {getattr(self, name)}: expected 1 or more")
+        check_choice("model.penalty_form", self.penalty_form, get_args(PenaltyForm))
+        for name in ("depth", "size", "input_rank"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"model.{name} is {value}: expected 1 or more")
+        if not (math.isfinite(self.readout_penalty) and self.readout_penalty >= 0):
+            raise UsageError(f"model.readout_penalty is {self.readout_penalty}: expected a finite number, 0 or more")
         for name in ("input_dropout", "state_dropout", "projection_dropout", "output_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to below 1")
@@ -102,6 +112,28 @@ class HighwayConfig:
     @property
     def matrices(self) -> MatrixConfig:
         return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm)
+
+    @property
+    def compiled(self) -> "HighwayConfig":
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        return replace(self, transform_bias=0.0)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return False
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
+        """The network for a task that gives vectors, of any width, and asks for one prediction."""
+        return HighwayClassifier(self, output_size, axis_name)
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters; running averages are not among them.
+
+        Raises:
+          UsageError: the configuration does not fit together, for example a rank above the size.
+        """
+        example = jax.ShapeDtypeStruct((1, input_size), jnp.float32)
+        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
 
     @property
     def label(self) -> str:
@@ -128,18 +160,30 @@ class HighwayClassifier(nn.Module):
     output_size: int = 10
     axis_name: str | None = None
 
-    @nn.compact
-    def __call__(self, inputs: Float[Array, "b m"], *, train: bool) -> Float[Array, "b k"]:
+    def __call__(self, inputs: Float[Array, "b m"], mask: None = None, *, train: bool = False) -> Float[Array, "b k"]:
         """Scores, one for each class; the highest is the prediction."""
+        return self.advance(inputs, train=train)[0]
+
+    @nn.compact
+    def advance(
+        self, inputs: Float[Array, "b m"], mask: None = None, start: None = None, *, train: bool = False
+    ) -> tuple[Float[Array, "b k"], None]:
+        """As `__call__`, in the form that training asks of every network; there is no state."""
         config = self.config
         x = nn.Dropout(config.input_dropout, deterministic=not train, name="input_dropout")(inputs)
+        if config.input_rank is not None:
+            x = nn.Dense(config.input_rank, use_bias=False, kernel_init=glorot_uniform, name="input_projection")(x)
         x = nn.Dense(config.size, use_bias=not config.batch_norm, kernel_init=glorot_uniform, name="input")(x)
         x = batch_norm(config, self.axis_name, train, name="input_norm")(x)
         x = ACTIVATIONS[config.activation](x)
         for i in range(config.depth):
             x = HighwayLayer(config, self.axis_name, name=f"layer_{i}")(x, train=train)
         x = nn.Dropout(config.output_dropout, deterministic=not train, name="output_dropout")(x)
-        return nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(x)
+        scores = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(x)
+        if train:
+            kernel = self.variables["params"]["readout"]["kernel"]
+            self.sow("penalties", "readout_penalty", readout_penalty(kernel, config.readout_penalty, config.penalty_form))  # type: ignore[arg-type]
+        return scores, None
 
 
 class HighwayLayer(nn.Module):
@@ -208,36 +252,6 @@ def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **opti
     if not config.batch_norm:
         return lambda x: x
     return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, axis_name=axis_name, **options)
-
-
-def count_highway(config: HighwayConfig, input_size: int, output_size: int) -> int:
-    """The trainable scalars of a `HighwayClassifier`, from the shapes of its own parameters; running averages are not among them.
-
-    Raises:
-      UsageError: the configuration does not fit together, for example a rank above the size.
-    """
-    init = partial(HighwayClassifier(config, output_size).init, train=False)
-    example = jax.ShapeDtypeStruct((1, input_size), jnp.float32)
-    return num_params(jax.eval_shape(init, jax.random.key(0), example)["params"])
-
-
-def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over: Over = "sum") -> Float[Array, "*b"]:
-    r"""The squared hinge loss of one class against the rest (Tang 2013, L2-SVM).
-
-    .. math::
-        \sum_k \max(0, 1 - s_k y_k)^2, \quad y_k = 1 \text{ for the target, else } -1
-
-    Args:
-      scores: s, one for each class.
-      targets: the class of each example, below k.
-      over: 'sum' over classes (Miceli Barone 2016, appendix A.1), or their 'mean' (l2hinge_classifier.py).
-
-    Raises:
-      UsageError: `over` is neither.
-    """
-    check_choice("over", over, get_args(Over))
-    signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
-    return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
 
 
 def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyForm = "squared") -> Float[Array, ""]:

@@ -1,7 +1,15 @@
 """What training lowers: one value for each prediction, so that whoever calls decides what the mean is taken over."""
 
+from typing import Literal, get_args
+
+import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
+
+from lrpt.errors import check_choice
+
+Over = Literal["sum", "mean"]
 
 
 def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
@@ -17,3 +25,27 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
 def squared_error(predictions: Float[Array, "*b"], targets: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """(prediction - target)^2, without the factor 1/2."""
     return optax.squared_error(predictions, targets)
+
+
+def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over: str = "sum") -> Float[Array, "*b"]:
+    r"""The squared hinge loss of one class against the rest (Tang 2013, L2-SVM).
+
+    .. math::
+        \sum_k \max(0, 1 - s_k y_k)^2, \quad y_k = 1 \text{ for the target, else } -1
+
+    Args:
+      scores: s, one for each class.
+      targets: the class of each example, below k.
+      over: 'sum' over classes (Miceli Barone 2016, appendix A.1), or their 'mean' (l2hinge_classifier.py).
+
+    Raises:
+      UsageError: `over` is neither.
+    """
+    check_choice("over", over, get_args(Over))
+    signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
+    return getattr(jnp, over)(jnp.square(optax.losses.hinge_loss(scores, signs)), axis=-1)
+
+
+def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:
+    r"""-\sum_k [t_k \log \sigma(logit_k) + (1 - t_k) \log(1 - \sigma(logit_k))], in nats: k yes-or-no predictions as one."""
+    return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)

@@ -11,7 +11,7 @@ Axis letters: b batch (any number of leading axes), i inputs, o outputs, n squar
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +23,22 @@ from lrpt.errors import UsageError
 # max-norm constraint act on such rows; factors that are not listed (diagonals, biases) are left alone.
 ROW_AXIS = {"kernel": 0, "left": 0, "right": 1}
 
-type_of_input = Float[Array, "*b i"] | Int[Array, "*b"]
+
+class Weighted(NamedTuple):
+    """Symbols, and what the one-hot vectors that they stand for are multiplied by."""
+
+    symbols: Int[Array, "*b"]
+    weight: Float[Array, "*b"]
+
+
+type_of_input = Float[Array, "*b i"] | Int[Array, "*b"] | Weighted
 
 
 class Operator(Protocol):
     """What a cell may use: a map from a batch of row vectors to a batch of row vectors."""
 
-    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
-        """v W for every row v; integers stand for one-hot rows."""
+    def apply(self, v: Any) -> Float[Array, "*b o"]:
+        """v W for every row v; integers stand for one-hot rows, `Weighted` ones for multiples of them."""
         ...
 
 
@@ -117,6 +125,8 @@ def _rows_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tupl
 
 def _project(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o"]:
     """v @ kernel. Integer inputs select rows; one or two inputs need no matrix product."""
+    if isinstance(v, Weighted):
+        return v.weight[..., None] * _rows(kernel, v.symbols)
     if jnp.issubdtype(v.dtype, jnp.integer):
         return _rows(kernel, v)
     if kernel.shape[0] > 2:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-BETTER_LOW = {"loss", "perplexity", "sentence_perplexity", "bits_per_character"}
+BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character"}
 """Figures of which less is better; of all others more is."""
 
 
@@ -45,6 +45,11 @@ def corpus_figures(means: Mapping[str, float]) -> dict[str, float]:
     return {"loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits(loss), **kept}
 
 
+def word_figures(means: Mapping[str, float]) -> dict[str, float]:
+    """Those of `corpus_figures` that are said of words: 'loss', the nats for each word, and 'perplexity'."""
+    return {name: value for name, value in corpus_figures(means).items() if name != "bits_per_character"}
+
+
 def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:
     r"""Figures of a text in which every one of its S sentences weighs the same, beside those of `corpus_figures`.
 
@@ -59,3 +64,16 @@ def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:
     """
     loss = means["loss"]
     return {"loss": loss, "sentence_perplexity": perplexity(loss), **{k: v for k, v in corpus_figures(means).items() if k != "loss"}}
+
+
+def piece_figures(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Figures of pieces of music i, in which L_i nats are lost at n_i frames.
+
+        loss        \sum_i L_i / \sum_i n_i, in which every frame weighs the same
+        piece_loss  the mean over i of L_i / n_i, in which every piece does
+
+    Args:
+      means: 'nats', 'frames' and 'loss', the means over i of L_i, n_i and L_i / n_i; other figures stay.
+    """
+    kept = {name: value for name, value in means.items() if name not in ("loss", "nats", "frames")}
+    return {"loss": means["nats"] / means["frames"], "piece_loss": means["loss"], **kept}

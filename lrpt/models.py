@@ -1,7 +1,8 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
@@ -10,19 +11,27 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec
+from lrpt.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError, check_choice
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.materialize import Materialize, materialized
-from lrpt.parametrizations import MatrixConfig, Parameters, glorot_uniform
+from lrpt.matrices import Weighted
+from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning, recur
+
+Reads = Literal["last", "all"]
+
+SOWN = "penalties", "figures"
+"""Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """A recurrent network: which cell, how large, and how its matrices are stored."""
+class ModelConfig(DropoutConfig):
+    """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
 
     cell: str = "gru"
-    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn (of any depth), rhn_uncoupled,
-    elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
+    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn, rhn_uncoupled, dt_rnn, dts_rnn
+    (these four of any depth), elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
     size: int = 128
     """n: width of the state"""
     depth: int = 1
@@ -54,8 +63,23 @@ class ModelConfig:
     """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
     materialize: str = "auto"
     """multiply out low-rank recurrent matrices before the loop: always, never, or auto (where that takes less work)"""
+    embedding: int | None = None
+    """width of a table of vectors for symbols (None: cells see one-hot vectors)"""
+    embedding_rank: int | None = None
+    """rank of that table, as a product of two (None: full)"""
+    tie_embedding: bool = False
+    """the readout's matrix is that table, which then has the width of the outputs"""
+    initialization: str = "glorot"
+    """glorot, dl4mt (normal 0.01, square matrices orthogonal), uniform or normal"""
+    initial_scale: float = 0.04
+    """range of uniform, standard deviation of normal"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_embedding()
+        check_choice("model.initialization", self.initialization, INITIALIZATIONS)
+        if not (math.isfinite(self.initial_scale) and self.initial_scale > 0):
+            raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
         check_choice("model.cell", self.cell, CELLS)
         check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
         check_choice("model.store", self.store, get_args(Store))
@@ -69,27 +93,62 @@ class ModelConfig:
         if not math.isfinite(self.carry_bias):
             raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
 
+        self._check_dropout()
+
+    def _check_embedding(self) -> None:
+        for name in ("embedding", "embedding_rank"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"model.{name} is {value}: expected 1 or more")
+        for name in ("embedding_rank", "tie_embedding"):
+            if getattr(self, name) and self.embedding is None:
+                raise UsageError(f"model.{name} is {getattr(self, name)}, and there is no embedding: give its width, --model.embedding")
+
+    def _check_dropout(self) -> None:
+        if self.drops and self.recurrence == KERNEL:
+            raise UsageError("model.recurrence is kernel, which knows no dropout: choose fast, or dropouts of 0")
+        if self.state_dropout and not CELLS[self.cell].has_recurrent_matrices:
+            raise UsageError(f"model.state_dropout is {self.state_dropout}, and {self.cell} has no matrices it could act on: choose 0")
+
     @property
     def recurrent_matrices(self) -> MatrixConfig:
-        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm)
+        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm, self.initialization, self.initial_scale)
 
     @property
     def input_matrices(self) -> MatrixConfig:
-        return MatrixConfig(self.input_parametrization, self.input_rank, self.input_tied, self.weight_norm)
+        return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
 
-    def _has_recurrent_matrices(self) -> bool:
-        template = CELLS[self.cell].template(CellSpec(1, self.size, depth=self.depth))
-        return any(getattr(leaf, "role", "") == "recurrent" for leaf in jax.tree.leaves(template))
+    @property
+    def compiled(self) -> "ModelConfig":
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        return replace(self, carry_bias=0.0)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return self.recurrence == KERNEL
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
+        """The network for a task; it does not look at the batch, whatever axis that is spread over."""
+        return SequenceModel(self, input_size, output_size, reads)
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters.
+
+        Raises:
+          UsageError: the configuration does not fit together, for example a rank above the size.
+        """
+        example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
 
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'LRD-GRU 128/24'."""
-        if not self._has_recurrent_matrices():
+        if not CELLS[self.cell].has_recurrent_matrices:
             return f"{self.cell.upper().replace('_', ' ')} {self.size}"
         kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
         rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
         deep = f" depth {self.depth}" * CELLS[self.cell].deep
-        marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm
+        marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm + " dropout" * self.drops
         return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
 
 
@@ -126,19 +185,45 @@ class Recurrent(nn.Module):
 
     @nn.compact
     def __call__(
-        self, xs: Array, mask: Bool[Array, "t b"] | None = None, start: Start | None = None, *, outputs: Any = "all"
+        self,
+        xs: Any,
+        mask: Bool[Array, "t b"] | None = None,
+        start: Start | None = None,
+        *,
+        train: bool = False,
+        outputs: Any = "all",
     ) -> tuple[Any, Any]:
-        """Runs over time-major inputs (t, b, m) or (t, b), from `start` or the initial state. Returns as `lrpt.recurrence.recur`."""
+        """Runs over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Returns as `recur` does."""
         config = self.config
         template = self.cell.template(self.spec)
         params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
-        if config.recurrence != KERNEL:
-            params = materialized(params, config.materialize, xs.shape[0] * xs.shape[1])
-        carry = self.initial_carry(xs.shape[1])
+        if train and self.cell.penalty is not None:
+            self.sow("penalties", "cell_penalty", self.cell.penalty(params))
+        steps, rows = jax.tree.leaves(xs)[0].shape[:2]
+        if not config.needs_gpu:
+            params = materialized(params, config.materialize, steps * rows)
+        if train and config.drops:
+            params = self._masked(template, params, rows)
+        carry = self.initial_carry(rows)
         if start is not None:
             carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
         tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
         return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
+
+    def _masked(self, template: Any, params: Any, rows: int) -> Any:
+        """The parameters, with this sequence's masks before the matrices."""
+        drawn: dict[Any, Array] = {}
+        config, deep = self.config, self.cell.deep
+
+        def mask(role: str, rate: float, key: Any, width: int) -> Array:
+            if (role, key) not in drawn:
+                drawn[role, key] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
+            return drawn[role, key]
+
+        for role, rate in (("input", config.input_dropout), ("recurrent", config.state_dropout)):
+            if rate:
+                params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
+        return biases_with_inputs(params) if config.drop_biases else params
 
     def initial_carry(self, batch: int) -> Any:
         """The state before the first step, one row for each example: zeros, or a trainable row that starts as the cell says."""
@@ -153,8 +238,33 @@ class Recurrent(nn.Module):
         return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
 
 
+class Embedding(nn.Module):
+    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e)."""
+
+    config: ModelConfig
+    symbols: int
+
+    def setup(self) -> None:
+        config, start = self.config, INITIALIZATIONS[self.config.initialization]
+
+        def draw(key: Array, shape: tuple[int, int]) -> Array:
+            return start.matrix(key, shape, config.initial_scale)
+
+        rank = config.embedding_rank
+        self.table = self.param("table", draw, (self.symbols, rank or config.embedding))
+        self.spread = self.param("spread", draw, (rank, config.embedding)) if rank else None
+
+    def __call__(self, symbols: Int[Array, "*b"]) -> Float[Array, "*b e"]:
+        rows = jnp.take(self.table, symbols, axis=0)
+        return rows if self.spread is None else rows @ self.spread
+
+    def attend(self, y: Float[Array, "*b e"]) -> Float[Array, "*b v"]:
+        """y E^T: how much each output has of each symbol's vector."""
+        return (y if self.spread is None else y @ self.spread.T) @ self.table.T
+
+
 class SequenceModel(nn.Module):
-    """A recurrent network with a dense, biased readout of the last output, or of every one.
+    """A recurrent network with a biased readout of the last output, or of every one.
 
     Attributes:
       config: the recurrent network.
@@ -166,18 +276,76 @@ class SequenceModel(nn.Module):
     config: ModelConfig
     input_size: int
     output_size: int
-    reads: Literal["last", "all"] = "last"
+    reads: Reads = "last"
 
-    def __call__(self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
-        """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts."""
-        return self.advance(inputs, mask)[0]
+    def setup(self) -> None:
+        config = self.config
+        self.recurrent = Recurrent(config, self.input_size if config.embedding is None else config.embedding)
+        if config.embedding is not None:
+            self.embedding = Embedding(config, self.input_size)
+        start, scale = INITIALIZATIONS[config.initialization], config.initial_scale
 
-    @nn.compact
+        def kernel(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
+            return start.matrix(key, shape, scale)
+
+        def bias(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
+            return start.offset(key, shape, scale)
+
+        if config.tie_embedding:
+            self._check_tied()
+            self.readout_bias = self.param("readout_bias", bias, (self.output_size,))
+        else:
+            self.readout = nn.Dense(self.output_size, kernel_init=kernel, bias_init=bias)
+
+    def _check_tied(self) -> None:
+        width = self.recurrent.cell.output_size(self.recurrent.spec)
+        if self.config.embedding != width or self.output_size != self.input_size:
+            raise UsageError(
+                f"model.tie_embedding needs an embedding of the outputs' width and as many classes as symbols, and there are "
+                f"{self.config.embedding} against {width}, {self.output_size} against {self.input_size}: change --model.embedding"
+            )
+
+    def __call__(
+        self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False
+    ) -> Float[Array, "b *t o"]:
+        """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts.
+
+        In training, dropout needs the random numbers `dropout`.
+        """
+        return self.advance(inputs, mask, train=train)[0]
+
     def advance(
-        self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None
+        self,
+        inputs: Float[Array, "b t m"] | Int[Array, "b t"],
+        mask: Bool[Array, "b t"] | None = None,
+        start: Start | None = None,
+        *,
+        train: bool = False,
     ) -> tuple[Float[Array, "b *t o"], Any]:
         """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
-        time_major, counts = jnp.swapaxes(inputs, 0, 1), None if mask is None else mask.T
-        carry, y = Recurrent(self.config, self.input_size, name="recurrent")(time_major, counts, start, outputs=self.reads)
-        predictions = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(y)
+        xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
+        carry, y = self.recurrent(xs, counts, start, train=train, outputs=self.reads)
+        if train and self.config.output_dropout:
+            keep = draw_mask(self.make_rng("dropout"), self.config.output_dropout, (inputs.shape[0], y.shape[-1]))
+            y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
+        predictions = self._read(y)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
+        if not self.config.tie_embedding:
+            return self.readout(y)
+        return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
+
+    def _inputs(self, xs: Array, train: bool) -> Any:
+        """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""
+        config, integer = self.config, jnp.issubdtype(xs.dtype, jnp.integer)
+        if not integer and (config.embedding is not None or (config.word_masks == "types" and config.word_dropout)):
+            raise UsageError("model.embedding and model.word_masks=types are for symbols, and the inputs of this task are vectors")
+        if integer and config.embedding is None and config.input_dropout:
+            raise UsageError("model.input_dropout drops components of vectors: give symbols vectors with --model.embedding")
+        vectors = xs if config.embedding is None else self.embedding(xs)
+        if not (train and config.word_dropout):
+            return vectors
+        shape = xs if integer else xs[..., 0]
+        weights = draw_word_weights(self.make_rng("dropout"), config.word_dropout, config.word_masks, shape, self.input_size)
+        return Weighted(xs, weights) if integer and config.embedding is None else weights[..., None] * vectors

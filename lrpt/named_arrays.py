@@ -45,21 +45,27 @@ def load(path: str | Path, template: Any) -> Any:
     """The parameters in a .npz file, as `from_named`.
 
     Raises:
-      UsageError: the file is missing, cannot be read, or is damaged, or does not hold the parameters of `template`.
+      UsageError: as `load_arrays`; the file does not hold the parameters of `template`.
+    """
+    return from_named(template, load_arrays(path))
+
+
+def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
+    """Every array in a .npz file, by name.
+
+    Raises:
+      UsageError: the file is missing, cannot be read, or is damaged.
     """
     try:
         content = BytesIO(Path(path).read_bytes())
     except OSError as error:
-        raise UsageError(
-            f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote", code=1
-        ) from None
+        raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
     try:
         with np.load(content, allow_pickle=False) as stored:
-            arrays = dict(stored)
+            return dict(stored)
     except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
         kind = type(error).__name__
         raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez", code=1) from None
-    return from_named(template, arrays)
 
 
 def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:

@@ -17,15 +17,8 @@ from jaxtyping import Array, Float
 
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec, Operator, OperatorSpec, SettingSpec
-
-glorot_uniform = nn.initializers.glorot_uniform()
-"""Uniform in +-sqrt(6 / (fan_in + fan_out)) of each factor's own shape, as lowrank-gru draws R, L and W: L R is not matched to a full U."""
-
-
-def small_uniform(key: Array, shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Uniform in +-0.01: the start of every diagonal in the original code."""
-    return jax.random.uniform(key, shape, minval=-0.01, maxval=0.01)
 
 
 @dataclass(frozen=True)
@@ -40,6 +33,10 @@ class MatrixConfig:
     """one projection R for all gates"""
     weight_norm: bool = False
     """rows as scale * direction / |direction|"""
+    initialization: str = "glorot"
+    """a name in `INITIALIZATIONS`"""
+    initial_scale: float = 0.04
+    """range or standard deviation, for initializations that have one"""
 
 
 class Parametrization(nn.Module):
@@ -49,11 +46,13 @@ class Parametrization(nn.Module):
     config: MatrixConfig
 
     def factor(self, name: str, **shapes: tuple[int, ...]) -> dict[str, Array]:
-        """Draws the factors of one matrix as the parameter `name`: diagonals within +-0.01, everything else Glorot uniform."""
+        """Draws the factors of one matrix as the parameter `name`."""
+        start = INITIALIZATIONS[self.config.initialization]
 
         def draw(key: Array) -> dict[str, Array]:
             keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
-            return {f: (small_uniform if f == "diagonal" else glorot_uniform)(keys[f], shape) for f, shape in shapes.items()}
+            rule = {f: start.diagonal if f == "diagonal" else start.matrix for f in shapes}
+            return {f: rule[f](keys[f], shape, self.config.initial_scale) for f, shape in shapes.items()}
 
         return self.param(name, draw)
 
@@ -182,8 +181,16 @@ class Parameters(nn.Module):
         return WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
 
     def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
-        start = {name: jnp.full((spec.size,), spec.initial, jnp.float32) for name, spec in specs.items()}
-        stored = self.param("bias", lambda _: start) if start else {}
+        offset, scale = INITIALIZATIONS[self.recurrent.initialization].offset, self.recurrent.initial_scale
+
+        def draw(key: Array) -> dict[str, Array]:
+            keys = dict(zip(specs, jax.random.split(key, len(specs)), strict=True))
+            return {
+                name: jnp.full((spec.size,), spec.initial, jnp.float32) if spec.initial else offset(keys[name], (spec.size,), scale)
+                for name, spec in specs.items()
+            }
+
+        stored = self.param("bias", draw) if specs else {}
         return {name: matrices.Bias(value) for name, value in stored.items()}
 
     def operators(self, specs: dict[str, Any]) -> dict[str, Operator]:

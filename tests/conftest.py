@@ -9,6 +9,7 @@ from pathlib import Path
 # Read when JAX starts, and handed on to programs that tests start.
 DEFAULTS = {
     "NPROC": "16",  # with fewer threads than virtual devices, steps with collectives that are queued wait for each other for ever
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy's threads would stand in the way of those of JAX
     "XLA_FLAGS": "--xla_cpu_prefer_vector_width=512",  # as the command line has it, so that programs that tests start round alike
     "MPLBACKEND": "Agg",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several workers share one accelerator

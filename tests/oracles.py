@@ -96,6 +96,20 @@ def rhn_uncoupled(w, s, x):
     return highway_layers(w, s, x, coupled=False)
 
 
+def transition_layers(w, h, x):
+    """Pascanu et al. 2014, deep transitions with hyperbolic tangents: layers are numbered from 0, shortcuts are there or not."""
+    z, states = h, {}
+    for layer in range(1 + max(int(name.split(".")[0]) for name in w)):
+        a = z @ w[f"{layer}.candidate.recurrent"] + w[f"{layer}.candidate.bias"]
+        if layer == 0:
+            a = a + x @ w["0.candidate.input"]
+        if f"{layer}.shortcut" in w:
+            a = a + h @ w[f"{layer}.shortcut"]
+        z = np.tanh(a)
+        states[f"{layer}.candidate"] = z
+    return z, (z, states)
+
+
 def unitary_matrix(w, fourier):
     """W of Arjovsky et al. 2016, eq. 6, as a full matrix for columns; or as lowrank-gru has it, with scales and no Fourier transforms."""
     n = w["rotations.0"].size
@@ -238,6 +252,8 @@ ORACLES = {
     "rhn_uncoupled": Oracle(
         rhn_uncoupled, {"0.transform.bias": -1, "0.carry.bias": 1, "1.transform.bias": -1, "1.carry.bias": 1}, whole_state
     ),
+    "dt_rnn": Oracle(transition_layers, {}, None),
+    "dts_rnn": Oracle(transition_layers, {}, None),
     "unitary": Oracle(unitary, {}, None),
     "unitary_without_fourier": Oracle(unitary_without_fourier, {}, None),
     "lru_ps": Oracle(partial(lattice, new=False), {"update.bias": 1}, whole_state),

@@ -45,14 +45,9 @@ def can_be_tied(parametrization):
     return issubclass(PARAMETRIZATIONS[parametrization], LowRankMatrices)
 
 
-def has_recurrent_matrices(cell):
-    """Whether the cell asks for matrices that the configuration of a row changes."""
-    return any(isinstance(spec, MatrixSpec) and spec.role == "recurrent" for spec in jax.tree.leaves(CELLS[cell].template(CellSpec(1, 1))))
-
-
 def rows_of(cell):
     """Everything for the GRU. A cell does not see tying and weight norm, so others have them in one row."""
-    if not has_recurrent_matrices(cell):
+    if not CELLS[cell].has_recurrent_matrices:
         return [Row(cell, "dense"), Row(cell, "dense", weight_norm=True)]
     if cell != "gru":
         return [*(Row(cell, kind) for kind in PARAMETRIZATIONS), Row(cell, "low_rank_plus_diagonal", tied=True, weight_norm=True)]

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from table import assert_close, assert_equal, check_slope
 
+from lrpt.counting import count
 from lrpt.errors import UsageError
-from lrpt.highway_classifier import HighwayClassifier, HighwayConfig, HighwayLayer, count_highway, readout_penalty, squared_hinge
+from lrpt.highway_classifier import HighwayClassifier, HighwayConfig, HighwayLayer, readout_penalty
+from lrpt.losses import squared_hinge
 from lrpt.matrices import LowRankPlusDiagonal
 from lrpt.parametrizations import PARAMETRIZATIONS
 
@@ -264,11 +266,11 @@ def test_count():
     """784 x 1024 and batch norm; matrices, scale and bias for each of two gates of five layers; 1024 x 10 and bias."""
     ends = 784 * 1024 + 2 * 1024 + 1024 * 10 + 10
     low_rank = 2 * 1024 * 256
-    assert count_highway(HighwayConfig(), 784, 10) == ends + 5 * 2 * (low_rank + 2 * 1024)
-    assert count_highway(HighwayConfig(parametrization="low_rank_plus_diagonal"), 784, 10) == ends + 5 * 2 * (low_rank + 3 * 1024)
-    assert count_highway(HighwayConfig(parametrization="dense"), 784, 10) == ends + 5 * 2 * (1024**2 + 2 * 1024)
-    assert count_highway(HighwayConfig(tied=True), 784, 10) == ends + 5 * (low_rank + 1024 * 256 + 4 * 1024)
-    assert count_highway(HighwayConfig(batch_norm=False), 784, 10) == ends - 1024 + 5 * 2 * (low_rank + 1024)
+    assert count(HighwayConfig(), 784, 10).true == ends + 5 * 2 * (low_rank + 2 * 1024)
+    assert count(HighwayConfig(parametrization="low_rank_plus_diagonal"), 784, 10).true == ends + 5 * 2 * (low_rank + 3 * 1024)
+    assert count(HighwayConfig(parametrization="dense"), 784, 10).true == ends + 5 * 2 * (1024**2 + 2 * 1024)
+    assert count(HighwayConfig(tied=True), 784, 10).true == ends + 5 * (low_rank + 1024 * 256 + 4 * 1024)
+    assert count(HighwayConfig(batch_norm=False), 784, 10).true == ends - 1024 + 5 * 2 * (low_rank + 1024)
 
 
 def test_labels():
@@ -298,7 +300,7 @@ def test_bad_configurations(changes, message):
 )
 def test_configurations_that_do_not_fit_together(changes, message):
     with pytest.raises(UsageError, match=message):
-        count_highway(HighwayConfig(**changes), 784, 10)
+        count(HighwayConfig(**changes), 784, 10)
 
 
 def test_squared_hinge_is_that_of_each_class_against_the_rest():

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.losses import cross_entropy, squared_error
-from lrpt.metrics import accuracy, bits, corpus_figures, perplexity, sentence_figures
+from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error
+from lrpt.metrics import accuracy, bits, corpus_figures, perplexity, piece_figures, sentence_figures, word_figures
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])
@@ -26,6 +26,22 @@ def test_cross_entropy_of_extreme_logits_is_finite():
 
 def test_squared_error_has_no_factor():
     np.testing.assert_array_equal(squared_error(jnp.array([1.0, -2.0]), jnp.array([3.0, -2.0])), [4.0, 0.0])
+
+
+def test_binary_cross_entropy_is_the_sum_of_the_negative_logs():
+    rng = np.random.default_rng(0)
+    logits, targets = rng.normal(0, 3, (2, 3, 5)), rng.integers(0, 2, (2, 3, 5))
+    p = 1 / (1 + np.exp(-logits))
+    expected = -np.log(np.where(targets == 1, p, 1 - p)).sum(-1)
+    found = binary_cross_entropy(jnp.asarray(logits, jnp.float32), jnp.asarray(targets, jnp.float32))
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
+    np.testing.assert_array_equal(binary_cross_entropy(jnp.array([1e4, -1e4]), jnp.array([1.0, 1.0])), 1e4)
+
+
+def test_figures_of_pieces_and_of_words():
+    means = {"loss": 3.0, "nats": 40.0, "frames": 10.0, "more": 1.0}
+    assert piece_figures(means) == {"loss": 4.0, "piece_loss": 3.0, "more": 1.0}
+    assert word_figures({"loss": 9.0, "nats": 20.0, "symbols": 10.0}) == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2))}
 
 
 def test_accuracy_takes_the_most_probable_class_and_the_lowest_of_equals():

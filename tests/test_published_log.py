@@ -17,7 +17,7 @@ from lrpt.matrices import num_params
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.named_arrays import from_named
 from lrpt.optim import OptimConfig
-from lrpt.training.step import TrainState, measure, train_step
+from lrpt.training.step import TrainState, forward, train_step
 
 GATES = {"candidate": "m", "update": "u", "reset": "r"}
 N_TRAIN, N_TEST, BATCH = 100_000, 10_000, 20
@@ -152,7 +152,7 @@ def test_the_variable_length_run_starts_as_its_log(symbols):
     assert seen["recoveries"][-1] == 0
 
     held_out = Example(*(jnp.asarray(a[N_TRAIN:].reshape(20, -1, a.shape[1])) for a in (inputs, targets)))
-    seen = jax.jit(lambda chunks: jax.lax.map(partial(measure, model, TASK, after_first), chunks))(held_out)
+    seen = jax.jit(lambda chunks: jax.lax.map(lambda batch: forward(model, TASK, {"params": after_first}, batch).figures, chunks))(held_out)
     np.testing.assert_allclose(seen["loss"].mean(), 2.22387981415, rtol=0, atol=2e-6)
     np.testing.assert_allclose(seen["accuracy"].mean(), 0.119159169495, rtol=0, atol=2e-5)
 

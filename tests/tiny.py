@@ -2,24 +2,30 @@
 
 import dataclasses
 import json
+import signal
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 from experiments.copy_memory import EXPERIMENT
 from lrpt.data import CopyMemory
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.named_arrays import to_named
 from lrpt.optim import OptimConfig
+from lrpt.training import loop
 from lrpt.training.checkpoint import Checkpoints
 from lrpt.training.config import RunConfig, TrainConfig, flatten, to_json
+from lrpt.training.flags import words
+from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.step import init_state
 
-__all__ = ["CONFIG", "EXPERIMENT", "arrays", "changed", "flags", "lines", "numbers", "tree"]
+__all__ = ["CONFIG", "EVEN", "EXPERIMENT", "arrays", "changed", "flags", "interrupted_after", "lines", "numbers", "tree"]
 
-# Calls end at 3, 4, 6, 8, 9 and 11: neither evaluations nor the end fall on their own rhythm. Evaluations are at 4, 8 and 11.
+# Calls end at 3, 4, 7, 8 and 11: evaluations do not fall on their own rhythm. Evaluations are at 4, 8 and 11.
 CONFIG = RunConfig(
     ModelConfig(size=4, rank=2, recurrence="plain"),
     OptimConfig("copy_memory", 0.01),
@@ -33,13 +39,13 @@ def changed(config=CONFIG, **groups):
     return dataclasses.replace(config, **{name: dataclasses.replace(getattr(config, name), **fields) for name, fields in groups.items()})
 
 
+EVEN = changed(train={"updates": 12, "updates_per_call": 2})
+"""All calls are of one length, so that there is one program to compile. Evaluations are at 4, 8 and 12."""
+
+
 def flags(config=CONFIG):
     """The command line that gives a configuration to its experiment, whatever the preset."""
-    words = []
-    for name, value in flatten(to_json(config)).items():
-        group, _, field = name.replace("_", "-").partition(".")
-        words += [f"--{group}.{field if value else 'no-' + field}"] if isinstance(value, bool) else [f"--{group}.{field}", str(value)]
-    return words
+    return [word for name, value in flatten(to_json(config)).items() for word in words(name, value)]
 
 
 def lines(path: Path):
@@ -76,6 +82,28 @@ def numbers(path: Path, config=CONFIG):
 def tree(path: Path):
     """Content of every file below a directory."""
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+@contextmanager
+def interrupted_after(calls):
+    """A signal comes during the call of that number, and training ends by it; yields what pytest says of that."""
+
+    class Stop(StopRequests):
+        left = calls
+
+        @property
+        def received(self):
+            self.left -= 1
+            return signal.SIGTERM if self.left < 0 else None
+
+        @received.setter
+        def received(self, value):
+            pass
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "StopRequests", Stop)
+        with pytest.raises(Interrupted) as raised:
+            yield raised
 
 
 def named_start(config=CONFIG):

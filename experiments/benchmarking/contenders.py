@@ -16,7 +16,7 @@ from experiments.benchmarking.workloads import Workload, make_task, sizes
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.training import parallel
-from lrpt.training.step import init_state, measure, train_step, train_steps
+from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
 
 UPDATES = 8
 """Updates in a call of the contenders that make several."""
@@ -66,14 +66,17 @@ class FlaxNetwork(nn.Module):
 
     workload: Workload
 
-    @nn.compact
     def __call__(self, inputs: Array, mask: None = None) -> Array:
+        return self.advance(inputs)[0]
+
+    @nn.compact
+    def advance(self, inputs: Array, mask: None = None, start: None = None, *, train: bool = False) -> tuple[Array, Any]:
         w = self.workload
         cell = {"gru": nn.GRUCell, "gru_reset_after": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[w.model.cell](w.model.size)
         xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
         carry, ys = nn.RNN(cell, return_carry=True)(xs)
         last = carry[1] if isinstance(carry, tuple) else carry
-        return nn.Dense(w.output_size)(ys if w.reads == "all" else last)
+        return nn.Dense(w.output_size)(ys if w.reads == "all" else last), carry
 
 
 def lrpt_network(recurrence: str, parametrization: str | None = None) -> Callable[[Workload], tuple[nn.Module, ModelConfig]]:
@@ -98,23 +101,23 @@ def jax_contender(
     """A network trained by the library's own step, so that contenders differ in nothing but the network."""
     model, config = network(workload)
     task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
-    average, train = parallel.average(layout), task.splits["train"]
+    shares, train = Shares(parallel.average(layout)), task.splits["train"]
     state = parallel.place(layout, [init_state(model, task, optimizer, 0)])
     arrays = parallel.place(layout, [train.arrays])
     indices = parallel.deal(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))])
 
     def step(state: Any, arrays: Any, indices: Any) -> Any:
         if updates > 1:
-            return train_steps(model, task, optimizer, average, state, arrays, indices)
-        return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), average)
+            return train_steps(model, task, lambda update: optimizer, state, arrays, indices, shares)
+        return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), shares)
 
     def loss(params: Any, arrays: Any, indices: Any) -> Any:
-        return jnp.mean(measure(model, task, params, train.batch(arrays, indices[0]))["loss"])
+        return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).figures["loss"])
 
     start = time.perf_counter()
     program = parallel.compile_for(layout, step, donate=(0,)).lower(state, arrays, indices).compile()  # type: ignore[attr-defined]
     seconds = time.perf_counter() - start
-    forward = parallel.compile_for(layout, loss)
+    losses = parallel.compile_for(layout, loss)
 
     def one_call() -> None:
         nonlocal state
@@ -122,7 +125,7 @@ def jax_contender(
         jax.block_until_ready((state, figures))
 
     figures = {**sizes(workload, config), "temporary_bytes": program.memory_analysis().temp_size_in_bytes, "compile_seconds": seconds}
-    alone = (lambda: jax.block_until_ready(forward(state.params, arrays, indices))) if updates == 1 else None
+    alone = (lambda: jax.block_until_ready(losses(state.params, arrays, indices))) if updates == 1 else None
     return Timed(one_call, alone, updates, figures)
 
 

@@ -1,23 +1,18 @@
 """What the times were taken on."""
 
-import importlib.metadata
-import os
 import platform
 from pathlib import Path
+
+from lrpt.training.parallel import cores
+from lrpt.training.run_directory import version
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "torch")
 
 
 def describe() -> dict[str, object]:
     """Processor, cores that this process may use, and versions."""
-    versions = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"processor": _processor(), "cores": cores, "versions": versions}
+    versions = {name: found for name in PACKAGES if (found := version(name))}
+    return {"processor": _processor(), "cores": cores(), "versions": {"python": platform.python_version(), **versions}}
 
 
 def _processor() -> str:

@@ -4,13 +4,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from experiments.benchmarking.contenders import CONTENDERS
-from lrpt.analysis.curves import STYLE
+from lrpt.analysis.figures import png
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -79,15 +76,11 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
 def draw(report: dict[str, Any], path: Path) -> Path:
     """Training times as bars, a panel for each workload; whiskers are the range over the rounds."""
     groups = by_workload(report)
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(6.4, 0.6 + 2.1 * len(groups)), dpi=150, layout="constrained")
-        FigureCanvasAgg(figure)
+    with png(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
         for axes, (workload, rows) in zip(panels, groups.items(), strict=True):
             _bars(axes, workload, [row for row in rows if row["measure"] == "train"])
         panels[-1].set_xlabel("milliseconds for an update: median and range")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})
     return path
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 
-from experiments.benchmarking.workloads import Workload, one_batch
+from experiments.benchmarking.workloads import Workload, make_task
 
 
 class Layer(nn.Module):
@@ -54,7 +54,7 @@ class LowRankGRU(nn.Module):
 def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callable[[], Any], int]:
     """(one update, one forward pass, number of parameters)."""
     torch.manual_seed(0)
-    (inputs, targets), _ = one_batch(workload)
+    inputs, targets = make_task(workload).splits["train"].arrays
     xs = torch.as_tensor(inputs).transpose(0, 1).contiguous()
     xs = nn.functional.one_hot(xs.long(), workload.input_size).float() if workload.symbols else xs
     ts = torch.as_tensor(targets.swapaxes(0, 1).copy() if workload.reads == "all" else targets)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
 import numpy as np
 from jaxtyping import Array
 
@@ -75,8 +74,3 @@ def sizes(workload: Workload, model: ModelConfig) -> dict[str, Any]:
     rows = workload.batch * workload.steps
     products = rows * (parts["recurrent"] + inputs) + (rows if workload.reads == "all" else workload.batch) * parts["readout"]
     return {"parameters": sum(parts.values()), "flops": 6 * products}
-
-
-def one_batch(workload: Workload) -> tuple[Any, np.ndarray]:
-    """The arrays of the task, and the indices of its batch."""
-    return jax.tree.map(np.asarray, make_task(workload).splits["train"].arrays), np.arange(workload.batch)

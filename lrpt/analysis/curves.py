@@ -2,26 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from cycler import cycler
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "lines.linewidth": 1.4,
-    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
-}
+from lrpt.analysis.figures import png
 
 
 class Curve(NamedTuple):
@@ -38,9 +24,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     Several curves of one label are drawn as their mean and their range, over the updates that all of them have. Those of `published` are
     points of somebody else's runs, drawn as markers.
     """
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.2, 3.2), dpi=200, layout="constrained")
-        FigureCanvasAgg(figure)
+    with png(path) as figure:
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
@@ -51,8 +35,6 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
         axes.set(xlabel="updates", ylabel=f"validation {score}")
         axes.set_title(title, fontsize=9, loc="left")
         axes.legend()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
     return path
 
 

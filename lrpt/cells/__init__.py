@@ -2,6 +2,7 @@
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, Stream, gate_spec, state_gate_spec
 from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell, of_bits
+from lrpt.cells.deep_transition import DT_RNN, DTS_RNN, ShortcutLayer, TransitionInfo, TransitionLayer, dt_rnn, dts_rnn
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.grid_lstm import (
     GRID_LSTM,
@@ -78,6 +79,8 @@ CELLS: dict[str, Cell] = {
     "lstm": LSTM,
     "rhn": RHN,
     "rhn_uncoupled": RHN_UNCOUPLED,
+    "dt_rnn": DT_RNN,
+    "dts_rnn": DTS_RNN,
     "elman": ELMAN,
     "unitary": UNITARY,
     "unitary_without_fourier": UNITARY_WITHOUT_FOURIER,
@@ -120,9 +123,12 @@ __all__ = [
     "RGLRUParams",
     "RHNInfo",
     "RHNLayer",
+    "ShortcutLayer",
     "StackParams",
     "StateGate",
     "Stream",
+    "TransitionInfo",
+    "TransitionLayer",
     "UncoupledRHNLayer",
     "UnitaryInfo",
     "UnitaryParams",
@@ -133,6 +139,8 @@ __all__ = [
     "blocks",
     "conditional",
     "conditional_cell",
+    "dt_rnn",
+    "dts_rnn",
     "elman",
     "gate_spec",
     "grid_lstm",

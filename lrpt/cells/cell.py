@@ -120,6 +120,7 @@ class Cell:
       input_size: `spec -> m`: the width that inputs must have, in cells that act on their components and take no symbols. None: any width.
       stream: what the layers of a stack pass on, where that is not y.
       initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
+      penalty: `params -> scalar` that training adds to the loss, where the cell's source has one.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
@@ -130,3 +131,10 @@ class Cell:
     input_size: Callable[[CellSpec], int] | None = None
     stream: Stream | None = None
     initial_spread: Callable[[CellSpec], float] = lambda spec: 0.0
+    penalty: Callable[[Any], Array] | None = None
+
+    @property
+    def has_recurrent_matrices(self) -> bool:
+        """Whether it asks for matrices that the configuration of the recurrent ones changes."""
+        template = self.template(CellSpec(1, 1))
+        return any(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in jax.tree.leaves(template))

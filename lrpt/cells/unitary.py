@@ -71,8 +71,8 @@ def unitary_without_fourier(
     r"""The unitary network that Miceli Barone 2016 compares with, which is not the published one (lowrank-gru, models.py).
 
     As `unitary`, but :math:`W = S D_3 R_2 D_2 \Pi R_1 D_1`: the Fourier transforms are commented out in that code, and a trainable real
-    scale S, which starts at 1, follows. `scale_penalty` belongs to its loss. Phases start Glorot uniform of shape (3, n), hence near zero,
-    and V is drawn as two matrices.
+    scale S, which starts at 1, follows. Training adds `scale_penalty` to the loss. Phases start Glorot uniform of shape (3, n), hence near
+    zero, and V is drawn as two matrices.
     """
     (d1, d2, d3), (r1, r2) = params.rotations, params.reflections
     z = r2.apply(d2.apply(_permute(r1.apply(d1.apply(_complex(h))))))
@@ -139,5 +139,10 @@ def _width(spec: CellSpec) -> int:
 
 UNITARY = Cell(unitary, _template, _width, _width, initial_spread=lambda spec: math.sqrt(1.5 / spec.size))
 UNITARY_WITHOUT_FOURIER = Cell(
-    unitary_without_fourier, _template_without_fourier, _width, _width, initial_spread=lambda spec: math.sqrt(3 / spec.size)
+    unitary_without_fourier,
+    _template_without_fourier,
+    _width,
+    _width,
+    initial_spread=lambda spec: math.sqrt(3 / spec.size),
+    penalty=lambda params: scale_penalty(params.scale.diagonal),
 )

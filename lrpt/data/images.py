@@ -1,9 +1,9 @@
-"""Images as sequences: one pixel a step, in an order that is drawn once."""
+"""Images as sequences, one pixel a step in an order that is drawn once, or as vectors."""
 
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from lrpt.data.task import Example, Split, Task
 from lrpt.errors import check_choice
-from lrpt.losses import cross_entropy
+from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
 
 CLASSES = 10
@@ -58,6 +58,50 @@ class PermutedImages:
             for name, (images, labels) in parts.items()
         }
         return Task(splits, 1, CLASSES, "last", measure_class)
+
+
+@dataclass(frozen=True)
+class ImageVectors:
+    """Say which digit an image shows, all pixels of which are seen at once and in no order (Miceli Barone 2016, appendix A.1).
+
+    Images and their parts are those of `PermutedImages`. The loss is the squared hinge of each class against the rest, summed over classes
+    as the paper says; lowrank-highwaynetwork takes their mean.
+    """
+
+    source: str = "digits"
+    """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
+    dir: Path | None = None
+    """where the MNIST files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    over: str = "sum"
+    """the loss is the sum over classes, or their mean as in the original code"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.source", self.source, SOURCES)
+        check_choice("data.over", self.over, get_args(Over))
+
+    def build(self, seed: int) -> Task:
+        """Splits with uint8 images; nothing depends on the seed.
+
+        Raises:
+          UsageError: MNIST files that are missing or damaged.
+        """
+        load, scale = SOURCES[self.source]
+        parts = load(self.dir)
+        splits = {
+            name: Split(len(labels), {"images": images, "labels": labels.astype(np.int32)}, partial(pixel_vector, scale=scale))
+            for name, (images, labels) in parts.items()
+        }
+        return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(measure_scores, over=self.over))
+
+
+def pixel_vector(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
+    """The image at `index` as floats times `scale`; the target is its class."""
+    return Example(jnp.asarray(arrays["images"])[index].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
+
+
+def measure_scores(scores: Float[Array, "b k"], batch: Example, over: str) -> dict[str, Float[Array, " b"]]:
+    """'loss', the squared hinge, and 'accuracy'."""
+    return {"loss": squared_hinge(scores, batch.targets, over), "accuracy": accuracy(scores, batch.targets)}
 
 
 def pixel_sequence(arrays: Any, index: Int[Array, ""], scale: float) -> Example:

@@ -53,9 +53,7 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
 def evaluation_batches(size: int, batch_size: int) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:
     """Every example once, in rows of `batch_size`, and its weight: 1, or 0 for the padding of the last row, which repeats example 0."""
     rows = -(-size // batch_size)
-    positions = np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size)
-    real = positions < size
-    return np.where(real, positions, 0), real.astype(np.float32)
+    return _weighted(np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size), size)
 
 
 def evaluation_streams(size: int, streams: int) -> tuple[Int[np.ndarray, "c e"], Float[np.ndarray, "c e"]]:
@@ -65,6 +63,10 @@ def evaluation_streams(size: int, streams: int) -> tuple[Int[np.ndarray, "c e"],
     all examples; with more, through those of each part.
     """
     chunks = -(-size // streams)
-    positions = np.arange(chunks * streams, dtype=np.int32).reshape(streams, chunks).T
+    return _weighted(np.arange(chunks * streams, dtype=np.int32).reshape(streams, chunks).T, size)
+
+
+def _weighted(positions: Int[np.ndarray, "c b"], size: int) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:
+    """Examples and their weights: positions beyond the last example are padding, example 0 of weight 0."""
     real = positions < size
     return np.where(real, positions, 0), real.astype(np.float32)

@@ -23,18 +23,19 @@ VARIANTS = ("fixed", "variable_length", "variable_lag")
 MARKERS = ("halves", "anywhere")
 
 
-def _key(seed: int) -> dict[str, np.ndarray]:
+def key_of(seed: int) -> dict[str, np.ndarray]:
+    """What examples that are drawn are made from."""
     return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
 
 
-def _uniform(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
+def uniform_numbers(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
     """The random numbers on [0, 1) that the example at `index` is made of."""
     # The generator is named, so that a process that configures another default still gets the same examples.
     key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
     return jax.random.uniform(jax.random.fold_in(key, index), (count,), jnp.float32)
 
 
-def _below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
+def below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
     """0, ..., count - 1 with equal probability, up to the resolution of 2^-23."""
     return jnp.floor(uniform * count).astype(jnp.int32)
 
@@ -87,17 +88,17 @@ class CopyMemory:
 
     def build(self, seed: int) -> Task:
         """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
-        arrays = _key(seed)
+        arrays = key_of(seed)
         train = Split(self.train_size, arrays, self.example)
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
         return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", measure_copy)
 
     def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
         """The sequence at `index` of the stream: inputs and targets are (N + 20,) integers."""
-        uniform = _uniform(arrays, index, MAX_DATA + 1)
-        data = _below(uniform[1:], DATA_SYMBOLS)
-        size = 1 + _below(uniform[0], MAX_DATA) if self.variant == "variable_length" else MAX_DATA
-        lag = 1 + _below(uniform[0], self.lag) if self.variant == "variable_lag" else self.lag
+        uniform = uniform_numbers(arrays, index, MAX_DATA + 1)
+        data = below(uniform[1:], DATA_SYMBOLS)
+        size = 1 + below(uniform[0], MAX_DATA) if self.variant == "variable_length" else MAX_DATA
+        lag = 1 + below(uniform[0], self.lag) if self.variant == "variable_lag" else self.lag
         t = jnp.arange(self.length)
         inputs = jnp.where(t == size + lag - 1, RUN, _data_from(data, size, t))
         return Example(inputs, _data_from(data, size, t - size - lag))
@@ -141,20 +142,20 @@ class Adding:
 
     def build(self, seed: int) -> Task:
         """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
-        arrays = _key(seed)
+        arrays = key_of(seed)
         train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
         return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", measure_sum)
 
     def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
         """The sequence at `index` of the stream: inputs (T, 2), the target a scalar."""
-        uniform = _uniform(arrays, index, self.length + 2)
+        uniform = uniform_numbers(arrays, index, self.length + 2)
         numbers, half = uniform[2:], self.length // 2
         if markers == "halves":
-            first, second = _below(uniform[0], half), half + _below(uniform[1], self.length - half)
+            first, second = below(uniform[0], half), half + below(uniform[1], self.length - half)
         else:
-            first = _below(uniform[0], self.length)
-            second = (first + 1 + _below(uniform[1], self.length - 1)) % self.length
+            first = below(uniform[0], self.length)
+            second = (first + 1 + below(uniform[1], self.length - 1)) % self.length
         marks = jnp.zeros(self.length).at[jnp.stack([first, second])].set(1.0)
         return Example(jnp.stack([numbers, marks], axis=-1), numbers[first] + numbers[second])
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.data.vocabulary import Vocabulary
+from lrpt.data.vocabulary import ByteVocabulary, Vocabulary
 
 
 class Example(NamedTuple):
@@ -68,5 +68,5 @@ class Task:
     measure: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
     summarize: Callable[[Mapping[str, float]], dict[str, float]] = dict
     streams: bool = False
-    vocabulary: Vocabulary | None = None
+    vocabulary: Vocabulary | ByteVocabulary | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)

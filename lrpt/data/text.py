@@ -94,17 +94,12 @@ class NextSymbol:
 
     def _texts(self) -> dict[str, str]:
         """The three parts of the text. The unknown symbol is one character in them."""
-        if self.file is None and self.source == "ptb":
-            from lrpt.data.ptb import load_ptb  # here, because it takes a second that other texts need not wait for
-
-            texts = load_ptb(self.dir)
-        else:
-            texts = cut(python_documentation() if self.file is None else user_file(self.file))
+        texts = load_texts(self.source, self.file, self.dir)
         return {name: text.replace("<unk>", UNKNOWN_CHARACTER) if self.tokens == "lstm" else text for name, text in texts.items()}
 
     def _excerpts(self, part: str, symbols: Symbols) -> Excerpts:
         if self.reading == "stream":
-            return self._windows(part, symbols)
+            return windows(part, symbols.size, self.steps)
         starts, lengths = lines(symbols)
         kept = lengths <= self.max_length + 1
         if not np.any(kept):
@@ -114,19 +109,10 @@ class NextSymbol:
             )
         return starts[kept], lengths[kept]
 
-    def _windows(self, part: str, symbols: Symbols) -> Excerpts:
-        size = symbols.size - symbols.size % self.steps if part == "train" else symbols.size
-        if size == 0:
-            advice = "name a larger --data.file" + ", or choose fewer --data.steps" * (symbols.size > 0)
-            raise UsageError(f"data.steps is {self.steps}, and the {part} part has {symbols.size} symbols: {advice}")
-        starts = np.arange(0, size, self.steps)
-        return starts, np.minimum(self.steps, size - starts)
-
     def _notes(self, texts: dict[str, str], parts: dict[str, Symbols], excerpts: dict[str, Excerpts]) -> dict[str, Any]:
         """Which text it was, and what of it was not read as it stands."""
-        source = f"python {platform.python_version()}" if self.source == "python" else self.source
         notes = {
-            "text": source if self.file is None else str(self.file),
+            "text": name_of_text(self.source, self.file),
             "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
             "symbols": {name: int(symbols.size) for name, symbols in parts.items()},
             "unknown_symbols": {name: int(np.sum(symbols == UNKNOWN)) for name, symbols in parts.items()},
@@ -134,6 +120,40 @@ class NextSymbol:
         if self.reading == "stream":
             return notes
         return notes | {"lines_too_long": {name: len(lines(parts[name])[0]) - len(starts) for name, (starts, _) in excerpts.items()}}
+
+
+def load_texts(source: str, file: Path | None, dir: Path | None) -> dict[str, str]:
+    """The three parts of the text of `file`, or where that is None of a source; `dir` is for the Penn Treebank.
+
+    Raises:
+      UsageError: a file that is missing, damaged or not UTF-8.
+    """
+    if file is None and source == "ptb":
+        from lrpt.data.ptb import load_ptb  # here, because it takes a second that other texts need not wait for
+
+        return load_ptb(dir)
+    return cut(python_documentation() if file is None else user_file(file))
+
+
+def name_of_text(source: str, file: Path | None) -> str:
+    """What the notes call a text: the documentation of another version of Python is another text."""
+    if file is not None:
+        return str(file)
+    return f"python {platform.python_version()}" if source == "python" else source
+
+
+def windows(part: str, count: int, steps: int) -> Excerpts:
+    """Windows of `steps` symbols that continue each other. The last may be shorter; it is left out of the training part.
+
+    Raises:
+      UsageError: a part that fills no window.
+    """
+    size = count - count % steps if part == "train" else count
+    if size == 0:
+        advice = "name a larger --data.file" + ", or choose fewer --data.steps" * (count > 0)
+        raise UsageError(f"data.steps is {steps}, and the {part} part has {count} symbols: {advice}")
+    starts = np.arange(0, size, steps)
+    return starts, np.minimum(steps, size - starts)
 
 
 def lines(symbols: Symbols) -> Excerpts:

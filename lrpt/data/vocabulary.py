@@ -1,5 +1,6 @@
 """The symbols of a text, by number."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -10,6 +11,7 @@ from jaxtyping import Int, UInt
 END, UNKNOWN = 0, 1
 
 END_CHARACTER, UNKNOWN_CHARACTER = "\n", "\N{REPLACEMENT CHARACTER}"
+END_WORD, UNKNOWN_WORD = "<eos>", "<unk>"
 
 
 @dataclass(frozen=True)
@@ -41,3 +43,71 @@ class Vocabulary:
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """The text of these symbols; the unknown one is printed as '<unk>'."""
         return "".join(self.symbols[int(number)] for number in numbers)
+
+
+@dataclass(frozen=True)
+class WordVocabulary(Vocabulary):
+    """Numbers for words, which are what stands between blanks. The end of a line is 0, and whatever has no number of its own is 1.
+
+    Attributes:
+      symbols: '<eos>', '<unk>', then the words.
+    """
+
+    @classmethod
+    def of(cls, text: str, min_count: int = 1) -> Self:
+        """The words that are at least `min_count` times in `text`, in the order of their code points; '<unk>' is the unknown one."""
+        counts = Counter(text.split())
+        kept = (word for word, count in counts.items() if count >= min_count)
+        return cls((END_WORD, UNKNOWN_WORD, *sorted({*kept} - {END_WORD, UNKNOWN_WORD})))
+
+    def encode(self, text: str) -> UInt[np.ndarray, " n"]:
+        """The number of each word, and 0 behind each line that is not blank, in the smallest type that holds them all."""
+        numbers = {word: number for number, word in enumerate(self.symbols)}
+        lines = (line.split() for line in text.split("\n"))
+        found = [numbers.get(word, UNKNOWN) for line in lines if line for word in (*line, END_WORD)]
+        return np.array(found, np.min_scalar_type(len(self) - 1))
+
+    def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
+        """The words, with blanks between them."""
+        return " ".join(self.symbols[int(number)] for number in numbers)
+
+
+@dataclass(frozen=True)
+class ByteVocabulary:
+    """Numbers for bytes, as `Vocabulary` has them for characters. No symbol stands for the unknown, and the end of a line is a byte.
+
+    Attributes:
+      symbols: the bytes as characters of ISO 8859-1, in ascending order.
+    """
+
+    symbols: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: bytes) -> Self:
+        """The bytes that are in `text`."""
+        present = np.bincount(np.frombuffer(text, np.uint8), minlength=256).nonzero()[0]
+        return cls(tuple(map(chr, present)))
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, text: bytes) -> UInt[np.ndarray, " n"]:
+        """The number of each byte.
+
+        Raises:
+          ValueError: a byte that has none; it says which, and where.
+        """
+        numbers, known = np.zeros(256, np.uint8), np.zeros(256, bool)
+        numbers[self._bytes()], known[self._bytes()] = np.arange(len(self)), True
+        codes = np.frombuffer(text, np.uint8)
+        if not np.all(known[codes]):
+            place = int(np.argmin(known[codes]))
+            raise ValueError(f"byte 0x{codes[place]:02x} at position {place} has no number")
+        return numbers[codes]
+
+    def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
+        """The text of these bytes, read as UTF-8; what is none is U+FFFD."""
+        return bytes(self._bytes()[int(number)] for number in numbers).decode("utf-8", "replace")
+
+    def _bytes(self) -> UInt[np.ndarray, " k"]:
+        return np.array([*map(ord, self.symbols)], np.uint8)

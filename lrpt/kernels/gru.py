@@ -13,12 +13,12 @@ import chex
 import jax
 import jax.numpy as jnp
 from jax.nn import sigmoid
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells.gru import GRUParams, gru
 from lrpt.errors import UsageError
 from lrpt.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
-from lrpt.matrices import LowRank, LowRankPlusDiagonal, type_of_input
+from lrpt.matrices import LowRank, LowRankPlusDiagonal
 
 SHUT = 1e9
 """Pre-activation of an update gate that keeps the state as it is: its sigmoid is 1 and the derivative 0, to the last bit."""
@@ -30,7 +30,7 @@ def sequence(
     step: Any,
     params: GRUParams,
     h: Float[Array, "b n"],
-    xs: type_of_input,
+    xs: Float[Array, "t b m"] | Int[Array, "t b"],
     mask: Bool[Array, "t b"] | None = None,
     *,
     outputs: str = "all",

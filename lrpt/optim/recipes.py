@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_choice
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows
@@ -99,9 +100,25 @@ class OptimConfig:
     """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm or adam"""
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
+    decay: float = 1.0
+    """what the step size is multiplied by in every epoch"""
+    decay_after: int = 0
+    """epochs before the first such multiplication"""
+    halve_after: int | None = None
+    """halve the step size after so many evaluations without a new lowest validation loss (None: never)"""
+    halvings: int = 14
+    """halvings after which training ends instead of the next one"""
+    return_to_best: bool = False
+    """go back to the best parameters with each halving, as in lowrank-highwaynetwork"""
 
     def __post_init__(self) -> None:
         check_choice("optim.recipe", self.recipe, RECIPES)
+        if not 0 < self.decay <= 1:
+            raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
+        for name, least in (("decay_after", 0), ("halve_after", 1), ("halvings", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"optim.{name} is {value}: expected {least} or more")
         if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
 
@@ -109,6 +126,12 @@ class OptimConfig:
     def rate(self) -> float:
         """The learning rate: this one, or the recipe's own."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
+
+    def decayed(self, learning_rate: Rate, update: Int[Array, ""], epoch: int) -> Rate:
+        """The learning rate after so many updates, of which an epoch has `epoch`."""
+        if self.decay == 1:
+            return learning_rate
+        return learning_rate * self.decay ** jnp.maximum(update // epoch - self.decay_after, 0).astype(jnp.float32)
 
     def build(self, learning_rate: Rate | None = None) -> optax.GradientTransformation:
         """The recipe's chain, at its `rate` or at another one, which may be traced: one program then serves many."""

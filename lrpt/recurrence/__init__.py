@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool
 from lrpt.kernels import sequence
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
+from lrpt.recurrence.skipping import skipping
 
 Outputs = Literal["all", "last", "info"]
 
@@ -59,11 +60,12 @@ def recur(
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
         body, xs = _masked(body), (xs, mask)
+    run = LOOPS[loop] if mask is None else skipping(LOOPS[loop])
     if outputs != "last":
-        return LOOPS[loop](body, params, carry, xs, tuning)
+        return run(body, params, carry, xs, tuning)
     first = jax.tree.map(lambda a: a[0], xs)
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
-    (carry, y), _ = LOOPS[loop](_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs, tuning)
+    (carry, y), _ = run(_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs, tuning)
     return carry, y
 
 

@@ -26,7 +26,7 @@ from jaxtyping import Array
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, in_chunks, plain
+from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
 from lrpt.recurrence.taps import Leaves, trace_calls
 
 ROWS_PER_CHUNK = 700
@@ -143,28 +143,19 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
     d_last, d_ys = (_instantiated(part) for part in cotangents)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
     kept = length if all_states else 1
-    sequence = _cut(before, chunks, kept), _cut(xs, chunks, length), _cut(d_ys, chunks, length)
+    sequence = cut(before, chunks, kept), cut(xs, chunks, length), cut(d_ys, chunks, length)
     state, d_rest = (d_last, linear.zeros()), None
     if rest:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))
     (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
-    d_x = [a.reshape((chunks * length, *a.shape[2:])) for a in d_x]
-    if d_rest is not None:
-        d_x = [jnp.concatenate(parts) for parts in zip(d_x, d_rest, strict=True)]
-    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, d_x) if linear.wants_x else None
-
-
-def _cut(tree: Any, chunks: int, length: int) -> tuple[Any, Any]:
-    """(whole chunks with a leading axis, what is left over)."""
-    whole = jax.tree.map(lambda a: a[: chunks * length].reshape((chunks, length, *a.shape[1:])), tree)
-    return whole, jax.tree.map(lambda a: a[chunks * length :], tree)
+    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], all_states: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
     """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and d x."""
     before, xs, d_ys = sequence
     if not all_states:
-        before = linear.states(_first(before), xs)
+        _, _, before = _with_states(linear.advance, _first(before), xs)
     d_after, (matrices, raw) = state
     varying, inputs = jax.vmap(linear.recompute)(before, xs)
     same: list[int] = []

@@ -5,7 +5,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.extend import core
 
 from lrpt.recurrence.loops import Step
@@ -51,10 +50,9 @@ class LinearStep:
         flat, self._input_tree = jax.tree.flatten(inputs)
         return residuals + flat
 
-    def states(self, first: Any, xs: Any) -> Any:
-        """The state before each of several steps."""
-        params = self.params.treedef.unflatten(self.params.leaves)
-        return lax.scan(lambda carry, x: (self.step(params, carry, x)[0], carry), first, xs)[1]
+    def advance(self, carry: Any, x: Any) -> tuple[Any, None]:
+        """The state after a step, as the body of a scan without outputs."""
+        return self.step(self.params.treedef.unflatten(self.params.leaves), carry, x)[0], None
 
     def recompute(self, carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
         """The residuals of a step that depend on it, and the inputs of its operators."""

@@ -6,9 +6,10 @@ Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 from jax import lax
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -34,6 +35,7 @@ class Tuning:
 BY_RULE = Tuning()
 
 
+@runtime_checkable
 class Loop(Protocol):
     """What stands in `LOOPS`."""
 
@@ -57,11 +59,22 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY
 
 def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
     """`chunk(carry, xs) -> (carry, ys)` over chunks of a sequence, the last of which may be shorter; the results are joined."""
-    steps = jax.tree.leaves(xs)[0].shape[0]
-    whole = steps - steps % length
-    carry, ys = lax.scan(chunk, carry, jax.tree.map(lambda a: a[:whole].reshape((-1, length, *a.shape[1:])), xs))
-    ys = jax.tree.map(lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:])), ys)
-    if whole == steps:
-        return carry, ys
-    carry, rest = chunk(carry, jax.tree.map(lambda a: a[whole:], xs))
-    return carry, jax.tree.map(lambda a, b: jax.numpy.concatenate([a, b]), ys, rest)
+    chunks, left = divmod(jax.tree.leaves(xs)[0].shape[0], length)
+    whole, rest = cut(xs, chunks, length)
+    carry, ys = lax.scan(chunk, carry, whole)
+    last = None
+    if left:
+        carry, last = chunk(carry, rest)
+    return carry, join(ys, last)
+
+
+def cut(tree: Any, chunks: int, length: int) -> tuple[Any, Any]:
+    """(that many chunks, with a leading axis of them; what is left over)."""
+    whole = jax.tree.map(lambda a: a[: chunks * length].reshape((chunks, length, *a.shape[1:])), tree)
+    return whole, jax.tree.map(lambda a: a[chunks * length :], tree)
+
+
+def join(whole: Any, rest: Any) -> Any:
+    """The inverse of `cut`; `rest` is None where nothing was left over."""
+    whole = jax.tree.map(lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:])), whole)
+    return whole if rest is None else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), whole, rest)

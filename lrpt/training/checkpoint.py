@@ -92,7 +92,8 @@ class Checkpoints:
         """The checkpoint of `update`, in the shapes and dtypes of `template`.
 
         Raises:
-          Damaged: it is missing or unfinished, is not what was saved, or does not fit.
+          Misfit: it is what was saved, and that is not of these shapes and dtypes.
+          Damaged: it is missing or unfinished, or is not what was saved.
         """
         self._check_seal(template, update)
         items = ocp.args.Composite(state=ocp.args.StandardRestore(template), notes=ocp.args.JsonRestore())
@@ -115,21 +116,30 @@ class Checkpoints:
         if wrong := [name for name, digest in files.items() if found.get(name) != digest]:
             raise Damaged(f"the contents of {wrong[0]} are not what was saved")
         if arrays != _arrays(template):
-            raise Damaged("its arrays are not of the shapes and dtypes that the model has")
+            raise Misfit("its arrays are not of the shapes and dtypes that the model has")
 
     def latest(self, template: Any) -> Restored | None:
         """The newest checkpoint that is intact, or None where there is none at all.
 
         Raises:
-          UsageError: there are checkpoints, and every one is damaged.
+          UsageError: there are checkpoints, and every one is damaged, or does not fit.
         """
-        updates = self.updates()
-        for update in updates:
+        misfits = 0
+        for update in self.updates():
             try:
                 return self.restore(template, update)
             except Damaged as error:
-                self.warn(f"the checkpoint of update {update} in {self.path} is damaged ({error}) and is passed over")
-        if updates:
+                misfit = isinstance(error, Misfit)
+                misfits += misfit
+                how = "does not fit" if misfit else "is damaged"
+                self.warn(f"the checkpoint of update {update} in {self.path} {how} ({error}) and is passed over")
+        if misfits:
+            raise UsageError(
+                f"no checkpoint in {self.path} fits: another version of this library wrote them, or another configuration; "
+                f"start over in another --workdir",
+                code=1,
+            )
+        if self.updates():
             raise UsageError(
                 f"every checkpoint in {self.path} is damaged: remove that directory to start over, or name another --workdir", code=1
             )
@@ -149,6 +159,10 @@ class Checkpoints:
 
 class Damaged(Exception):
     """A checkpoint that cannot be trusted."""
+
+
+class Misfit(Damaged):
+    """One that can be, but whose arrays are not those that are asked for."""
 
 
 def _reason(error: Exception) -> str:

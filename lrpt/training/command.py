@@ -42,7 +42,7 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
         sys.exit(1)
 
 
-def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any]], console: Console) -> list[dict[str, Any]]:
+def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
     """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
     command = next(iter(commands.values()))
     models = {
@@ -70,7 +70,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any]], conso
     return results
 
 
-def _models(experiment: Experiment[Any], command: Command[Any]) -> dict[str, RunConfig[Any]]:
+def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str, RunConfig[Any]]:
     """One configuration for each variant of a comparison, or the one that was asked for."""
     if not command.compare:
         return {"": command.config}
@@ -80,11 +80,11 @@ def _models(experiment: Experiment[Any], command: Command[Any]) -> dict[str, Run
     }
 
 
-def _root(experiment: Experiment[Any], command: Command[Any]) -> Path:
+def _root(experiment: Experiment[Any], command: Command[Any, Any]) -> Path:
     return command.workdir or Path("runs") / experiment.name
 
 
-def _directories(experiment: Experiment[Any], command: Command[Any], variant: str, several: bool) -> dict[int, Path]:
+def _directories(experiment: Experiment[Any], command: Command[Any, Any], variant: str, several: bool) -> dict[int, Path]:
     """seed -> run directory. A single run with --workdir writes right there."""
     seeds = range(command.seed, command.seed + command.seeds)
     if command.workdir is not None and not several:

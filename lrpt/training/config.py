@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from lrpt.data.order import ORDERS
 from lrpt.data.task import Task
 from lrpt.errors import UsageError, check_choice
-from lrpt.models import ModelConfig
+from lrpt.networks import NetworkConfig
 from lrpt.optim import OptimConfig
 
 
@@ -34,6 +34,8 @@ class TrainConfig:
     """examples evaluated at once"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
+    patience: int | None = None
+    """end training after so many evaluations in a row without a new lowest validation loss (None: never)"""
     updates_per_call: int | None = None
     """updates compiled into one call, after which interruptions are noticed (None: about a second's worth, at most 50)"""
     start: Path | None = None
@@ -41,7 +43,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_choice("train.order", self.order, ORDERS)
-        for name in ("updates", "batch_size", "evaluate_every", "evaluation_batch", "updates_per_call"):
+        for name in ("updates", "batch_size", "evaluate_every", "evaluation_batch", "updates_per_call", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"train.{name} is {value}: expected 1 or more")
@@ -56,7 +58,7 @@ D = TypeVar("D", bound=TaskConfig)
 class RunConfig(Generic[D]):
     """Everything that decides the numbers of a run, but for the seed."""
 
-    model: ModelConfig
+    model: NetworkConfig
     optim: OptimConfig
     train: TrainConfig
     data: D
@@ -64,8 +66,9 @@ class RunConfig(Generic[D]):
     @property
     def program(self) -> "RunConfig[D]":
         """The part that decides what is compiled: without the step size, and without what decides the start of the parameters."""
-        model = replace(self.model, carry_bias=0.0)
-        return replace(self, model=model, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None))
+        return replace(
+            self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
+        )
 
 
 def to_json(config: Any) -> dict[str, Any]:

@@ -6,6 +6,13 @@ from typing import Any, Generic
 
 from lrpt.training.config import D, RunConfig
 
+GRU_VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "gru": {"parametrization": "dense"},
+    "lr": {"parametrization": "low_rank"},
+    "lrd": {"parametrization": "low_rank_plus_diagonal"},
+}
+"""The models of Miceli Barone 2018 in its own abbreviations: full matrices, low-rank ones, low-rank ones plus a diagonal."""
+
 
 @dataclass(frozen=True)
 class Preset(Generic[D]):

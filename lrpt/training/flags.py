@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import tyro
 
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig
+from lrpt.networks import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment
@@ -22,11 +22,14 @@ SEEDS = 2**32 - 2**16
 """Seeds above are not told apart by JAX; the margin is for --seeds."""
 
 
+M = TypeVar("M", bound=NetworkConfig)
+
+
 @dataclass(frozen=True)
-class Command(Generic[D]):
+class Command(Generic[M, D]):
     """What a command line says."""
 
-    model: ModelConfig
+    model: M
     optim: OptimConfig
     train: TrainConfig
     data: D
@@ -63,7 +66,7 @@ class Command(Generic[D]):
         return RunConfig(self.model, self.optim, self.train, self.data)
 
 
-def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]:
+def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any, Any]:
     """The command that `arguments` give for an experiment.
 
     Raises:
@@ -77,16 +80,19 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any]
     config = preset.config
     default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
     program = f"python -m experiments.{experiment.name}"
-    return parse_dataclass(Command[type(config.data)], arguments, program, _description(experiment), default)
+    return parse_dataclass(Command[type(config.model), type(config.data)], arguments, program, _description(experiment), default)
 
 
-def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any]]:
+def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any, Any]]:
     """The command that `arguments` give, under the name ''; with --vary one for each combination, named as 'rank8-learning_rate0.01'.
 
     Raises:
       UsageError: as `parse`; a variation without values.
     """
-    choices = [_choices(word) for word in parse(experiment, arguments).vary]
+    command = parse(experiment, arguments)
+    if not command.vary:
+        return {"": command}
+    choices = [_choices(word) for word in command.vary]
     commands = {}
     for values in itertools.product(*choices):
         name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
@@ -101,6 +107,14 @@ def _choices(word: str) -> list[tuple[str, str]]:
     if not flag.startswith(("model.", "optim.", "train.", "data.")) or any(not value for _, value in found):
         raise UsageError(f"vary is '{word}': expected a flag of model, optim, train or data and its values, as in model.rank=8,24")
     return found
+
+
+def words(name: str, value: Any) -> list[str]:
+    """The words of a command line that give a setting its value: model.weight_norm = False -> --model.no-weight-norm."""
+    group, _, field = name.replace("_", "-").partition(".")
+    if isinstance(value, bool):
+        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
+    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
 
 
 def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:

@@ -1,9 +1,11 @@
 """Models that take the same updates side by side: what is compiled, and what lies on the devices."""
 
+import math
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,32 +13,36 @@ import numpy as np
 from lrpt.counting import count
 from lrpt.data.order import batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.task import Task
-from lrpt.models import SequenceModel
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.run import Run
-from lrpt.training.step import evaluate, train_steps
+from lrpt.training.step import Shares, evaluate, train_steps
 
 
 class Program:
     """What is compiled, once for all runs that differ in nothing else than `RunConfig.program` leaves out.
 
     Args:
-      config: of any of the runs, as `model` and `task`.
+      config: of any of the runs, as `task`.
       layout: which devices train what.
 
     Attributes:
       updates_per_call: updates of one call; a function of the configuration and the kind of device.
     """
 
-    def __init__(self, config: RunConfig[Any], model: SequenceModel, task: Task, layout: parallel.Layout) -> None:
+    def __init__(self, config: RunConfig[Any], task: Task, layout: parallel.Layout) -> None:
         self.layout = layout
         self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
 
-        windows = task.splits["train"].size // config.train.batch_size
+        model = config.model.build(task.input_size, task.output_size, task.reads, parallel.axis_of_batch(layout))
+        epoch = task.splits["train"].size // config.train.batch_size
+        shares = Shares(parallel.average(layout), parallel.own_key(layout))
 
         def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
-            return train_steps(model, task, config.optim.build(learning_rate), parallel.average(layout), state, arrays, indices, windows)
+            def optimizer(update: Any) -> Any:
+                return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
+
+            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)
@@ -44,18 +50,21 @@ class Program:
 
 
 def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
-    """About as many, 1 to 50: six operations for each parameter, example and step."""
+    """About as many, 1 to 50, of the same length between two evaluations: six operations for each parameter, example and step."""
     train = task.splits["train"]
     example = jax.eval_shape(train.batch, train.arrays, jax.ShapeDtypeStruct((config.train.batch_size,), jnp.int32))
-    steps = example.inputs.shape[0] * example.inputs.shape[1]
+    integer = jnp.issubdtype(example.inputs.dtype, jnp.integer)
+    steps = math.prod(example.inputs.shape if integer else example.inputs.shape[:-1])
     operations = 6 * count(config.model, task.input_size, task.output_size).true * steps
-    return int(min(max(parallel.operations_per_second() // operations, 1), 50))
+    most = min(max(parallel.operations_per_second() // operations, 1), 50)
+    calls = math.ceil(config.train.evaluate_every / most)
+    return math.ceil(config.train.evaluate_every / calls)
 
 
 class Evaluator:
     """The figures of several models on one split."""
 
-    def __init__(self, model: SequenceModel, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
+    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
         self.task, self.layout, self.size = task, layout, task.splits[split].size
         self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
         summed = partial(evaluate, model, task, task.splits[split])
@@ -66,9 +75,9 @@ class Evaluator:
         dealt = evaluation_streams if self.task.streams else evaluation_batches
         return [parallel.deal(self.layout, [rows] * self.layout.models) for rows in dealt(self.size, self.batch)]
 
-    def __call__(self, params: Any, arrays: Any) -> list[dict[str, float]]:
-        """Mean figures of each model, for parameters and data that lie on the devices."""
-        fetched = parallel.fetch(self.layout, self._evaluate(params, arrays, *self._chunks))
+    def __call__(self, variables: Any, arrays: Any) -> list[dict[str, float]]:
+        """Mean figures of each model, for variables and data that lie on the devices."""
+        fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
         names = sorted(fetched[0][0], key=lambda name: name != "loss")
         return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]
 
@@ -89,9 +98,13 @@ class Group:
         self.config: TrainConfig = runs[0].config.train
         self.update = runs[0].update
         self.train_arrays = self._place_arrays("train")
-        self.learning_rates = parallel.place(self.layout, self._filled([jnp.float32(run.config.optim.rate) for run in runs]))
         self.valid_arrays = self._place_arrays("valid")
-        states = self._filled([run.state for run in runs])
+        self.place()
+
+    def place(self) -> None:
+        """Puts the runs' states and learning rates on the devices."""
+        self.learning_rates = parallel.place(self.layout, self._filled([jnp.float32(run.learning_rate) for run in self.runs]))
+        states = self._filled([run.state for run in self.runs])
         placed = parallel.place(self.layout, [state._replace(carry=None) for state in states])
         self.state = placed._replace(carry=parallel.scatter(self.layout, [state.carry for state in states]))
 
@@ -103,8 +116,8 @@ class Group:
 
     def next_boundary(self) -> int:
         """The end of the next call: a function of the update alone, so that a resumed run makes the same calls."""
-        following = (self.update - self.update % n + n for n in (self.program.updates_per_call, self.config.evaluate_every))
-        return min(*following, self.config.updates)
+        n, since = self.program.updates_per_call, self.update % self.config.evaluate_every
+        return min(self.update - since + min(since - since % n + n, self.config.evaluate_every), self.config.updates)
 
     def at_evaluation(self) -> bool:
         """Whether an evaluation is due now."""
@@ -131,11 +144,11 @@ class Group:
 
     def validate(self) -> list[dict[str, float]]:
         """Each run's figures on the validation split."""
-        return self.program.valid(self.state.params, self.valid_arrays)[: len(self.runs)]
+        return self.program.valid(self.state.variables, self.valid_arrays)[: len(self.runs)]
 
     def test(self) -> list[dict[str, float]]:
         """Each run's figures on the test split, with the parameters that were best on the validation split."""
         if all(run.task.splits["test"] is run.task.splits["valid"] for run in self.runs):
             return [{k: v for k, v in run.best.items() if k != "update"} for run in self.runs]
-        best = parallel.place(self.layout, self._filled([run.best_params() for run in self.runs]))
+        best = parallel.place(self.layout, self._filled([run.best_variables() for run in self.runs]))
         return self.program.test(best, self._place_arrays("test"))[: len(self.runs)]

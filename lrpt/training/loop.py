@@ -86,7 +86,8 @@ def _check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -
     if not [run for run in runs if not run.finished()]:
         return
     task, config = runs[0].task, runs[0].config
-    parallel.check_recurrence(config.model.recurrence)
+    if config.model.needs_gpu:
+        parallel.check_gpu()
     if task.streams != (config.train.order == "stream"):
         raise UsageError(
             f"train.order is {config.train.order}: {'windows of a stream are' if task.streams else 'only a stream is'} read in order stream"
@@ -100,7 +101,7 @@ def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> No
     """Runs that stand at the same update train side by side, as many as there are devices; whoever is behind catches up first."""
     for run in runs:
         run.prepare()
-    program = Program(runs[0].config, runs[0].model, runs[0].task, layout)
+    program = Program(runs[0].config, runs[0].task, layout)
     with StopRequests() as stop:
         while runs:
             runs.sort(key=lambda run: run.update)
@@ -143,9 +144,11 @@ def _evaluate(group: Group, bar: Bar) -> None:
     figures = group.validate()
     seconds = time.monotonic() - start
     group.collect()
+    changed = [run.evaluated(own, seconds) for run, own in zip(group.runs, figures, strict=True)]
     for run, own in zip(group.runs, figures, strict=True):
-        run.evaluated(own, seconds)
         bar.evaluated(group.update, run.label, own)
+    if any(changed):
+        group.place()
 
 
 def _heed(stop: StopRequests, group: Group) -> None:

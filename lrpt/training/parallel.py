@@ -49,23 +49,28 @@ def request_devices(wanted: int | None, models: int, batch_size: int) -> None:
     and for a single model one for each core that gets at least 8 rows of every batch, up to 4.
     """
     _prefer_wide_vectors()
-    count = wanted or (min(models, _cores()) if models > 1 else _useful_shards(batch_size))
+    count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size))
     with contextlib.suppress(RuntimeError):  # JAX runs already, in a notebook or a test: take what is there
         jax.config.update("jax_num_cpu_devices", count)
 
 
+def _platform() -> str:
+    """'cpu', 'gpu' or 'tpu'."""
+    return jax.default_backend()
+
+
 def on_cpu() -> bool:
     """Whether there is no accelerator."""
-    return jax.default_backend() == "cpu"
+    return _platform() == "cpu"
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _useful_shards(batch_size: int) -> int:
-    return max(n for n in range(1, min(_cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD))
+    return max(n for n in range(1, min(cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD))
 
 
 def _prefer_wide_vectors() -> None:
@@ -83,7 +88,7 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
     """
     found = jax.local_device_count()
     if wanted is not None and not 1 <= wanted <= found:
-        raise UsageError(f"devices is {wanted}, and {found} {jax.default_backend()} device(s) were found: choose 1 to {found}")
+        raise UsageError(f"devices is {wanted}, and {found} {_platform()} device(s) were found: choose 1 to {found}")
     count = wanted or found
     if models > 1 and on_cpu():
         return Layout(min(models, count), 1)
@@ -105,10 +110,10 @@ def check_devices(count: int, batch_size: int) -> None:
         )
 
 
-def check_recurrence(name: str) -> None:
-    """Raises a UsageError unless the devices can run that recurrence."""
-    if name == KERNEL and jax.default_backend() != "gpu":
-        raise UsageError(f"model.recurrence is {name}, which needs an NVIDIA GPU, and JAX runs on {jax.default_backend()}: choose fast")
+def check_gpu() -> None:
+    """Raises a UsageError unless the devices can run the kernel."""
+    if _platform() != "gpu":
+        raise UsageError(f"model.recurrence is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {_platform()}: choose fast")
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
@@ -116,6 +121,18 @@ def average(layout: Layout) -> Callable[[Any], Any]:
     if layout.shards == 1:
         return lambda tree: tree
     return lambda tree: jax.lax.pmean(tree, AXIS)
+
+
+def axis_of_batch(layout: Layout) -> str | None:
+    """The mapped axis over which a batch is spread, if it is."""
+    return AXIS if layout.shards > 1 else None
+
+
+def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
+    """Makes of one key another for each device that shares a batch. So what is dropped depends on the number of devices."""
+    if layout.shards == 1:
+        return lambda key: key
+    return lambda key: jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 
 
 def total(layout: Layout) -> Callable[[Any], Any]:
@@ -134,24 +151,38 @@ def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int,
 
 def place(layout: Layout, trees: Sequence[Any]) -> Any:
     """One tree for each model, on the devices that train it, with a leading axis of devices."""
-    rows = [tree for tree in trees for _ in range(layout.shards)]
-    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *rows))
+    return _stack(layout, [tree for tree in trees for _ in range(layout.shards)])
 
 
 def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
     """As `place`, for one tree for each model whose leaves have the rows of a batch, of which each shard gets its own."""
     if not jax.tree.leaves(trees):
         return trees[0]
-    rows = [jax.tree.map(lambda a, i=i: np.split(np.asarray(a), layout.shards)[i], tree) for tree in trees for i in range(layout.shards)]
-    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *rows))
+    parts = range(layout.shards)
+    return _stack(layout, [jax.tree.map(lambda a, i=i: np.split(np.asarray(a), layout.shards)[i], tree) for tree in trees for i in parts])
 
 
 def gather(layout: Layout, tree: Any) -> list[Any]:
     """The inverse of `scatter`."""
+    return _unstack(layout, tree, np.concatenate)
+
+
+def fetch(layout: Layout, tree: Any) -> list[Any]:
+    """The inverse of `place`: one tree of host arrays for each model. Waits until they are computed."""
+    return _unstack(layout, tree, lambda shards: np.asarray(shards[0]))
+
+
+def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
+    """One tree for each model, or for each shard of the one, on the devices, with a leading axis of them."""
+    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *trees))
+
+
+def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]:
+    """One tree of host arrays for each model, each array `join`ed from those of its shards."""
     host = jax.device_get(tree)
     if layout.stacked > 1:
         host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
-    return [jax.tree.map(lambda a, i=i: np.concatenate(a[i * layout.shards : (i + 1) * layout.shards]), host) for i in range(layout.models)]
+    return [jax.tree.map(lambda a, i=i: join(a[i * layout.shards : (i + 1) * layout.shards]), host) for i in range(layout.models)]
 
 
 def _by_device(layout: Layout, rows: Any) -> Any:
@@ -162,14 +193,6 @@ def _by_device(layout: Layout, rows: Any) -> Any:
 @cache
 def _identity(layout: Layout) -> Callable[[Any], Any]:
     return compile_for(layout, lambda tree: tree)
-
-
-def fetch(layout: Layout, tree: Any) -> list[Any]:
-    """The inverse of `place`: one tree of host arrays for each model. Waits until they are computed."""
-    host = jax.device_get(tree)
-    if layout.stacked > 1:
-        host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
-    return [jax.tree.map(lambda a, i=i: np.asarray(a[i * layout.shards]), host) for i in range(layout.models)]
 
 
 def deal(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:

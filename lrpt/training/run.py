@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
 import numpy as np
 import optax
@@ -15,8 +16,8 @@ from lrpt.counting import count
 from lrpt.data.task import Task
 from lrpt.errors import UsageError
 from lrpt.metrics import BETTER_LOW
-from lrpt.models import SequenceModel
 from lrpt.optim import RECIPES
+from lrpt.training.annealing import Annealing
 from lrpt.training.checkpoint import Checkpoints, Damaged, Restored
 from lrpt.training.config import RunConfig, to_json
 from lrpt.training.console import Console
@@ -60,7 +61,8 @@ class Run:
     Attributes:
       state: where training stands, on the host; as of the last `Group.collect`.
       saved: the update of the newest checkpoint, 0 where there is none.
-      stopped: why training is over: 'criterion' (the validation loss is low enough), 'updates' (all are made), or None.
+      stopped: why training is over: 'criterion' (the validation loss is low enough), 'patience' (it has not fallen for long), 'annealed'
+        (no halvings of the learning rate are left), 'updates' (all are made), or None.
       result: the content of `result.json` once it is written.
     """
 
@@ -70,6 +72,7 @@ class Run:
         self.checkpoints = Checkpoints(self.directory.checkpoints, console.warn)
         self.tally = Tally()
         self.best: dict[str, Any] = {"update": 0, "loss": math.inf}
+        self.annealing = Annealing(config.optim)
         self.seconds = 0.0
         self.state: Any = None
         self.saved = 0
@@ -104,16 +107,24 @@ class Run:
         """
         self.directory.check(self.identity)
         result = self.directory.result()
-        if result is None or self._reason_to_stop(result["updates"], result["metrics"]["valid"]["loss"]) is None:
+        if result is None:
+            return False
+        best = {"update": result["best_update"], "loss": result["metrics"]["valid"]["loss"]}
+        if result["stopped"] != "annealed" and self._reason_to_stop(result["updates"], best) is None:
             return False
         self.result = result
         self.console.say(f"{self.label}: finished already, see {self.directory.path / 'result.json'}")
         return True
 
     @cached_property
-    def model(self) -> SequenceModel:
+    def model(self) -> nn.Module:
         """The network that learns this task."""
-        return SequenceModel(self.config.model, self.task.input_size, self.task.output_size, self.task.reads)
+        return self.config.model.build(self.task.input_size, self.task.output_size, self.task.reads)
+
+    @property
+    def learning_rate(self) -> float:
+        """The configured one, or what is left of it."""
+        return self.config.optim.rate * self.annealing.factor
 
     def prepare(self) -> None:
         """Restores the newest intact checkpoint or draws parameters, and makes the directory.
@@ -136,9 +147,10 @@ class Run:
     def _resume(self, restored: Restored) -> None:
         self.state, notes = restored.state, restored.notes
         self.tally, self.best, self.seconds = Tally(**notes["tally"]), notes["best"], notes["seconds"]
+        self.annealing = Annealing(self.config.optim, notes["annealing"])
         self.saved = self.update
         if self._is_evaluated():
-            self.stopped = self._reason_to_stop(self.update, self.best["loss"])
+            self.stopped = self._reason_to_stop(self.update, self.best)
         self.console.say(f"{self.label}: resumes at update {self.update}, see {self.directory.path}")
 
     def _is_evaluated(self) -> bool:
@@ -163,8 +175,11 @@ class Run:
         self.tally.add(figures)
         self.seconds += seconds
 
-    def evaluated(self, figures: Mapping[str, float], seconds: float) -> None:
+    def evaluated(self, figures: Mapping[str, float], seconds: float) -> bool:
         """Writes the figures of an evaluation and a checkpoint, and decides whether training is over.
+
+        Returns:
+          Whether the learning rate or the state is now another.
 
         Raises:
           UsageError: the loss is not finite. The checkpoints stay as they are.
@@ -178,8 +193,17 @@ class Run:
         train = {**when, "split": "train", **self._reported(self.tally.means())}
         self.directory.append_metrics([train, {**when, "split": "valid", **figures}])
         self.tally = Tally()
+        halved = self.annealing.evaluated(figures["loss"])
+        if halved and self.config.optim.return_to_best:
+            self._return_to_best()
         self.save()
-        self.stopped = self._reason_to_stop(self.update, self.best["loss"])
+        self.stopped = self._reason_to_stop(self.update, self.best)
+        return halved
+
+    def _return_to_best(self) -> None:
+        best = self.best_variables()
+        collections = {name: tree for name, tree in best.items() if name != "params"} or None
+        self.state = self.state._replace(params=best["params"], collections=collections)
 
     def _reported(self, means: dict[str, float | None]) -> dict[str, float | None]:
         """What a reader of the metrics gets to see of means over training batches, where all of them are numbers."""
@@ -195,25 +219,29 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint of where the run stands."""
-        notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally)}
+        notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
         self.checkpoints.save(self.update, self.state, notes, self.best["update"])
         self.saved = self.update
 
-    def _reason_to_stop(self, update: int, best_loss: float) -> str | None:
-        below = self.config.train.stop_below
-        if below is not None and best_loss < below:
+    def _reason_to_stop(self, update: int, best: Mapping[str, Any]) -> str | None:
+        train = self.config.train
+        if train.stop_below is not None and best["loss"] < train.stop_below:
             return "criterion"
-        return "updates" if update >= self.config.train.updates else None
+        if train.patience is not None and update - best["update"] >= train.patience * train.evaluate_every:
+            return "patience"
+        if self.annealing.over:
+            return "annealed"
+        return "updates" if update >= train.updates else None
 
-    def best_params(self) -> Any:
-        """The parameters with the lowest validation loss."""
+    def best_variables(self) -> Any:
+        """The variables with the lowest validation loss."""
         try:
-            return self.checkpoints.restore(self.state, self.best["update"]).state.params
+            return self.checkpoints.restore(self.state, self.best["update"]).state.variables
         except Damaged as error:
             where = f"the best checkpoint, of update {self.best['update']}, in {self.checkpoints.path}"
             self.console.warn(f"{self.label}: {where} is damaged ({error}); the result is that of the latest evaluation")
             self.best = self._latest_figures()
-            return self.state.params
+            return self.state.variables
 
     def _latest_figures(self) -> dict[str, Any]:
         return {name: value for name, value in self._evaluations()[-1].items() if name not in ("seconds", "split")}

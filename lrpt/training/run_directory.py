@@ -164,7 +164,7 @@ def environment() -> dict[str, Any]:
     packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
     return {
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in packages},
+        "versions": {name: version(name) for name in packages},
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         **describe_devices(),
@@ -173,7 +173,8 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _version(package: str) -> str | None:
+def version(package: str) -> str | None:
+    """Of an installed package; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,28 +1,75 @@
 """One update and one evaluation, as pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from lrpt.data.task import Example, Split, Task
-from lrpt.models import Start
+from lrpt.models import SOWN, Start
 from lrpt.optim import recoveries
 
 Figures = dict[str, Array]
 
 
 class TrainState(NamedTuple):
-    """What an update changes: parameters, optimizer state, the number of updates so far, and, in a task of streams, their states."""
+    """What an update changes.
+
+    Attributes:
+      params: what gradients move.
+      opt_state: the optimizer's.
+      update: the number of updates so far.
+      carry: in a task of streams, their states.
+      collections: Flax collections that training changes without gradients, such as 'batch_stats'.
+      key: decides, with the number of the update, every random number of training; it never changes.
+    """
 
     params: Any
     opt_state: Any
     update: Int[Array, ""]
     carry: Any = None
+    collections: Any = None
+    key: UInt32[Array, " words"] | None = None
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What Flax calls so: all collections by name."""
+        return {"params": self.params, **(self.collections or {})}
+
+
+class Shares(NamedTuple):
+    """How an update is shared by devices that hold other parts of the batch.
+
+    Attributes:
+      average: takes the mean over them.
+      key: makes of one key another for each of them.
+    """
+
+    average: Callable[[Any], Any] = lambda tree: tree
+    key: Callable[[Array], Array] = lambda key: key
+
+
+ALONE = Shares()
+
+
+class Pass(NamedTuple):
+    """What comes of a batch.
+
+    Attributes:
+      figures: the task's, and those that the network sows; one value for each example.
+      carry: the state after the last step.
+      penalty: what the network adds to the mean loss in training.
+      collections: those that training changes, as they are afterwards.
+    """
+
+    figures: Figures
+    carry: Any
+    penalty: Float[Array, ""]
+    collections: Any
 
 
 def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransformation, seed: int, batch_size: int = 1) -> TrainState:
@@ -32,32 +79,48 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
     @jax.jit
     def init(key: Array, arrays: Any) -> TrainState:
         example = train.batch(arrays, jnp.zeros((1,), jnp.int32))
-        params = model.init(key, example.inputs, example.mask)["params"]
-        carry = blank_carry(model, train, params, arrays, batch_size) if task.streams else None
-        return TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32), carry)
+        variables = model.init(key, example.inputs, example.mask)
+        carry = blank_carry(model, train, variables, arrays, batch_size) if task.streams else None
+        collections = {name: tree for name, tree in variables.items() if name not in ("params", *SOWN)}
+        noise = jax.random.key_data(jax.random.fold_in(key, 1))
+        params = variables["params"]
+        return TrainState(params, optimizer.init(params), jnp.zeros((), jnp.int32), carry, collections or None, noise)
 
     return init(jax.random.key(seed), train.arrays)
 
 
-def blank_carry(model: nn.Module, split: Split, params: Any, arrays: Any, rows: int) -> Any:
+def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, rows: int) -> Any:
     """Zeros in the shape of the state after a batch of so many rows."""
 
     def last() -> Any:
         example = split.batch(arrays, jnp.zeros((rows,), jnp.int32))
-        return model.apply({"params": params}, example.inputs, example.mask, method="advance")[1]  # type: ignore[index]
+        return model.apply(variables, example.inputs, example.mask, method="advance")[1]  # type: ignore[index]
 
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(last))
 
 
-def measure(model: nn.Module, task: Task, params: Any, batch: Example) -> dict[str, Float[Array, " b"]]:
-    """The task's figures, one value for each example of the batch."""
-    return task.measure(model.apply({"params": params}, batch.inputs, batch.mask), batch)  # type: ignore[arg-type]
+def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start: Start | None = None, key: Array | None = None) -> Pass:
+    """Predictions for a batch, and what the task says of them.
 
-
-def measure_from(model: nn.Module, task: Task, params: Any, batch: Example, start: Start) -> tuple[Figures, Any]:
-    """As `measure`, for windows that continue others; and the state after the last step."""
-    predictions, carry = model.apply({"params": params}, batch.inputs, batch.mask, start, method="advance")  # type: ignore[misc]
-    return task.measure(predictions, batch), carry
+    Args:
+      variables: parameters and other collections.
+      start: in a task of streams, where the windows begin.
+      key: in training, for everything random; without one the network is evaluated.
+    """
+    changing = [name for name in variables if name != "params"] if key is not None else []
+    (predictions, carry), new = model.apply(  # type: ignore[misc]
+        variables,
+        batch.inputs,
+        batch.mask,
+        start,
+        train=key is not None,
+        method="advance",
+        rngs=None if key is None else {"dropout": key},
+        mutable=[*SOWN, *changing],
+    )
+    penalty, sown = (jax.tree_util.tree_leaves_with_path(new.get(name, {})) for name in SOWN)
+    figures = task.measure(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
+    return Pass(figures, carry, sum((value for _, value in penalty), jnp.zeros(())), {name: new[name] for name in changing})
 
 
 def train_step(
@@ -66,56 +129,60 @@ def train_step(
     optimizer: optax.GradientTransformation,
     state: TrainState,
     batch: Example,
-    average: Callable[[Any], Any] = lambda tree: tree,
+    shares: Shares = ALONE,
     fresh: Bool[Array, ""] | bool = False,
 ) -> tuple[TrainState, Figures]:
-    """One update by the gradient of the batch's mean loss.
+    """One update by the gradient of the batch's mean loss and of the network's penalties.
 
     Args:
-      average: takes the mean over devices that hold other parts of the batch; it is applied to gradients and figures.
+      shares: how gradients, figures and collections are shared with other devices.
       fresh: in a task of streams, whether this update reads their first windows. No gradient goes back beyond a window.
 
     Returns:
-      The new state, and the batch's figures before the update with the gradient's norm (before any clipping), as scalars.
+      The new state, and the batch's figures before the update with the gradient's norm (before any clipping), as scalars. 'loss' is without
+      penalties.
     """
+    start = Start(state.carry, jnp.asarray(fresh)) if task.streams else None
+    key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
+    key = shares.key(jax.random.fold_in(key, state.update))
 
-    def loss(params: Any) -> tuple[Array, tuple[Figures, Any]]:
-        if task.streams:
-            each, carry = measure_from(model, task, params, batch, Start(state.carry, jnp.asarray(fresh)))
-        else:
-            each, carry = measure(model, task, params, batch), None
-        figures = jax.tree.map(jnp.mean, each)
-        return figures["loss"], (figures, carry)
+    def loss(params: Any) -> tuple[Array, tuple[Figures, Pass]]:
+        result = forward(model, task, state.variables | {"params": params}, batch, start, key)
+        figures = jax.tree.map(jnp.mean, result.figures)
+        return figures["loss"] + result.penalty, (figures, result)
 
-    grads, (figures, carry) = jax.grad(loss, has_aux=True)(state.params)
-    grads, figures = average((grads, figures))
+    grads, (figures, result) = jax.grad(loss, has_aux=True)(state.params)
+    grads, figures, collections = shares.average((grads, figures, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     figures["gradient_norm"] = optax.tree.norm(grads)
     count = recoveries(opt_state)
     if count is not None:
         figures["recoveries"] = count
-    return TrainState(optax.apply_updates(state.params, updates), opt_state, state.update + 1, carry), figures
+    carry = result.carry if task.streams else None
+    params = optax.apply_updates(state.params, updates)
+    return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), figures
 
 
 def train_steps(
     model: nn.Module,
     task: Task,
-    optimizer: optax.GradientTransformation,
-    average: Callable[[Any], Any],
+    optimizer: Callable[[Int[Array, ""]], optax.GradientTransformation],
     state: TrainState,
     arrays: Any,
     indices: Int[Array, "k b"],
+    shares: Shares = ALONE,
     windows: int = 1,
 ) -> tuple[TrainState, Figures]:
     """k updates in one compiled loop, which spares small networks an allocation of temporaries each. Figures have a leading axis k.
 
-    In a task of streams each of them is read in so many `windows`, and then from its start again.
+    `optimizer` is a function of the number of updates made, on which its learning rate may depend. In a task of streams each of them is
+    read in so many `windows`, and then from its start again.
     """
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Figures]:
         fresh = state.update % windows == 0
-        return train_step(model, task, optimizer, state, train.batch(arrays, indices), average, fresh)
+        return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 
     return jax.lax.scan(body, state, indices)
 
@@ -124,27 +191,25 @@ def evaluate(
     model: nn.Module,
     task: Task,
     split: Split,
-    params: Any,
+    variables: Mapping[str, Any],
     arrays: Any,
     indices: Int[Array, "c b"],
     weights: Float[Array, "c b"],
 ) -> tuple[Figures, Float[Array, ""]]:
-    """Sums of the task's figures over the examples at `indices`, each times its weight, and the sum of the weights.
+    """Sums of the figures over the examples at `indices`, each times its weight, and the sum of the weights.
 
     In a task of streams each column of `indices` is one, and its state is carried from row to row.
     """
 
     def body(sums_and_carry: tuple[Figures, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Figures, Any], None]:
         (sums, carry), (rows, weight, first) = sums_and_carry, chunk
-        batch = split.batch(arrays, rows)
-        if task.streams:
-            figures, carry = measure_from(model, task, params, batch, Start(carry, first))
-        else:
-            figures = measure(model, task, params, batch)
-        return (jax.tree.map(lambda s, f: s + jnp.sum(f * weight), sums, figures), carry), None
+        start = Start(carry, first) if task.streams else None
+        result = forward(model, task, variables, split.batch(arrays, rows), start)
+        added = jax.tree.map(lambda s, f: s + jnp.sum(f * weight), sums, result.figures)
+        return (added, result.carry if task.streams else None), None
 
-    carry = blank_carry(model, split, params, arrays, indices.shape[1]) if task.streams else None
-    figures = jax.eval_shape(lambda: measure(model, task, params, split.batch(arrays, indices[0])))
+    carry = blank_carry(model, split, variables, arrays, indices.shape[1]) if task.streams else None
+    figures = jax.eval_shape(lambda: forward(model, task, variables, split.batch(arrays, indices[0])).figures)
     zeros = jax.tree.map(lambda f: jnp.zeros((), f.dtype), figures)
     (sums, _), _ = jax.lax.scan(body, (zeros, carry), (indices, weights, jnp.arange(indices.shape[0]) == 0))
     return sums, jnp.sum(weights)

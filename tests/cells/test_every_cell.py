@@ -23,7 +23,6 @@ from table import (
     every_cell_and_every_row_of_the_gru,
     every_row,
     gradients,
-    has_recurrent_matrices,
     network,
     run,
     weighted_sum,
@@ -34,7 +33,7 @@ from lrpt.cells import CELLS
 from lrpt.matrices import BiasSpec, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.recurrence import recur
 
-every_cell_with_recurrent_matrices = pytest.mark.parametrize("cell", [*filter(has_recurrent_matrices, CELLS)])
+every_cell_with_recurrent_matrices = pytest.mark.parametrize("cell", [cell for cell in CELLS if CELLS[cell].has_recurrent_matrices])
 
 
 @partial(jax.jit, static_argnames="cell")
@@ -156,7 +155,7 @@ def test_the_carry_bias_is_where_the_gates_that_pass_the_state_on_start(cell):
 
 
 def test_every_cell_has_recurrent_matrices_but_these():
-    assert {cell for cell in CELLS if not has_recurrent_matrices(cell)} == {"unitary", "unitary_without_fourier"}
+    assert {cell for cell in CELLS if not CELLS[cell].has_recurrent_matrices} == {"unitary", "unitary_without_fourier"}
 
 
 @every_cell_with_recurrent_matrices

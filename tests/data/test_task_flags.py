@@ -2,7 +2,7 @@
 
 import pytest
 
-from lrpt.data import Adding, CopyMemory, NextSymbol, PermutedImages
+from lrpt.data import Adding, Chorales, CopyMemory, NextByte, NextSymbol, NextWord, PermutedImages
 from lrpt.errors import UsageError
 
 WRONG = [
@@ -19,6 +19,14 @@ WRONG = [
     (lambda: NextSymbol(reading="lines"), "data.reading is 'lines'"),
     (lambda: NextSymbol(steps=0), "data.steps is 0"),
     (lambda: NextSymbol(max_length=-1), "data.max_length is -1"),
+    (lambda: Chorales("bach"), "data.source is 'bach'"),
+    (lambda: Chorales(format="midi"), "data.format is 'midi'"),
+    (lambda: Chorales(length=3), "data.length is 3"),
+    (lambda: NextByte("ptb"), "data.source is 'ptb'"),
+    (lambda: NextByte(steps=0), "data.steps is 0"),
+    (lambda: NextWord("enwik8"), "data.source is 'enwik8'"),
+    (lambda: NextWord(min_count=0), "data.min_count is 0"),
+    (lambda: NextWord(steps=-3), "data.steps is -3"),
 ]
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.data import Adding, CopyMemory, NextSymbol, PermutedImages
+from lrpt.data import Adding, Chorales, CopyMemory, NextByte, NextSymbol, NextWord, PermutedImages
 
 TASKS = {
     "copy": CopyMemory(lag=7, train_size=40, test_size=9),
@@ -19,6 +19,9 @@ TASKS = {
     "digits, row by row": PermutedImages(permuted=False),
     "sentences": NextSymbol(),
     "stream": NextSymbol(reading="stream"),
+    "words": NextWord(),
+    "bytes": NextByte(),
+    "chorales": Chorales(length=12),
 }
 
 pytestmark = pytest.mark.parametrize("config", TASKS.values(), ids=TASKS)
@@ -62,8 +65,12 @@ def test_a_task_built_again_is_the_same(config):
 
 def test_seeds_differ_where_anything_is_random(config):
     one, two = (batch(config, "train", [0, 1, 2], seed).inputs for seed in (1, 2))
-    random = not isinstance(config, NextSymbol) and getattr(config, "permuted", True)
+    random = not isinstance(config, NextByte | NextSymbol | NextWord) and getattr(config, "permuted", True)
     assert np.array_equal(one, two) != random
+
+
+def predictions_shape(task, examples):
+    return (*examples.inputs.shape[: 2 if task.reads == "all" else 1], task.output_size)
 
 
 def test_shapes_are_those_the_task_names(config):
@@ -74,13 +81,13 @@ def test_shapes_are_those_the_task_names(config):
         assert 0 <= examples.inputs.min() <= examples.inputs.max() < task.input_size
     else:
         assert examples.inputs.shape[2:] == (task.input_size,)
-    assert examples.targets.shape == (examples.inputs.shape[:2] if task.reads == "all" else (3,))
+    assert examples.targets.shape[: 2 if task.reads == "all" else 1] == predictions_shape(task, examples)[:-1]
 
 
 def test_figures_have_one_value_for_each_example(config):
     task = config.build(0)
     examples = batch(config, "test", [0, 1, 2])
-    figures = task.measure(jnp.zeros((*examples.targets.shape, task.output_size)), examples)
+    figures = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
     assert "loss" in figures
     assert {name: figure.shape for name, figure in figures.items()} == dict.fromkeys(figures, (3,))
     summary = task.summarize({name: float(figure.mean()) for name, figure in figures.items()} | {"seen": 5.0})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrpt.data import Vocabulary
+from lrpt.data import ByteVocabulary, Vocabulary
 from lrpt.data.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER
 
 texts = st.text(st.sampled_from("\na bé–😀\x00\x85\uffff"), max_size=30)
@@ -46,3 +46,18 @@ def test_numbers_take_no_more_room_than_they_need(characters, kind):
     numbers = vocabulary.encode(text)
     assert numbers.dtype == kind
     assert numbers.tolist() == list(range(2, 2 + characters))
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_bytes_have_the_numbers_of_their_order(content):
+    vocabulary = ByteVocabulary.of(content)
+    present = sorted(set(content))
+    assert vocabulary.symbols == tuple(map(chr, present))
+    assert vocabulary.encode(content).tolist() == [present.index(byte) for byte in content]
+    assert vocabulary.encode(content).dtype == np.uint8
+    assert vocabulary.decode(vocabulary.encode(content)) == content.decode("utf-8", "replace")
+
+
+def test_a_byte_without_a_number_is_named_with_its_place():
+    with pytest.raises(ValueError, match="byte 0x63 at position 2 has no number"):
+        ByteVocabulary.of(b"ab").encode(b"abc")

@@ -181,13 +181,14 @@ def test_a_work_directory_that_cannot_be_written(path, tmp_path, capfd):
 
 
 def test_a_full_disk(tmp_path):
-    """No file may grow beyond a few hundred bytes: the first checkpoint cannot be written."""
+    """From the first evaluation on no file may grow beyond a few hundred bytes: the checkpoint after it cannot be written."""
     program = (
         "import resource, sys; from experiments.copy_memory import EXPERIMENT; from lrpt.training.command import main; "
-        "import jax; jax.config.update('jax_enable_compilation_cache', False); resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+        "from lrpt.training.run_directory import RunDirectory as D; append = D.append_metrics; limit = resource.RLIMIT_FSIZE; "
+        "D.append_metrics = lambda *arguments: (resource.setrlimit(limit, (2000, 2000)), append(*arguments)); "
         "main(EXPERIMENT, sys.argv[1:])"
     )
-    command = [sys.executable, "-c", program, *tiny.flags(), "--workdir", str(tmp_path / "run")]
+    command = [sys.executable, "-c", program, *tiny.flags(tiny.EVEN), "--devices", "1", "--workdir", str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr

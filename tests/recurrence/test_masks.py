@@ -109,3 +109,19 @@ def test_nan_in_the_padding_reaches_neither_values_nor_gradients(loop):
     mask = jnp.asarray(MASK)
     dirty = jnp.where(mask[..., None], net.xs, jnp.nan)
     assert_equal(masked(net.cell, net.params, net.carry, dirty, mask, loop), masked(net.cell, net.params, net.carry, net.xs, mask, loop))
+
+
+def test_segments_of_padding_are_left_out():
+    """Of 150 steps no row has more than 40: one segment in five is computed, and everything is as if all were."""
+    row = Row("gru", "low_rank_plus_diagonal")
+    net = network(row)
+    xs = jnp.asarray(np.random.default_rng(0).standard_normal((150, BATCH, net.xs.shape[-1])), jnp.float32)
+    mask = jnp.asarray(np.arange(150)[:, None] < np.array([[40, 3, 1, 33]]))
+    for loop in LOOPS:
+        (_, outputs), grads = masked(net.cell, net.params, net.carry, xs, mask, loop)
+        (_, short), _ = masked(net.cell, net.params, net.carry, xs[:40], mask[:40], loop)
+        (end, same_end, ys, last), (short_end, _, short_ys, short_last) = outputs, short
+        assert_equal((end, same_end), (short_end, short_end))
+        assert_equal((ys[:40], last), (short_ys, short_last))
+        assert not np.any(np.asarray(ys)[40:])
+        assert not np.any(np.asarray(grads[2])[40:])

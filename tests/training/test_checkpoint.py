@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from tiny import tree
 
 from lrpt.errors import UsageError
-from lrpt.training.checkpoint import SEAL, Checkpoints, Damaged
+from lrpt.training.checkpoint import SEAL, Checkpoints, Damaged, Misfit
 
 NOTES = {"best": {"update": 0, "loss": float("inf")}, "tally": {"counts": {}, "sums": {}}, "exact": 0.1 + 0.2}
 
@@ -25,8 +27,8 @@ def assert_is_of(restored, update):
         np.testing.assert_array_equal(found, expected)
 
 
-def leaves(tree):
-    return [tree["a"], tree["b"]["c"], tree["n"]]
+def leaves(nested):
+    return [nested["a"], nested["b"]["c"], nested["n"]]
 
 
 @pytest.fixture(scope="module")
@@ -173,18 +175,60 @@ def test_files_that_others_put_there_do_no_harm(copy):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda tree: {**tree, "a": tree["a"].astype(np.float16)},
-        lambda tree: {**tree, "a": tree["a"].T},
-        lambda tree: {"a": tree["a"], "n": tree["n"]},
-        lambda tree: {**tree, "more": tree["a"]},
+        lambda t: {**t, "a": t["a"].astype(np.float16)},
+        lambda t: {**t, "a": t["a"].T},
+        lambda t: {"a": t["a"], "n": t["n"]},
+        lambda t: {**t, "more": t["a"]},
     ],
     ids=["dtype", "shape", "less", "more"],
 )
 def test_arrays_that_do_not_fit_the_model_are_refused(saved, change):
     """Orbax would cast the dtype without a word."""
     checkpoints = Checkpoints(saved, pytest.fail)
-    with pytest.raises(Damaged, match="not of the shapes and dtypes that the model has"):
+    with pytest.raises(Misfit, match="not of the shapes and dtypes that the model has"):
         checkpoints.restore(change(state(0)), 12)
+    checkpoints.close()
+
+
+class Narrow(NamedTuple):
+    """A state as an earlier version of a library had it."""
+
+    params: Any
+    update: Any
+
+
+class Wide(NamedTuple):
+    params: Any
+    update: Any
+    carry: Any
+
+
+def test_checkpoints_of_another_version_are_not_called_damaged(tmp_path):
+    path = tmp_path / "run"
+    old = Checkpoints(path, pytest.fail)
+    for update in (4, 8):
+        old.save(update, Narrow(state(update), np.asarray(update)), NOTES)
+    old.close()
+    before = tree(path)
+    said = []
+    new = Checkpoints(path, said.append)
+    with pytest.raises(UsageError, match=f"no checkpoint in {path} fits: another version of this library .* another --workdir") as raised:
+        new.latest(Wide(state(0), np.asarray(0), np.zeros((4, 2), np.float32)))
+    new.close()
+    assert raised.value.code == 1
+    assert [warning.partition(" (")[0] for warning in said] == [f"the checkpoint of update {u} in {path} does not fit" for u in (8, 4)]
+    assert "damaged" not in "".join([*said, str(raised.value)])
+    assert tree(path) == before
+
+
+def test_a_checkpoint_that_does_not_fit_is_passed_over_where_another_does(copy):
+    """As after damage to what its seal says of the arrays."""
+    seal = json.loads((copy / "12" / SEAL).read_text())
+    (copy / "12" / SEAL).write_text(json.dumps(seal | {"arrays": {"['a']": "float32[3, 5]"}}))
+    said = []
+    checkpoints = Checkpoints(copy, said.append)
+    assert_is_of(checkpoints.latest(state(0)), 8)
+    assert "does not fit (its arrays are not of the shapes and dtypes" in said[0]
     checkpoints.close()
 
 

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiny import EXPERIMENT, changed, flags, numbers
+from tiny import EVEN, EXPERIMENT, flags, numbers
 
 from lrpt.training.command import main
-
-CONFIG = changed(train={"updates": 12, "updates_per_call": 2})  # evaluations at 4, 8 and 12
 
 
 class End(NamedTuple):
@@ -57,7 +55,7 @@ class Ended(NamedTuple):
 
 
 def command(path):
-    return [*flags(CONFIG), "--devices", "1", "--workdir", str(path)]
+    return [*flags(EVEN), "--devices", "1", "--workdir", str(path)]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +113,7 @@ def test_the_same_command_ends_with_the_numbers_of_an_uninterrupted_run(processe
     if processes[end.how].path.exists():
         shutil.copytree(processes[end.how].path, path)
     main(EXPERIMENT, command(path))
-    assert numbers(path, CONFIG) == numbers(processes["whole"].path, CONFIG)
+    assert numbers(path, EVEN) == numbers(processes["whole"].path, EVEN)
     said = capsys.readouterr().err.splitlines()
     if end.how == "kill_before_the_seal":
         (warning,) = said
@@ -130,4 +128,4 @@ def test_a_process_of_its_own_goes_on_too(processes):
     whole, first, second = (processes[name] for name in ("whole", "first", "second"))
     assert [process.status for process in (whole, first, second)] == [0, -9, 0]
     assert "".join(process.stderr for process in (whole, first, second)) == ""
-    assert numbers(second.path, CONFIG) == numbers(whole.path, CONFIG)
+    assert numbers(second.path, EVEN) == numbers(whole.path, EVEN)

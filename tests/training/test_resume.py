@@ -3,18 +3,15 @@
 import dataclasses
 import json
 import shutil
-import signal
 from dataclasses import dataclass
 
 import pytest
 from table import assert_close
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, lines, numbers, tree
+from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers, tree
 
 from lrpt.data import Adding, Split
-from lrpt.training import loop
 from lrpt.training.command import main
 from lrpt.training.console import Console
-from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.loop import fit
 from lrpt.training.run_directory import RunDirectory
 
@@ -38,29 +35,9 @@ def run(whole, tmp_path):
     return tmp_path / "run"
 
 
-def stop_after(monkeypatch, calls):
-    """A signal comes during the call of that number."""
-
-    class Stop(StopRequests):
-        left = calls
-
-        @property
-        def received(self):
-            self.left -= 1
-            return signal.SIGTERM if self.left < 0 else None
-
-        @received.setter
-        def received(self, value):
-            pass
-
-    monkeypatch.setattr(loop, "StopRequests", Stop)
-
-
-def interrupted(path, monkeypatch, calls, config=CONFIG):
-    with monkeypatch.context() as patch:
-        stop_after(patch, calls)
-        with pytest.raises(Interrupted) as raised:
-            train(path, config)
+def interrupted(path, calls, config=CONFIG):
+    with interrupted_after(calls) as raised:
+        train(path, config)
     return str(raised.value)
 
 
@@ -77,22 +54,22 @@ def test_a_run_is_reproducible(whole, tmp_path):
     assert numbers(tmp_path / "again") == numbers(whole)
 
 
-def test_stopped_at_every_boundary(whole, tmp_path, monkeypatch):
-    said = [interrupted(tmp_path / "run", monkeypatch, 1) for _ in range(6)]
+def test_stopped_at_every_boundary(whole, tmp_path):
+    said = [interrupted(tmp_path / "run", 1) for _ in range(6)]
     assert said == [f"stopped by SIGTERM at update {update}; the same command resumes there" for update in (3, 4, 6, 8, 9, 11)]
     assert not (tmp_path / "run" / "result.json").exists()
     train(tmp_path / "run")
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
-def test_stopped_before_the_first_call(whole, tmp_path, monkeypatch):
-    assert "at update 0" in interrupted(tmp_path / "run", monkeypatch, 0)
+def test_stopped_before_the_first_call(whole, tmp_path):
+    assert "at update 0" in interrupted(tmp_path / "run", 0)
     train(tmp_path / "run")
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
-def test_a_signal_after_the_last_update_is_not_forgotten(whole, tmp_path, monkeypatch):
-    assert "at update 11" in interrupted(tmp_path / "run", monkeypatch, 7)
+def test_a_signal_after_the_last_update_is_not_forgotten(whole, tmp_path):
+    assert "at update 11" in interrupted(tmp_path / "run", 7)
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
@@ -163,7 +140,7 @@ def test_a_finished_run_is_left_alone(whole, run):
 
 def test_a_finished_run_needs_no_data(run, monkeypatch):
     monkeypatch.setattr(type(CONFIG.data), "build", lambda *_: pytest.fail("data were made"))
-    train(run)
+    assert train(run) == json.loads((run / "result.json").read_text())
 
 
 def test_a_finished_command_says_so_and_returns(tmp_path, capsys):
@@ -200,9 +177,9 @@ def test_a_stricter_criterion_continues(whole, tmp_path):
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
-def test_fewer_updates_than_were_made(tmp_path, monkeypatch):
+def test_fewer_updates_than_were_made(tmp_path):
     """What was trained beyond is evaluated once, and kept."""
-    interrupted(tmp_path / "run", monkeypatch, 3)
+    interrupted(tmp_path / "run", 3)
     result = train(tmp_path / "run", changed(train={"updates": 5}))
     assert (result["updates"], result["best_update"]) == (6, 6)
     assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4, 6, 6]
@@ -210,8 +187,8 @@ def test_fewer_updates_than_were_made(tmp_path, monkeypatch):
     assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4, 6, 6, 8, 8, 11, 11]
 
 
-def test_calls_of_another_length_differ_by_rounding(whole, tmp_path, monkeypatch):
-    interrupted(tmp_path / "run", monkeypatch, 2)
+def test_calls_of_another_length_differ_by_rounding(whole, tmp_path):
+    interrupted(tmp_path / "run", 2)
     train(tmp_path / "run", changed(train={"updates_per_call": 2}))
     assert_close(arrays(tmp_path / "run"), arrays(whole))
 

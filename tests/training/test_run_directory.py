@@ -107,7 +107,12 @@ def test_another_run_is_refused(run, config, names):
 
 @pytest.mark.parametrize("train", [{"updates": 99}, {"stop_below": 0.1}, {"updates_per_call": 7}, {"evaluation_batch": 9}])
 def test_what_decides_no_numbers_may_change(run, train):
-    RunDirectory(run).check(identity(changed(train=train), preset="paper"))
+    """Alone it is no reason to refuse; beside a reason it is not the one that is named."""
+    now = identity(changed(train=train), preset="paper")
+    assert now != read(run / "config.json")
+    RunDirectory(run).check(now)
+    with pytest.raises(UsageError, match="seed = 0, not 1"):
+        RunDirectory(run).check(now | {"seed": 1})
 
 
 def test_a_start_without_work_is_taken_over(tmp_path):
@@ -198,8 +203,14 @@ def test_a_directory_is_free_when_its_process_is_dead(tmp_path):
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    asked = []
+
     def unsupported(*_):
+        asked.append(tmp_path)
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", unsupported)
-    RunDirectory(tmp_path).open(identity())
+    for _ in range(2):
+        RunDirectory(tmp_path).open(identity())
+    assert len(asked) == 2
+    assert read(tmp_path / "config.json") == identity()

@@ -7,17 +7,16 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, lines, numbers
+from tiny import EVEN, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers
 
-from lrpt.training import group, loop, parallel
+from lrpt.training import group, parallel
 from lrpt.training.command import main
-from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.loop import fit
 
 SEEDS = (0, 1, 2)
 
 
-def train(root, seeds=SEEDS, config=CONFIG, devices=1):
+def train(root, seeds=SEEDS, config=EVEN, devices=1):
     return fit(config, {seed: root / str(seed) for seed in seeds}, devices=devices)
 
 
@@ -51,7 +50,7 @@ def assert_same_run(one, other):
 def command(tmp_path_factory):
     """--seeds 3, from the command line."""
     root = tmp_path_factory.mktemp("command")
-    main(EXPERIMENT, [*flags(), "--devices", "1", "--seeds", "3", "--workdir", str(root)])
+    main(EXPERIMENT, [*flags(EVEN), "--devices", "1", "--seeds", "3", "--workdir", str(root)])
     return root
 
 
@@ -80,7 +79,7 @@ def test_an_unfinished_run_is_left_out_of_the_summary(command, tmp_path):
     shutil.copytree(command, tmp_path / "run")
     (tmp_path / "run" / "quick-seed2" / "result.json").unlink()
     (tmp_path / "run" / "elsewhere").mkdir()
-    main(EXPERIMENT, [*flags(), "--devices", "1", "--seeds", "2", "--workdir", str(tmp_path / "run")])
+    main(EXPERIMENT, [*flags(EVEN), "--devices", "1", "--seeds", "2", "--workdir", str(tmp_path / "run")])
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert [result["seed"] for result in summary["results"]] == [0, 1]
 
@@ -117,23 +116,10 @@ def rewind(path, update):
             shutil.rmtree(checkpoint)
 
 
-def test_seeds_that_are_stopped_together(three_devices, tmp_path, monkeypatch):
-    class Stop(StopRequests):
-        checks = 0
-
-        @property
-        def received(self):
-            self.checks += 1
-            return 15 if self.checks > 2 else None
-
-        @received.setter
-        def received(self, value):
-            pass
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "StopRequests", Stop)
-        with pytest.raises(Interrupted, match="at update 4"):
-            train(tmp_path, devices=3)
+def test_seeds_that_are_stopped_together(three_devices, tmp_path):
+    with interrupted_after(2) as raised:
+        train(tmp_path, devices=3)
+    assert "at update 4" in str(raised.value)
     train(tmp_path, devices=3)
     for seed in SEEDS:
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
@@ -143,11 +129,11 @@ def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_
     finals = {seed: [line for line in lines(three_devices / str(seed)) if line["split"] == "valid"] for seed in SEEDS}
     first = min(SEEDS, key=lambda seed: finals[seed][0]["loss"])
     below = finals[first][0]["loss"] + 1e-4
-    results = train(tmp_path, config=changed(train={"stop_below": below}), devices=3)
+    results = train(tmp_path, config=changed(EVEN, train={"stop_below": below}), devices=3)
     assert [result["stopped"] for result in results].count("criterion") >= 1
     for seed, result in zip(SEEDS, results, strict=True):
         reached = [line["update"] for line in finals[seed] if line["loss"] < below]
-        assert result["updates"] == (reached[0] if reached else 11)
+        assert result["updates"] == (reached[0] if reached else 12)
         assert result["stopped"] == ("criterion" if reached else "updates")
         whole = lines(three_devices / str(seed))
         assert lines(tmp_path / str(seed)) == [line for line in whole if line["update"] <= result["updates"]]
@@ -161,7 +147,7 @@ def test_data_parallel_is_one_device_but_for_rounding(singles, tmp_path):
 
 def test_evaluation_counts_every_example_once_on_any_number_of_devices(singles, tmp_path):
     """20 examples in chunks of 7: the last one is padded, and rounded up to what the devices divide."""
-    config = changed(train={"evaluation_batch": 7, "updates": 4})
+    config = changed(EVEN, train={"evaluation_batch": 7, "updates": 4})
     train(tmp_path / "four", [0], config, devices=4)
     train(tmp_path / "one", [0], config, devices=1)
     expected = lines(singles / "0")[:2]
@@ -195,20 +181,26 @@ def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_p
         assert_same_run(tmp_path / str(seed), singles / str(seed))
 
 
-def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
-    """Learning rates and carry biases train side by side; each run is the one that its own command would have made."""
-    traces = []
+@pytest.fixture
+def traces(monkeypatch):
+    """The shape of the indices at each tracing of the updates of a call."""
+    found = []
     counted = group.train_steps
 
     def train_steps(*args):
-        traces.append(args[-2].shape)
+        found.append(args[5].shape)
         return counted(*args)
 
     monkeypatch.setattr(group, "train_steps", train_steps)
-    config = changed(model={"size": 6}, train={"updates_per_call": 2, "updates": 8})
+    return found
+
+
+def test_hyperparameters_vary_within_one_program(tmp_path, traces):
+    """Learning rates and carry biases train side by side; each run is the one that its own command would have made."""
+    config = changed(EVEN, train={"updates_per_call": 4})
     words = [*flags(config), "--devices", "1"]
     main(EXPERIMENT, [*words, "--vary", "optim.learning-rate=0.01,0.003", "model.carry-bias=0,2", "--workdir", str(tmp_path / "all")])
-    assert traces == [(2, 4)]
+    assert traces == [(4, 4)]
     main(EXPERIMENT, [*words, "--optim.learning-rate", "0.003", "--model.carry-bias", "2", "--workdir", str(tmp_path / "one")])
     changes = {"model": {"carry_bias": 2.0}, "optim": {"learning_rate": 0.003}}
     together = tmp_path / "all" / "quick-learning_rate0.003-carry_bias2-seed0"
@@ -216,19 +208,11 @@ def test_hyperparameters_vary_within_one_program(tmp_path, monkeypatch):
     summary = json.loads((tmp_path / "all" / "summary.json").read_text())
     labels = [row["label"] for row in summary["aggregate"]]
     assert len(set(labels)) == 4
-    assert "LRD-GRU 6/2 carry_bias 2.0, learning_rate 0.003" in labels
+    assert "LRD-GRU 4/2 carry_bias 2.0, learning_rate 0.003" in labels
 
 
-def test_one_program_for_all_seeds(tmp_path, monkeypatch):
+def test_one_program_for_all_seeds(tmp_path, traces):
     """Each length of a call is traced once, however many groups there are."""
-    traces = []
-    counted = group.train_steps
-
-    def train_steps(*args):
-        traces.append(args[-2].shape)
-        return counted(*args)
-
-    monkeypatch.setattr(group, "train_steps", train_steps)
-    config = changed(model={"size": 3}, train={"updates_per_call": 2, "updates": 8})
+    config = changed(EVEN, train={"updates_per_call": 4, "evaluation_batch": 10})  # no other test has this program
     train(tmp_path, config=config, devices=1)
-    assert traces == [(2, 4)]
+    assert traces == [(4, 4)]

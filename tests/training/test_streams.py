@@ -2,24 +2,22 @@
 
 import dataclasses
 import json
-import signal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import lines
+from tiny import interrupted_after, lines
 
 from lrpt.data import NextSymbol
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
-from lrpt.training import loop, parallel
+from lrpt.training import parallel
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.group import Evaluator
-from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.loop import fit
 from lrpt.training.step import init_state, train_step
 
@@ -28,11 +26,11 @@ STEPS, ROWS = 5, 4
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
-    """A text of 13 windows a row in the training part; 31 updates are two passes and a bit."""
+    """A text of 13 windows a row in the training part; 32 updates are two passes and a bit, in calls of one length."""
     path = tmp_path_factory.mktemp("text") / "text.txt"
     rng = np.random.default_rng(0)
     path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
-    train = TrainConfig(updates=31, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=3)
+    train = TrainConfig(updates=32, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=4)
     model = ModelConfig(cell="lstm", size=6, rank=2, carry_bias=0.0)
     return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=STEPS))
 
@@ -69,34 +67,20 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     """As one sequence from the first symbol to the last."""
     task = config.data.build(0)
     model = SequenceModel(config.model, task.input_size, task.output_size, "all")
-    params = init_state(model, task, config.optim.build(), 0, ROWS).params
+    variables = init_state(model, task, config.optim.build(), 0, ROWS).variables
     layout = parallel.Layout(1, 1)
     (figures,) = Evaluator(model, task, "valid", 1, layout)(
-        parallel.place(layout, [params]), parallel.place(layout, [task.splits["valid"].arrays])
+        parallel.place(layout, [variables]), parallel.place(layout, [task.splits["valid"].arrays])
     )
     text = np.asarray(task.splits["valid"].arrays["text"][: task.notes["symbols"]["valid"] + 1], np.int32)
-    losses = cross_entropy(model.apply({"params": params}, text[None, :-1])[0], jnp.asarray(text[1:]))
+    losses = cross_entropy(model.apply(variables, text[None, :-1])[0], jnp.asarray(text[1:]))
     assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
     assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)
 
 
-def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_path, monkeypatch):
-    class Stop(StopRequests):
-        left = 7
-
-        @property
-        def received(self):
-            self.left -= 1
-            return signal.SIGTERM if self.left < 0 else None
-
-        @received.setter
-        def received(self, value):
-            pass
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "StopRequests", Stop)
-        with pytest.raises(Interrupted):
-            fit(config, {0: tmp_path / "run"}, devices=1)
+def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_path):
+    with interrupted_after(7):
+        fit(config, {0: tmp_path / "run"}, devices=1)
     fit(config, {0: tmp_path / "run"}, devices=1)
     assert lines(tmp_path / "run") == lines(whole)
     results = [json.loads((path / "result.json").read_text())["metrics"] for path in (tmp_path / "run", whole)]

@@ -58,7 +58,7 @@ def test_an_update_is_one_of_gradient_descent(state):
 def test_many_updates_in_one_call_are_single_ones(state):
     train = TASK.splits["train"]
     rows = np.random.default_rng(0).permutation(50)[:20].reshape(5, 4)
-    together, figures = jax.jit(partial(train_steps, MODEL, TASK, OPTIMIZER, lambda tree: tree))(state, train.arrays, rows)
+    together, figures = jax.jit(partial(train_steps, MODEL, TASK, lambda update: OPTIMIZER))(state, train.arrays, rows)
     step = jax.jit(partial(train_step, MODEL, TASK, OPTIMIZER))
     single, losses = state, []
     for row in rows:
@@ -72,7 +72,7 @@ def test_many_updates_in_one_call_are_single_ones(state):
 def test_evaluation_is_the_weighted_sum_over_examples(state):
     test = TASK.splits["test"]
     rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
-    sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.params, test.arrays, rows, weights)
+    sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.variables, test.arrays, rows, weights)
     examples = batch(np.arange(5), "test")
     figures = jax.jit(lambda params: TASK.measure(MODEL.apply({"params": params}, examples.inputs), examples))(state.params)
     assert total == 5

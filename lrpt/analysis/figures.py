@@ -1,0 +1,34 @@
+"""How all figures look, and how they are written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
+}
+
+
+@contextmanager
+def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]:
+    """A figure to draw on, of this size in inches, which is then written to `path`."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file

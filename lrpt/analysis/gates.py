@@ -1,0 +1,52 @@
+"""How open the gates of a recurrent highway network are, layer by layer and step by step."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Array, Bool, Float
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+
+from lrpt.analysis.figures import png
+from lrpt.cells import RHNInfo
+from lrpt.errors import check_choice
+
+
+def gate_activity(
+    info: Sequence[RHNInfo], gate: str = "transform", mask: Bool[Array, "t b"] | Bool[np.ndarray, "t b"] | None = None
+) -> Float[np.ndarray, "b l t"]:
+    """The mean over units of a gate at each layer and step, for each sequence (Zilly et al. 2017, Figure 5b).
+
+    Args:
+      info: for each layer the gates at all steps, each of shape (t, b, n): what `lrpt.recurrence.recur` gives with outputs 'info'.
+      gate: transform, carry or candidate.
+      mask: true where a step counts; the others are NaN.
+
+    Raises:
+      UsageError: there is no such gate.
+    """
+    check_choice("gate", gate, RHNInfo._fields)
+    means = np.stack([np.mean(np.asarray(getattr(layer, gate), np.float64), axis=-1) for layer in info])
+    if mask is not None:
+        means = np.where(np.asarray(mask)[None], means, np.nan)
+    return np.transpose(means, (2, 0, 1))
+
+
+def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:
+    """Draws a heat map for each sequence, layers upwards and time to the right, and writes a PNG. Masked steps stay white."""
+    count, layers, _ = activity.shape
+    with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
+        panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
+        images = [_heat_map(axes, of_sequence) for axes, of_sequence in zip(panels, activity, strict=True)]
+        panels[0].set_title(title, fontsize=9, loc="left")
+        panels[-1].set_xlabel("step")
+        figure.colorbar(images[0], ax=panels, label=f"mean {gate} gate")
+    return path
+
+
+def _heat_map(axes: Axes, activity: Float[np.ndarray, "l t"]) -> QuadMesh:
+    layers, steps = activity.shape
+    axes.set(ylabel="layer", yticks=range(1, layers + 1))
+    axes.grid(visible=False)
+    return axes.pcolormesh(np.arange(steps + 1) + 0.5, np.arange(layers + 1) + 0.5, activity, vmin=0, vmax=1, cmap="viridis")

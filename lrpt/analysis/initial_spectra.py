@@ -1,0 +1,125 @@
+"""Where Gersgorin's discs and the eigenvalues of the temporal Jacobian are before training, by how matrices are drawn."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lrpt.analysis.figures import png
+from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
+from lrpt.cells import CELLS, CellSpec
+from lrpt.errors import UsageError, check_choice
+from lrpt.matrices import Bias, Dense, MatrixSpec, OperatorSpec
+
+
+class Start(NamedTuple):
+    """One way to draw, and what it leads to, in means over examples and units.
+
+    Attributes:
+      size: units.
+      spread: standard deviation of the entries of recurrent matrices.
+      centre: of the discs.
+      radius: of the discs, along rows.
+      spectral_radius: the largest magnitude of an eigenvalue, in the mean over examples.
+    """
+
+    size: int
+    spread: float
+    centre: float
+    radius: float
+    spectral_radius: float
+
+
+def drawn_params(template: Any, spread: float, identity: bool = False, seed: int = 0) -> Any:
+    """Parameters with full matrices: recurrent entries normal with this spread, inputs normal with variance 1/m, biases at their start.
+
+    With `identity` the unit matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017, Figure 2).
+
+    Raises:
+      UsageError: the cell has operators that are no matrices.
+    """
+    rng = np.random.default_rng(seed)
+
+    def draw(spec: Any) -> Dense | Bias:
+        if isinstance(spec, OperatorSpec):
+            raise UsageError("this cell has no recurrent matrices that could be drawn so: choose another")
+        if not isinstance(spec, MatrixSpec):
+            return Bias(jnp.full(spec.size, spec.initial))
+        kernel = rng.standard_normal((spec.n_in, spec.n_out))
+        if spec.role == "input":
+            return Dense(jnp.asarray(kernel / np.sqrt(spec.n_in), jnp.float32))
+        return Dense(jnp.asarray(spread * kernel + identity * np.eye(spec.n_in), jnp.float32))
+
+    return jax.tree.map(draw, template)
+
+
+def initialization_sweep(
+    cell: str,
+    inputs: Float[Array, "t b m"],
+    spreads: Sequence[float],
+    sizes: Sequence[int],
+    *,
+    depth: int = 1,
+    carry_bias: float = 0.0,
+    identity: bool = False,
+    seed: int = 0,
+) -> list[Start]:
+    """The temporal Jacobian at the last step of a sequence, for each size and spread (Zilly et al. 2017, section 3 and Figure 2).
+
+    Args:
+      cell: a name in `CELLS`.
+      inputs: a batch of sequences, which are read from the state zero.
+      spreads: standard deviations of recurrent entries; the same numbers are drawn for each, and scaled.
+      sizes: widths of the state.
+      depth, carry_bias: as in `CellSpec`.
+      identity, seed: as in `drawn_params`.
+
+    Raises:
+      UsageError: an unknown cell, or one without recurrent matrices.
+    """
+    check_choice("cell", cell, CELLS)
+    step = CELLS[cell].step
+
+    @jax.jit
+    def last_jacobian(params: Any, carry: Any) -> Float[Array, "b k k"]:
+        before = jax.tree.map(lambda states: states[-1], states_before(step, params, carry, inputs))
+        return step_jacobian(step, params, before, inputs[-1])
+
+    starts = []
+    for size in sizes:
+        spec = CellSpec(inputs.shape[-1], size, carry_bias, depth)
+        carry = jax.tree.map(lambda width: jnp.zeros((inputs.shape[1], width)), CELLS[cell].carry(spec))
+        for spread in spreads:
+            params = drawn_params(CELLS[cell].template(spec), spread, identity, seed)
+            starts.append(_summary(size, spread, last_jacobian(params, carry)))
+    return starts
+
+
+def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> Start:
+    discs = gersgorin_discs(jacobian)
+    largest = np.abs(eigenvalues(jacobian)).max(axis=-1)
+    return Start(size, spread, float(discs.centres.mean()), float(discs.radii.mean()), float(largest.mean()))
+
+
+def sweep_figure(starts: Sequence[Start], path: Path, title: str = "") -> Path:
+    """Draws spectral radius and mean radius of the discs against the spread, a line for each size, and writes a PNG."""
+    with png(path) as figure:
+        axes = figure.subplots()
+        for size in dict.fromkeys(start.size for start in starts):
+            of_size = [start for start in starts if start.size == size]
+            spreads = [start.spread for start in of_size]
+            (line,) = axes.plot(
+                spreads, [start.spectral_radius for start in of_size], "o-", markersize=3, label=f"{size} units, spectral radius"
+            )
+            axes.plot(
+                spreads, [start.radius for start in of_size], "--", color=line.get_color(), label=f"{size} units, mean radius of discs"
+            )
+        axes.axhline(1, color="0.3", linewidth=0.8)
+        axes.set(xscale="log", yscale="log", xlabel="standard deviation of recurrent entries", ylabel="radius")
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.legend()
+    return path

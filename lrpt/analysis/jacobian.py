@@ -1,0 +1,142 @@
+r"""The temporal Jacobian of a cell at real states, its eigenvalues, and Gersgorin's discs, which hold them.
+
+**Orientation.** J_ij is the derivative of component i of the state after a step by component j of the state before it. Zilly et al. 2017
+write its transpose, A (eqs. 2 and 10 to 13); both have the same eigenvalues. Rows of one are columns of the other, and either may be
+taken for the discs (Gersgorin 1931): every eigenvalue is within :math:`\sum_{j \ne i} |J_{ij}|` of some J_ii.
+
+**Equation 14 of the paper has an index slip.** By eq. 10, :math:`A_{ij} = H'_{ij} t_j + C'_{ij} y_j + T'_{ij} h_j` for :math:`i \ne j`.
+Eq. 14 prints t_i, y_i and h_i in the radii instead. Its centres are right, its discs need not hold the eigenvalues: two units suffice for
+one that is 2.1 away from both discs (`tests/analysis/test_jacobian.py`). The discs here are those of J itself.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Complex, Float
+from matplotlib.axes import Axes
+from matplotlib.collections import PatchCollection
+from matplotlib.patches import Circle
+
+from lrpt.analysis.figures import png
+from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
+from lrpt.matrices import type_of_input
+from lrpt.recurrence import Step, recur
+
+RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
+
+
+def states_before(step: Step, params: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"] | None = None) -> Any:
+    """The state before each step of a sequence, each leaf (t, b, ...). Arguments are those of `lrpt.recurrence.recur`.
+
+    A step that does not count has zeros.
+    """
+
+    def body(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, tuple[()]]]:
+        return step(params, carry, x)[0], (carry, ())
+
+    return recur(body, params, carry, xs, mask)[1]
+
+
+def rhn_jacobian(params: RHNParams, s: Float[Array, "b n"], x: type_of_input) -> Float[Array, "b n n"]:
+    r"""The temporal Jacobian of a recurrent highway network of any depth, in closed form.
+
+    .. math::
+        J = J_L \cdots J_1, \quad
+        J_l = \mathrm{diag}(c) + \mathrm{diag}(t (1 - h^2)) R_H + \mathrm{diag}(h t (1 - t)) R_T + \mathrm{diag}(s_{l-1} c (1 - c)) R_C
+
+    with the gates h, t, c of layer l and the matrices R in the paper's orientation, R s. Of coupled gates c = 1 - t, and
+    :math:`-\mathrm{diag}(s_{l-1} t (1 - t)) R_T` stands in the place of the last term. For L = 1 this is the transpose of eq. 10 of Zilly
+    et al. 2017, at the real inputs and biases, which that equation leaves out.
+
+    Args:
+      params: as `rhn` or `rhn_uncoupled` has them.
+      s: state before the step, (b, n).
+      x: input of the step, (b, m) or (b,).
+    """
+    return jax.vmap(_rhn_jacobian, (None, 0, 0))(params, s, x)
+
+
+def _rhn_jacobian(params: RHNParams, s: Float[Array, " n"], x: type_of_input) -> Float[Array, "n n"]:
+    cell: Any = rhn_uncoupled if isinstance(params[0], UncoupledRHNLayer) else rhn
+    _, (_, info) = cell(params, s, x)
+    product = jnp.eye(s.size)
+    for layer, (h, t, c) in zip(params, info, strict=True):
+        factor = jnp.diag(c) + _scaled_rows(t * (1 - h**2), layer.candidate)
+        if isinstance(layer, UncoupledRHNLayer):
+            factor += _scaled_rows(h * t * (1 - t), layer.transform) + _scaled_rows(s * c * (1 - c), layer.carry)
+        else:
+            factor += _scaled_rows((h - s) * t * c, layer.transform)
+        product = factor @ product
+        s = h * t + s * c
+    return product
+
+
+def _scaled_rows(scale: Float[Array, " n"], gate: Any) -> Float[Array, "n n"]:
+    """diag(scale) R, of a gate's matrix R for columns."""
+    return scale[:, None] * gate.recurrent.to_dense().T
+
+
+def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "b k k"]:
+    """The temporal Jacobian of any cell, by reverse-mode differentiation of its step.
+
+    Args:
+      step: a cell, `(params, carry, x) -> (carry, (y, info))`.
+      carry: state before the step, each leaf (b, ...); k is how many numbers one example's state has, leaf by leaf.
+      x: input of the step, each leaf (b, ...).
+    """
+
+    def of_example(carry: Any, x: Any) -> Float[Array, "k k"]:
+        flat, unravel = ravel_pytree(carry)
+        return jax.jacrev(lambda flat: ravel_pytree(step(params, unravel(flat), x)[0])[0])(flat)
+
+    return jax.vmap(of_example)(carry, x)
+
+
+class Discs(NamedTuple):
+    """Gersgorin's discs in the complex plane: `centres` and `radii`, (..., n)."""
+
+    centres: Float[np.ndarray, "*b n"]
+    radii: Float[np.ndarray, "*b n"]
+
+    def distance(self, points: Complex[np.ndarray, "*b k"]) -> Float[np.ndarray, "*b k"]:
+        """How far each point is outside the nearest disc; zero or less where a disc holds it."""
+        to_centres = np.abs(points[..., :, None] - self.centres[..., None, :])
+        return np.min(to_centres - self.radii[..., None, :], axis=-1)
+
+
+def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Literal["rows", "columns"] = "rows") -> Discs:
+    """Centre J_ii, radius the sum of |J_ij| over the j other than i; along columns of |J_ji|. Computed in float64."""
+    J = np.asarray(jacobian, np.float64)
+    centres = np.diagonal(J, axis1=-2, axis2=-1)
+    magnitudes = np.abs(J * (1 - np.eye(J.shape[-1])))
+    return Discs(centres, magnitudes.sum(axis=-1 if along == "rows" else -2))
+
+
+def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) -> Complex[np.ndarray, "*b n"]:
+    """In float64, in no particular order."""
+    return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
+
+
+def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["rows", "columns"] = "rows") -> Path:
+    """Draws the discs and eigenvalues of matrices (n, n) side by side under their names, with the unit circle, and writes a PNG."""
+    with png(path, 2.6 * len(jacobians), 2.9) as figure:
+        panels = figure.subplots(1, len(jacobians), squeeze=False)[0]
+        for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):
+            _draw(axes, gersgorin_discs(jacobian, along), eigenvalues(jacobian))
+            axes.set_title(name, fontsize=9, loc="left")
+        panels[0].set_ylabel("imaginary part")
+    return path
+
+
+def _draw(axes: Axes, discs: Discs, values: Complex[np.ndarray, " n"]) -> None:
+    circles = [Circle((centre, 0), radius) for centre, radius in zip(discs.centres, discs.radii, strict=True)]
+    axes.add_collection(PatchCollection(circles, facecolor="#0072B2", edgecolor="#0072B2", alpha=min(0.3, 1.5 / len(circles))))
+    axes.add_patch(Circle((0, 0), 1, fill=False, linestyle="--", color="0.3", linewidth=0.8))
+    axes.plot(np.real(values), np.imag(values), "o", color="#D55E00", markersize=2.5)
+    reach = max(1.1, float(np.max(np.abs(discs.centres) + discs.radii)))
+    axes.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xlabel="real part")

@@ -1,0 +1,144 @@
+"""Variational dropout (Gal and Ghahramani 2016): masks that are drawn once for a sequence, and where they go.
+
+A mask is 0 with the dropped share as probability, else 1 / (kept share). What passes through a cell is never masked, only what its matrices
+see. Masks are drawn anew for every batch, and so for every window of a stream. In evaluation there are none.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from lrpt.cells.cell import Gate
+from lrpt.errors import UsageError, check_choice
+from lrpt.matrices import Bias, MatrixSpec, Operator, Weighted, type_of_input
+
+GateMasks = Literal["each", "candidate_apart", "shared"]
+WordMasks = Literal["positions", "types"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropoutConfig:
+    """What is dropped in training, and which masks are the same."""
+
+    word_dropout: float = 0.0
+    """share of the symbols (or input vectors) dropped, at each position anew"""
+    word_masks: str = "positions"
+    """positions (each by itself) or types (a symbol is dropped everywhere in the sequence or nowhere; Gal and Ghahramani 2016)"""
+    drop_biases: bool = False
+    """a dropped symbol takes the biases of the gates with it, as in dl4mt-lm"""
+    input_dropout: float = 0.0
+    """share of the input (or embedding) components dropped, the same at every step"""
+    state_dropout: float = 0.0
+    """share of the state components that matrices do not see, the same at every step"""
+    output_dropout: float = 0.0
+    """share of the outputs that the readout does not see, the same at every step"""
+    gate_masks: str = "each"
+    """masks of input and state: each (gate has its own), candidate_apart (the gates proper share one) or shared (by all)"""
+
+    def __post_init__(self) -> None:
+        check_choice("model.word_masks", self.word_masks, get_args(WordMasks))
+        check_choice("model.gate_masks", self.gate_masks, get_args(GateMasks))
+        for name in ("word_dropout", "input_dropout", "state_dropout", "output_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to below 1")
+
+    @property
+    def drops(self) -> bool:
+        """Whether anything is dropped."""
+        return any((self.word_dropout, self.input_dropout, self.state_dropout, self.output_dropout))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Masked:
+    """An operator that sees its input through a mask, which has a row for each row of the batch."""
+
+    operator: Operator
+    mask: Float[Array, "b i"]
+
+    def apply(self, v: Float[Array, "*s b i"]) -> Float[Array, "*s b o"]:
+        mask = lax.stop_gradient(self.mask)
+        return self.operator.apply(v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Affine:
+    """v W + b as one operator, which the weight of an input multiplies as a whole."""
+
+    matrix: Operator
+    bias: Operator
+
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        y = self.matrix.apply(v.symbols if isinstance(v, Weighted) else v)
+        y = y + self.bias.apply(y)
+        return v.weight[..., None] * y if isinstance(v, Weighted) else y
+
+
+def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """0 with probability `rate`, else 1 / (1 - rate)."""
+    return jax.random.bernoulli(key, 1 - rate, shape) / (1 - rate)
+
+
+def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t b"], types: int) -> Float[Array, "t b"]:
+    """What each symbol is multiplied by.
+
+    Args:
+      kind: 'positions' or 'types'.
+      symbols: below `types`.
+
+    By types, a row of the batch draws once for each type, which has the distribution of what the original code of Zilly et al. (2017) does
+    (`noise_x`: the mask of the previous occurrence in the same window and row is copied). lowrank-lstm means to do it too, and
+    compares whole rows by mistake, so that its masks are those of positions.
+    """
+    if kind == "positions":
+        return draw_mask(key, rate, symbols.shape)
+    by_type = draw_mask(key, rate, (symbols.shape[1], types))
+    return jnp.take_along_axis(by_type, symbols.T, axis=1).T
+
+
+def biases_with_inputs(params: Any) -> Any:
+    """The same gates, with the bias inside of the operator that sees the input."""
+
+    def moved(gate: Any) -> Any:
+        if not isinstance(gate, Gate):
+            return gate
+        return gate._replace(input=Affine(gate.input, gate.bias), bias=Bias(jax.tree.leaves(jax.tree.map(jnp.zeros_like, gate.bias))[0]))
+
+    return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate) or callable(getattr(node, "apply", None)))
+
+
+def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:
+    """The parameters, with a mask before each matrix of a role.
+
+    Args:
+      template: of the cell.
+      role: 'recurrent' or 'input'.
+      mask: `(key, width) -> mask`; matrices for which `key` is the same share one.
+      gate_masks: which do, as `DropoutConfig` has it.
+      deep: whether the transitions inside a step share masks, as both original codes of recurrent highway networks have it.
+    """
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
+    operators = treedef.flatten_up_to(params)
+
+    def masked(path: tuple[Any, ...], spec: Any, operator: Operator) -> Operator:
+        if not (isinstance(spec, MatrixSpec) and spec.role == role):
+            return operator
+        return Masked(operator, mask(_sharing(path, gate_masks, deep), spec.n_in))
+
+    return treedef.unflatten(masked(path, spec, op) for (path, spec), op in zip(leaves, operators, strict=True))
+
+
+def _sharing(path: tuple[Any, ...], gate_masks: str, deep: bool) -> Hashable:
+    """What the paths of matrices with the same mask have in common: ('0', 'candidate', 'recurrent') is the candidate of the first layer."""
+    *above, gate, _ = (str(getattr(key, "name", getattr(key, "idx", key))) for key in ("", *path))
+    if deep:
+        above = above[:-1]
+    if gate_masks == "each":
+        return *above, gate
+    return (*above, gate == "candidate") if gate_masks == "candidate_apart" else tuple(above)

@@ -1,0 +1,45 @@
+"""What training asks of a network: a configuration that builds it. Any Flax module that answers so can be trained."""
+
+from typing import Any, ClassVar, Protocol, Self
+
+import flax.linen as nn
+
+from lrpt.models import Reads
+
+
+class NetworkConfig(Protocol):
+    """A frozen dataclass that describes a network.
+
+    The module that it builds has `advance(inputs, mask, start, *, train) -> (predictions, carry)` and `__call__(inputs, mask)` with the
+    predictions alone. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
+    'penalties' and 'figures' (`lrpt.models.SOWN`).
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures."""
+        ...
+
+    @property
+    def compiled(self) -> Self:
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        ...
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether it runs nowhere else."""
+        ...
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> nn.Module:
+        """The network for a task, whose batches are spread over the mapped axis of that name, if there is one."""
+        ...
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters.
+
+        Raises:
+          UsageError: the configuration does not fit together.
+        """
+        ...

@@ -1,0 +1,45 @@
+"""Sizes of the published recurrent highway networks, to the unit."""
+
+import pytest
+
+from experiments.parameter_rows import ROWS, count_row
+from experiments.parameter_table import rounds_to
+
+# Depth: untied, tied, on the Penn Treebank.
+PTB = {
+    1: (32_015_050, 19_265_050),
+    2: (31_969_120, 20_169_120),
+    3: (32_073_460, 20_973_460),
+    4: (32_043_400, 21_543_400),
+    5: (32_020_000, 22_020_000),
+    6: (32_123_920, 22_523_920),
+    7: (31_965_280, 22_765_280),
+    8: (32_082_040, 23_182_040),
+    9: (32_017_480, 23_417_480),
+    10: (31_782_400, 23_482_400),
+}
+WIKIPEDIA = {
+    (205, 5, 1500): 23_479_730,
+    (205, 10, 1000): 20_677_230,
+    (205, 10, 1500): 45_994_730,
+    (27, 10, 1000): 20_101_756,
+    (27, 10, 1500): 45_152_256,
+}
+
+
+def by_the_formula(row):
+    """Counted by hand from the equations."""
+    V, e, n, L = row.symbols, row.embedding, row.size, row.depth
+    return V * e + 2 * e * n + 2 * L * n**2 + 2 * L * n + V + (0 if row.tied else n * V)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.where} {row.depth}x{row.size}")
+def test_counts_are_those_of_the_formula_and_round_to_what_is_printed(row):
+    known = PTB[row.depth][row.tied] if row.symbols == 10_000 else WIKIPEDIA[row.symbols, row.depth, row.size]
+    assert count_row(row) == by_the_formula(row) == known
+    assert not row.printed or rounds_to(count_row(row), row.printed)
+
+
+def test_every_depth_is_there_tied_and_untied():
+    assert [(row.depth, row.tied) for row in ROWS if row.symbols == 10_000] == [(d, t) for t in (False, True) for d in PTB]
+    assert {(row.symbols, row.depth, row.size) for row in ROWS if row.symbols < 10_000} == set(WIKIPEDIA)
