@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, num_params
+from lrpt.errors import UsageError
+from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, Rotation, leading_block, num_params
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
 SQUARE = {"diagonal", "low_rank_plus_diagonal"}
@@ -168,3 +169,16 @@ def test_gradient_to_inputs_is_the_transpose(kind):
     matrix, full = make(kind, 4, 4, 2, 3)
     to_inputs = jax.grad(lambda v: apply(matrix, v).sum())(jnp.ones((2, 4)))
     np.testing.assert_allclose(to_inputs, np.tile(full.sum(1), (2, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
+    rng = np.random.default_rng(4)
+    n, d, k = 5, 2, 3
+    kernel, left, right, diagonal = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((n, n), (d, n), (d, n), (n,)))
+    for whole in (Dense(kernel), LowRank(left, right), LowRankPlusDiagonal(left, right, diagonal), Diagonal(diagonal)):
+        block = leading_block(whole, k)
+        assert type(block) is type(whole)
+        np.testing.assert_allclose(block.to_dense(), whole.to_dense()[:k, :k], rtol=1e-6)
+    np.testing.assert_array_equal(leading_block(Bias(diagonal), k).bias, diagonal[:k])
+    with pytest.raises(UsageError, match="a Rotation matrix has no leading block"):
+        leading_block(Rotation(diagonal), k)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lrpt.cells.cell import Cell, CellSpec, Stream, in_group
@@ -43,7 +44,12 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
     def carry(spec: CellSpec) -> Any:
         return (cell.carry(spec),) * layers
 
-    return replace(cell, step=_step(cell, layers, shared), template=template, carry=carry, stream=None)
+    step = _step(cell, layers, shared)
+    return replace(cell, step=step, template=template, carry=carry, stream=None, penalty=cell.penalty and partial(_penalty, cell.penalty))
+
+
+def _penalty(penalty: Callable[[Any], Array], params: StackParams) -> Array:
+    return jnp.stack([penalty(layer) for layer in params.layers]).sum()
 
 
 def _layers(cell: Cell, spec: CellSpec, layers: int, shared: bool) -> tuple[Any, ...]:

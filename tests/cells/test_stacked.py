@@ -119,6 +119,15 @@ def test_one_layer_is_the_cell():
     assert_close((carry, (y, info)), expected)
 
 
+def test_penalties_of_layers_are_added():
+    cell = CELLS["unitary_without_fourier"]
+    module, shapes = stored_shapes(stacked(cell, 2))
+    params = module.apply(jax.tree.map(lambda a: jnp.full(a.shape, 0.5), shapes))
+    assert stacked(cell, 2).penalty(params) == 2 * cell.penalty(params.layers[0])
+    assert cell.penalty(params.layers[0]) == 5 * SIZE * 0.25
+    assert stacked(CELLS["gru"], 2).penalty is None
+
+
 def test_a_stack_is_made_once():
     assert stacked(CELLS["gru"], 2) is stacked(CELLS["gru"], 2)
 
