@@ -4,8 +4,8 @@
     python -m experiments.jsb --preset paper --data.dir DIR          a recurrent highway network of depth 6 on the JSB chorales
     python -m experiments.jsb swarm --data.source jsb --data.dir DIR     Figure 4: every architecture and depth at random settings
 
-Published: Figure 4, which has no numbers in the text. Deep transition networks, with shortcuts (DT(S)-RNN) and without, "become considerably
-harder to optimize with increasing depth"; "increasing the recurrence depth does not adversely affect optimization of RHNs".
+Published: Figure 4, which has no numbers in the text. Deep transition networks, with shortcuts (DT(S)-RNN) and without, "become
+considerably harder to optimize with increasing depth"; "increasing the recurrence depth does not adversely affect optimization of RHNs".
 
 The paper says that networks grow with depth, and are of one size in all architectures. It prints neither sizes nor settings, so they are
 this project's: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of 32 pieces.

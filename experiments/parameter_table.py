@@ -1,10 +1,11 @@
-"""How many parameters the GRUs of the papers have: as printed, by the papers' convention, and in truth.
+"""How many parameters the networks of the papers have: as printed, by the papers' convention, and in truth.
 
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo). Their convention counts the input matrix of one gate only, and no initial state:
-see `lrpt.counting`. Nothing but the printed figures is written down here; the counts are taken from the models.
+GRUs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), whose convention counts the input matrix of one gate only, and no initial
+state: see `lrpt.counting`. Recurrent highway networks of Zilly et al. 2017, who count every parameter. Nothing but the printed figures is
+written down here; the counts are taken from the models.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, NoReturn
 
+from experiments.parameter_rows import ROWS
 from lrpt.counting import count, count_parts
 from lrpt.models import ModelConfig
 from lrpt.training.console import Console
@@ -22,6 +24,7 @@ from lrpt.training.console import Console
 PROGRAM = "python -m experiments.parameter_table"
 LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
 LEFT = (0, 1, 3)
+AGREES = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Published:
       where: its place in the papers.
       config: the recurrent network.
       sizes: widths of input and output.
-      figure: as printed.
-      of: what the figure counts: the recurrent layer, or the whole model.
+      figure: as printed; empty where there is none.
+      of: what the figure counts: the recurrent layer, the model by the convention, or every parameter of it.
       remark: why it is not the count, where it is not.
     """
 
@@ -41,13 +44,13 @@ class Published:
     config: ModelConfig
     sizes: tuple[int, int]
     figure: str
-    of: Literal["recurrent layer", "model"] = "model"
+    of: Literal["recurrent layer", "model", "every parameter"] = "model"
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `agrees`: the count that the figure is about, by the convention, rounds to it."""
+    """One line of the table. `agrees`: the count that the figure is about rounds to it; None where none is printed."""
 
     where: str
     model: str
@@ -56,7 +59,7 @@ class Row:
     recurrent_layer: int
     convention: int
     true: int
-    agrees: bool
+    agrees: bool | None
     remark: str
 
 
@@ -101,6 +104,7 @@ PUBLISHED = [
     Published("Table 2", language_gru(4480, LRD, 128, tied=True), CHARACTERS, "2.78 M"),
     Published("Table 2", language_gru(6985, LRD, 64, tied=True), CHARACTERS, "2.54 M"),
     Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
+    *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "every parameter") for r in ROWS),
 ]
 
 
@@ -109,6 +113,7 @@ def row(published: Published) -> Row:
     counts = count(published.config, *published.sizes)
     parts = count_parts(published.config, *published.sizes)
     layer = parts["recurrent"] + parts["bias"]
+    counted = {"recurrent layer": layer, "model": counts.paper, "every parameter": counts.true}[published.of]
     return Row(
         where=published.where,
         model=published.config.label,
@@ -117,7 +122,7 @@ def row(published: Published) -> Row:
         recurrent_layer=layer,
         convention=counts.paper,
         true=counts.true,
-        agrees=rounds_to(layer if published.of == "recurrent layer" else counts.paper, published.figure),
+        agrees=rounds_to(counted, published.figure) if published.figure else None,
         remark=published.remark,
     )
 
@@ -139,15 +144,14 @@ def lines(rows: Sequence[Row]) -> list[str]:
     """The table in aligned columns, and below it why figures differ."""
     head = ("", "", "published", "for the", "recurrent layer", "convention", "true", "agrees")
     table = [head] + [
-        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", "yes" if r.agrees else "no")
-        for r in rows
+        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]) for r in rows
     ]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     aligned = [
         "  ".join(cell.ljust(width) if i in LEFT else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True)))
         for line in table
     ]
-    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if not r.agrees]
+    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if r.agrees is False]
     return [*aligned, "", LEGEND, *differing]
 
 
@@ -162,7 +166,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table; exits with 2 where a flag is wrong."""
-    parser = Parser(prog=PROGRAM, description="Parameters of the GRUs of the papers, printed and counted.")
+    parser = Parser(prog=PROGRAM, description="Parameters of the networks of the papers, printed and counted.")
     parser.add_argument("--json", action="store_true", help="print a JSON list of objects instead of a table")
     options = parser.parse_args(arguments)
     rows = [row(published) for published in PUBLISHED]

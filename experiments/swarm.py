@@ -85,13 +85,13 @@ class Options:
         return {job.path: job for job in found}
 
     def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
-        model = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
+        model: Any = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
         model = replace(model, size=width(model, self.parameters[depth]))
         train = replace(base.train, updates=self.updates, evaluate_every=self.evaluate_every, patience=None)
         rng = np.random.default_rng([self.seed, cell, depth])
         for number in range(self.settings):
             rate, spread = (float(np.exp(rng.uniform(*np.log(bounds)))) for bounds in (self.learning_rate, self.spread))
-            own = replace(model, initialization="normal", initial_scale=spread, carry_bias=float(rng.choice(self.carry_bias)))
+            own: Any = replace(model, initialization="normal", initial_scale=spread, carry_bias=float(rng.choice(self.carry_bias)))
             config = RunConfig(own, replace(base.optim, learning_rate=rate), train, self.data)
             yield config, self.seed + number, self.workdir / f"{own.cell}-depth{own.depth}-setting{number}"
 
@@ -110,7 +110,8 @@ def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] != ["swarm"]:
-        return main(experiment, words)
+        main(experiment, words)
+        return
     console = Console()
     with leaving_with_a_line(console):
         about = "Trains every architecture and depth at random settings, side by side, and draws a dot for each."
@@ -140,7 +141,7 @@ def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, con
 
 def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
     """What is kept of a run: the lowest of the means of its training loss between evaluations, and the lowest validation loss."""
-    model = job.config.model
+    model: Any = job.config.model
     train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
     return {
         **{name: getattr(model, name) for name in ("cell", "depth", "size", "initial_scale", "carry_bias")},
