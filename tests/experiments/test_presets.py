@@ -1,15 +1,15 @@
-"""Every preset of every experiment, at its own size, for two updates."""
+"""Every preset of every experiment for two updates, at its own size but for the larger language models."""
 
 import json
 
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, copy_memory, permuted_mnist
+from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
 from lrpt.data import images, ptb
 from lrpt.training.command import main
 
-EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, copy_memory, permuted_mnist)]
+EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, copy_memory, highway_mnist, permuted_mnist)]
 PRESETS = [(experiment, preset) for experiment in EXPERIMENTS for preset in experiment.presets]
 
 
@@ -28,6 +28,8 @@ def test_two_updates(experiment, preset, tmp_path, monkeypatch):
     monkeypatch.setitem(images.SOURCES, "mnist", (fake_mnist, 1 / 256))
     monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
     few = ["--data.test-size", "20"] if experiment.name in ("adding", "copy_memory") else []
+    if experiment.name == "char_lm" and preset not in ("quick", "paper"):
+        few = ["--model.size", "48", "--model.rank", "8"]
     main(experiment, ["--preset", preset, "--no-compare", "--train.updates", "2", "--workdir", str(tmp_path / "run"), *few])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")
