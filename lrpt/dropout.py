@@ -129,14 +129,15 @@ def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, i
     def masked(path: tuple[Any, ...], spec: Any, operator: Operator) -> Operator:
         if not (isinstance(spec, MatrixSpec) and spec.role == role):
             return operator
-        return Masked(operator, mask(_sharing(path, gate_masks, deep), spec.n_in))
+        return Masked(operator, mask(_sharing(path, role, gate_masks, deep), spec.n_in))
 
     return treedef.unflatten(masked(path, spec, op) for (path, spec), op in zip(leaves, operators, strict=True))
 
 
-def _sharing(path: tuple[Any, ...], gate_masks: str, deep: bool) -> Hashable:
-    """What the paths of matrices with the same mask have in common: ('0', 'candidate', 'recurrent') is the candidate of the first layer."""
-    *above, gate, _ = (str(getattr(key, "name", getattr(key, "idx", key))) for key in ("", *path))
+def _sharing(path: tuple[Any, ...], role: str, gate_masks: str, deep: bool) -> Hashable:
+    """What the paths of matrices with the same mask have in common: (0, 'candidate', 'recurrent') is the candidate of the first layer."""
+    names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+    *above, gate = names[:-1] if len(names) > 1 and names[-1] == role else names
     if deep:
         above = above[:-1]
     if gate_masks == "each":

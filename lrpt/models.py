@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.cells import CELLS, Cell, CellSpec
+from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
@@ -31,7 +31,8 @@ class ModelConfig(DropoutConfig):
 
     cell: str = "gru"
     """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn, rhn_uncoupled, dt_rnn, dts_rnn
-    (these four of any depth), elman, unitary or unitary_without_fourier (these two ignore parametrization, rank and carry bias)"""
+    (these four of any depth), elman, unitary, unitary_without_fourier (these two ignore parametrization, rank and carry bias), lru, lru_rg,
+    lru_ps, lru_rg_code, lru_ps_code, grid_lstm, grid_lstm_depth_first, grid_lstm_time_first, vcrnn, vcgru or vclstm"""
     size: int = 128
     """n: width of the state"""
     depth: int = 1
@@ -63,8 +64,13 @@ class ModelConfig(DropoutConfig):
     """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
     materialize: str = "auto"
     """multiply out low-rank recurrent matrices before the loop: always, never, or auto (where that takes less work)"""
+    layers: int = 1
+    """networks above each other, of which each reads the outputs of the one below"""
+    shared_layers: bool = False
+    """all layers have the same parameters"""
     embedding: int | None = None
-    """width of a table of vectors for symbols (None: cells see one-hot vectors)"""
+    """width of a table of vectors for symbols, or of a linear map of vectors (None: cells see inputs as they are, but those whose inputs
+    must be as wide as their state have a table of that width)"""
     embedding_rank: int | None = None
     """rank of that table, as a product of two (None: full)"""
     tie_embedding: bool = False
@@ -96,12 +102,12 @@ class ModelConfig(DropoutConfig):
         self._check_dropout()
 
     def _check_embedding(self) -> None:
-        for name in ("embedding", "embedding_rank"):
+        for name in ("layers", "embedding", "embedding_rank"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"model.{name} is {value}: expected 1 or more")
         for name in ("embedding_rank", "tie_embedding"):
-            if getattr(self, name) and self.embedding is None:
+            if getattr(self, name) and self.embedding_width is None:
                 raise UsageError(f"model.{name} is {getattr(self, name)}, and there is no embedding: give its width, --model.embedding")
 
     def _check_dropout(self) -> None:
@@ -109,6 +115,20 @@ class ModelConfig(DropoutConfig):
             raise UsageError("model.recurrence is kernel, which knows no dropout: choose fast, or dropouts of 0")
         if self.state_dropout and not CELLS[self.cell].has_recurrent_matrices:
             raise UsageError(f"model.state_dropout is {self.state_dropout}, and {self.cell} has no matrices it could act on: choose 0")
+
+    @property
+    def network(self) -> Cell:
+        """The cell, or the stack of cells."""
+        cell = CELLS[self.cell]
+        return cell if self.layers == 1 else stacked(cell, self.layers, self.shared_layers)
+
+    @property
+    def embedding_width(self) -> int | None:
+        """Of the table of vectors, if there is one."""
+        needed = CELLS[self.cell].input_size
+        if self.embedding is not None or needed is None:
+            return self.embedding
+        return needed(CellSpec(self.size, self.size, depth=self.depth))
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
@@ -147,7 +167,7 @@ class ModelConfig(DropoutConfig):
             return f"{self.cell.upper().replace('_', ' ')} {self.size}"
         kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
         rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
-        deep = f" depth {self.depth}" * CELLS[self.cell].deep
+        deep = f" depth {self.depth}" * CELLS[self.cell].deep + f" {self.layers} layers" * (self.layers > 1)
         marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm + " dropout" * self.drops
         return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
 
@@ -177,7 +197,7 @@ class Recurrent(nn.Module):
 
     @property
     def cell(self) -> Cell:
-        return CELLS[self.config.cell]
+        return self.config.network
 
     @property
     def spec(self) -> CellSpec:
@@ -239,7 +259,7 @@ class Recurrent(nn.Module):
 
 
 class Embedding(nn.Module):
-    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e)."""
+    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e). Vectors are multiplied by it."""
 
     config: ModelConfig
     symbols: int
@@ -251,11 +271,11 @@ class Embedding(nn.Module):
             return start.matrix(key, shape, config.initial_scale)
 
         rank = config.embedding_rank
-        self.table = self.param("table", draw, (self.symbols, rank or config.embedding))
-        self.spread = self.param("spread", draw, (rank, config.embedding)) if rank else None
+        self.table = self.param("table", draw, (self.symbols, rank or config.embedding_width))
+        self.spread = self.param("spread", draw, (rank, config.embedding_width)) if rank else None
 
-    def __call__(self, symbols: Int[Array, "*b"]) -> Float[Array, "*b e"]:
-        rows = jnp.take(self.table, symbols, axis=0)
+    def __call__(self, xs: Float[Array, "*b v"] | Int[Array, "*b"]) -> Float[Array, "*b e"]:
+        rows = jnp.take(self.table, xs, axis=0) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
         return rows if self.spread is None else rows @ self.spread
 
     def attend(self, y: Float[Array, "*b e"]) -> Float[Array, "*b v"]:
@@ -280,8 +300,8 @@ class SequenceModel(nn.Module):
 
     def setup(self) -> None:
         config = self.config
-        self.recurrent = Recurrent(config, self.input_size if config.embedding is None else config.embedding)
-        if config.embedding is not None:
+        self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
+        if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
         start, scale = INITIALIZATIONS[config.initialization], config.initial_scale
 
@@ -299,10 +319,10 @@ class SequenceModel(nn.Module):
 
     def _check_tied(self) -> None:
         width = self.recurrent.cell.output_size(self.recurrent.spec)
-        if self.config.embedding != width or self.output_size != self.input_size:
+        if self.config.embedding_width != width or self.output_size != self.input_size:
             raise UsageError(
                 f"model.tie_embedding needs an embedding of the outputs' width and as many classes as symbols, and there are "
-                f"{self.config.embedding} against {width}, {self.output_size} against {self.input_size}: change --model.embedding"
+                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: change --model.embedding"
             )
 
     def __call__(
@@ -339,13 +359,14 @@ class SequenceModel(nn.Module):
     def _inputs(self, xs: Array, train: bool) -> Any:
         """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""
         config, integer = self.config, jnp.issubdtype(xs.dtype, jnp.integer)
-        if not integer and (config.embedding is not None or (config.word_masks == "types" and config.word_dropout)):
-            raise UsageError("model.embedding and model.word_masks=types are for symbols, and the inputs of this task are vectors")
-        if integer and config.embedding is None and config.input_dropout:
+        embedded = config.embedding_width is not None
+        if not integer and config.word_masks == "types" and config.word_dropout:
+            raise UsageError("model.word_masks is types, and the inputs of this task are vectors: choose positions")
+        if integer and not embedded and config.input_dropout:
             raise UsageError("model.input_dropout drops components of vectors: give symbols vectors with --model.embedding")
-        vectors = xs if config.embedding is None else self.embedding(xs)
+        vectors = self.embedding(xs) if embedded else xs
         if not (train and config.word_dropout):
             return vectors
         shape = xs if integer else xs[..., 0]
         weights = draw_word_weights(self.make_rng("dropout"), config.word_dropout, config.word_masks, shape, self.input_size)
-        return Weighted(xs, weights) if integer and config.embedding is None else weights[..., None] * vectors
+        return Weighted(xs, weights) if integer and not embedded else weights[..., None] * vectors

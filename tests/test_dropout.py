@@ -1,5 +1,7 @@
 """Dropout: what masks are made of, where they act, and that they are the same at every step and absent in evaluation."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +62,8 @@ def test_masked_matrices_are_the_matrices_of_a_masked_state(row):
         if getattr(spec, "role", "") != "recurrent":
             return op
         names = [str(getattr(k, "name", getattr(k, "idx", k))) for k in path]
-        key = ("", *(names[1:-2] if net.cell.deep else names[:-2]), names[-2])
+        names = names[:-1] if names[-1] == "recurrent" else names
+        key = (*(names[:-2] if net.cell.deep else names[:-1]), names[-1])
         return type(op)(drawn[key][one][:, None] * op.kernel)
 
     leaves, treedef = jax.tree_util.tree_flatten_with_path(net.template)
@@ -182,14 +185,14 @@ def test_bad_settings(changes, message):
 @pytest.mark.parametrize(
     ("changes", "inputs", "message"),
     [
-        ({"embedding": 3}, VECTORS, "are for symbols"),
+        ({"word_masks": "types", "word_dropout": 0.1}, VECTORS, "the inputs of this task are vectors: choose positions"),
         ({"input_dropout": 0.5}, SYMBOLS, "give symbols vectors with --model.embedding"),
         ({"embedding": 3, "tie_embedding": True}, SYMBOLS, "3 against 5"),
     ],
 )
 def test_settings_that_do_not_fit_the_task(changes, inputs, message):
     with pytest.raises(UsageError, match=message):
-        jax.eval_shape(build(**changes).init, jax.random.key(0), inputs)
+        jax.eval_shape(partial(build(**changes).init, train=True), {name: jax.random.key(0) for name in ("params", "dropout")}, inputs)
 
 
 def test_a_tied_embedding_is_the_readout():

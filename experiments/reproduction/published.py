@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments import adding, copy_memory, permuted_mnist
+from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
 from experiments.reproduction.records import Record
 from lrpt.training.experiment import Experiment
 
@@ -121,6 +121,11 @@ def accuracies(valid: float, test: float) -> tuple[Quantity, Quantity]:
         ),
         Quantity("test accuracy", lambda run: run.tested("accuracy"), "{:.1%}", lambda value: value >= test - MARGIN),
     )
+
+
+def correct(published: float) -> Quantity:
+    """Test accuracy of the model of lowest validation loss, at most 0.1 percentage points below the published one."""
+    return Quantity("test accuracy", lambda run: run.tested("accuracy"), "{:.2%}", lambda value: value >= published - 0.001)
 
 
 WEIGHT_NORM = "--model.weight-norm --optim.recipe weight_norm"
@@ -259,4 +264,54 @@ PERMUTED_MNIST = Study(
     },
 )
 
-STUDIES = (VARIABLE_LENGTH, VARIABLE_LAG, FIXED_LAG, ADDING, PERMUTED_MNIST)
+
+def perplexity(name: str, published: float) -> Quantity:
+    """Test perplexity of the model of lowest validation loss, which is at most the published one, as far as that was printed."""
+    return Quantity(f"test {name.replace('_', ' ')}", lambda run: run.tested(name), "{:.2f}", lambda value: value < published + 0.005)
+
+
+def _characters(where: str, preset: str, published: float, name: str = "sentence_perplexity") -> Claim:
+    return Claim(where, f"--preset {preset}", f"test perplexity {published}", (perplexity(name, published),))
+
+
+CHARACTERS = Study(
+    name="char_lm",
+    title="Characters of the Penn Treebank",
+    experiment=char_lm.EXPERIMENT,
+    score="sentence_perplexity",
+    score_name="validation perplexity, mean over sentences",
+    form="{:.3f}",
+    claims=(
+        _characters("Table 2", "gru-1000", 2.96),
+        _characters("Table 2", "gru-1000-dropout", 2.92),
+        _characters("Table 2", "gru-3298-dropout", 2.77),
+        _characters("Table 2", "paper", 2.92),
+        _characters("Table 2", "lrd-3298-128", 2.95),
+        _characters("Table 2", "lrd-3298-128-dropout", 2.86),
+        _characters("Table 2", "lrd-5459-64-dropout", 2.82),
+        _characters("Table 2", "lrd-5459-64-tied-dropout", 2.81),
+        _characters("Table 2", "lrd-1000-64-tied", 2.90),
+        _characters("Table 2", "lrd-4480-128-tied-dropout", 2.86),
+        _characters("Table 2", "lrd-6985-64-tied-dropout", 2.76),
+        _characters("Table 2", "lr-6985-64-tied-dropout", 9.88),
+        _characters("Table 2", "lstm-1000-dropout", 2.92, "perplexity"),
+        _characters("Table 2", "lrd-lstm-1740-300-dropout", 2.86, "perplexity"),
+    ),
+    updates=(1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000),
+)
+
+HIGHWAY = Study(
+    name="highway_mnist",
+    title="Permutation-invariant MNIST",
+    experiment=highway_mnist.EXPERIMENT,
+    score="accuracy",
+    score_name="validation accuracy",
+    form="{:.2%}",
+    claims=(
+        Claim("appendix A.1", "--preset paper", "test 98.83% (its log: 68 epochs, best valid error 1.26%)", (correct(0.9883),)),
+        Claim("appendix A.1", "--preset lrd", "test 98.64% (its log: 55 epochs, best valid error 1.27%)", (correct(0.9864),)),
+    ),
+    updates=(500, 1_000, 2_500, 5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 35_000),
+)
+
+STUDIES = (VARIABLE_LENGTH, VARIABLE_LAG, FIXED_LAG, ADDING, PERMUTED_MNIST, CHARACTERS, HIGHWAY)

@@ -1,0 +1,72 @@
+"""Sampling: symbols follow their probabilities, and the command writes a text or says in a line why not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.char_lm import EXPERIMENT
+from experiments.writing import main_or_sample
+from lrpt.models import ModelConfig
+from lrpt.sampling import sample
+
+MODEL = ModelConfig(size=4, rank=2).build(3, 3, "all")
+VARIABLES = MODEL.init(jax.random.key(1), jnp.zeros((1, 1), jnp.int32))
+
+
+def test_each_symbol_is_drawn_after_the_whole_text_before_it():
+    """At temperature 0: the most probable symbol after the prompt and all symbols so far, read anew each time."""
+    text = [0, 2]
+    for symbol in np.asarray(sample(MODEL, VARIABLES, jnp.asarray(text), 5, jax.random.key(0), temperature=0.0)):
+        logits = MODEL.apply(VARIABLES, jnp.asarray([text]))
+        assert symbol == np.argmax(np.asarray(logits)[0, -1])
+        text.append(int(symbol))
+
+
+def test_shares_are_probabilities():
+    draw = jax.jit(jax.vmap(lambda key: sample(MODEL, VARIABLES, jnp.asarray([1]), 1, key, temperature=0.5)[0]))
+    drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 4_000)))
+    logits = np.asarray(MODEL.apply(VARIABLES, jnp.asarray([[1]])), np.float64)[0, -1] / 0.5
+    expected = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4_000, expected, atol=0.03)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    root = tmp_path_factory.mktemp("sample")
+    (root / "book.txt").write_text("the cat sat on the mat\n" * 400)
+    flags = ["--no-compare", "--model.size", "8", "--model.rank", "2", "--train.updates", "2", "--train.batch-size", "4", "--devices", "1"]
+    main_or_sample(EXPERIMENT, [*flags, "--data.file", str(root / "book.txt"), "--data.steps", "10", "--workdir", str(root / "run")])
+    return root / "run"
+
+
+def test_the_command_goes_on_from_the_prompt(run, capsys):
+    texts = []
+    for seed in ("1", "1", "2"):
+        main_or_sample(EXPERIMENT, ["sample", str(run), "--prompt", "the c", "--length", "60", "--seed", seed])
+        texts.append(capsys.readouterr().out)
+    assert texts[0].startswith("the c")
+    assert texts[0] == texts[1] != texts[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--temperature", "-1"], "temperature is -1.0"),
+        (["--length", "0"], "length is 0"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(run, capsys, flags, message):
+    with pytest.raises(SystemExit) as leaving:
+        main_or_sample(EXPERIMENT, ["sample", str(run), *flags])
+    said = capsys.readouterr().err
+    assert leaving.value.code == 2
+    assert len(said.splitlines()) == 1
+    assert message in said
+
+
+def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main_or_sample(EXPERIMENT, ["sample", str(tmp_path)])
+    assert leaving.value.code == 2
+    assert "name the directory of a run" in capsys.readouterr().err

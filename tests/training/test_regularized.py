@@ -1,0 +1,97 @@
+"""Training with what is drawn, normalized, halved and given up: resumed to the same numbers, and ended for the right reason."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from tiny import changed, interrupted_after, lines
+
+from lrpt.data import ImageVectors
+from lrpt.errors import UsageError
+from lrpt.highway_classifier import HighwayConfig
+from lrpt.optim import OptimConfig
+from lrpt.training.annealing import Annealing
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loop import fit
+
+HIGHWAY = RunConfig(
+    HighwayConfig(size=6, depth=1, rank=2),
+    OptimConfig("adam", 0.5, halve_after=1, halvings=2, return_to_best=True),
+    TrainConfig(updates=80, batch_size=8, evaluate_every=2, evaluation_batch=300, updates_per_call=2),
+    ImageVectors("digits"),
+)
+DROPOUT = changed(
+    model={"word_dropout": 0.2, "state_dropout": 0.5, "output_dropout": 0.5}, train={"updates": 12, "updates_per_call": 2}, optim={}
+)
+
+
+def result(path):
+    found = json.loads((path / "result.json").read_text())
+    return {name: found[name] for name in ("updates", "stopped", "best_update", "metrics")}
+
+
+@pytest.fixture(scope="module")
+def annealed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("annealed") / "run"
+    fit(HIGHWAY, {0: path}, devices=1)
+    return path
+
+
+def test_training_ends_with_the_last_halving(annealed):
+    """A step size of 0.5 soon does harm: after two halvings the third time without a new best is the end."""
+    losses = [line["loss"] for line in lines(annealed) if line["split"] == "valid"]
+    annealing = Annealing(HIGHWAY.optim)
+    halved = [annealing.evaluated(loss) for loss in losses]
+    assert result(annealed)["stopped"] == "annealed"
+    assert (halved.count(True), annealing.over) == (3, True)
+    assert result(annealed)["updates"] == 2 * len(losses) < HIGHWAY.train.updates
+
+
+def test_a_finished_run_stays_finished(annealed):
+    before = (annealed / "result.json").read_bytes()
+    fit(HIGHWAY, {0: annealed}, devices=1)
+    assert (annealed / "result.json").read_bytes() == before
+
+
+def test_annealing_and_running_averages_are_resumed(annealed, tmp_path):
+    with interrupted_after(5):
+        fit(HIGHWAY, {0: tmp_path / "run"}, devices=1)
+    fit(HIGHWAY, {0: tmp_path / "run"}, devices=1)
+    assert lines(tmp_path / "run") == lines(annealed)
+    assert result(tmp_path / "run") == result(annealed)
+
+
+def test_dropout_is_resumed_and_differs_by_seed(tmp_path):
+    fit(DROPOUT, {seed: tmp_path / str(seed) for seed in (0, 1)}, devices=1)
+    with interrupted_after(3):
+        fit(DROPOUT, {0: tmp_path / "stopped"}, devices=1)
+    fit(DROPOUT, {0: tmp_path / "stopped"}, devices=1)
+    assert lines(tmp_path / "stopped") == lines(tmp_path / "0")
+    assert lines(tmp_path / "1") != lines(tmp_path / "0")
+
+
+def test_patience_ends_training(tmp_path):
+    """With a step size that is lost in rounding nothing improves, and the third evaluation in a row without a new best is the last."""
+    config = changed(optim={"learning_rate": 1e-30}, train={"updates": 100, "updates_per_call": 2, "evaluate_every": 4, "patience": 3})
+    found = fit(config, {0: tmp_path / "run"}, devices=1)[0]
+    assert (found["stopped"], found["best_update"], found["updates"]) == ("patience", 4, 16)
+
+
+def test_a_schedule_by_epochs():
+    optim = OptimConfig("adam", 0.1, decay=0.5, decay_after=2)
+    rates = [float(jax.jit(lambda u: optim.decayed(0.1, u, 10))(np.int32(update))) for update in (0, 29, 30, 40)]
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.025], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"decay": 0.0}, "optim.decay is 0.0: expected a factor above 0, at most 1"),
+        ({"halve_after": 0}, "optim.halve_after is 0: expected 1 or more"),
+        ({"decay_after": -1}, "optim.decay_after is -1: expected 0 or more"),
+    ],
+)
+def test_bad_schedules(changes, message):
+    with pytest.raises(UsageError, match=message):
+        OptimConfig("adam", **changes)
