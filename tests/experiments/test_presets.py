@@ -26,9 +26,9 @@ def different():
     found = {}
     for experiment in LARGE:
         for name, preset in experiment.presets.items():
-            model, optim, train, data = vars(preset.config).values()
-            model = replace(model, size=6, depth=2, embedding=model.embedding and 6, carry_bias=0.0)
-            found.setdefault((experiment.name, model, optim.weight_decay_form, data), (experiment, name))
+            config = preset.config
+            model = replace(config.model, size=6, depth=2, embedding=config.model.embedding and 6, carry_bias=0.0)
+            found.setdefault((experiment.name, model, config.optim.weight_decay_form, config.data), (experiment, name))
     return list(found.values())
 
 
