@@ -73,7 +73,7 @@ def test_bad_passes_are_left_out_and_drawn_again(text):
     found = monte_carlo(*built_, passes=2, worst=limit)
     assert max(found.passes) <= limit
     assert found.passes == tuple(loss for loss in every if loss <= limit)[:2]
-    with pytest.raises(UsageError, match="worst is 0.0 nats, and 10 passes lost more: choose a higher one"):
+    with pytest.raises(UsageError, match=r"worst is 0\.0 nats, and 10 passes lost more: choose a higher one"):
         monte_carlo(*built_, passes=1, worst=0.0)
 
 
