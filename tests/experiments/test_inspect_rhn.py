@@ -12,27 +12,14 @@ from lrpt.recurrence import recur
 from lrpt.training.command import main as train
 from lrpt.training.console import Console
 
-FEW = [
-    "--no-compare",
-    "--model.size",
-    "5",
-    "--model.depth",
-    "2",
-    "--train.updates",
-    "2",
-    "--train.batch-size",
-    "4",
-    "--train.evaluation-batch",
-    "8",
-    "--devices",
-    "1",
-]
+SMALL = "--no-compare --model.size 5 --model.depth 2 --devices 1"
+FEW = f"{SMALL} --train.updates 2 --train.batch-size 4 --train.evaluation-batch 8"
 
 
 @pytest.fixture(scope="module")
 def music(tmp_path_factory):
     path = tmp_path_factory.mktemp("music") / "run"
-    train(jsb.EXPERIMENT, [*FEW, "--data.length", "6", "--workdir", str(path)])
+    train(jsb.EXPERIMENT, [*FEW.split(), "--data.length", "6", "--workdir", str(path)])
     return path
 
 
@@ -41,7 +28,7 @@ def text(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
     (folder / "text").write_bytes(b"the cat sat on a mat. " * 20)
     flags = ["--model.embedding", "3", "--model.word-dropout", "0.2", "--data.steps", "4", "--data.file", str(folder / "text")]
-    train(wiki.EXPERIMENT, [*FEW, *flags, "--workdir", str(folder / "run")])
+    train(wiki.EXPERIMENT, [*FEW.split(), *flags, "--workdir", str(folder / "run")])
     return folder / "run"
 
 

@@ -32,7 +32,7 @@ CONFIG = ModelConfig(
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text"
-    path.write_bytes(bytes(np.random.default_rng(0).choice(list(b"abcd "), 400)))
+    path.write_bytes(np.random.default_rng(0).choice(np.frombuffer(b"abcd ", np.uint8), 400).tobytes())
     return path
 
 
