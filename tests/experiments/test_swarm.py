@@ -22,11 +22,8 @@ def test_sizes_are_those_that_come_closest_to_the_budgets():
 
 
 def test_settings_are_drawn_within_their_ranges_and_share_programs():
-    jobs = list(
-        Options(depths=(1, 2), parameters=(2_000, 3_000), settings=20, learning_rate=(1e-3, 1e-1), spread=(1e-4, 1e-2))
-        .jobs(jsb.PAPER)
-        .values()
-    )
+    options = Options(depths=(1, 2), parameters=(2_000, 3_000), settings=20, learning_rate=(1e-3, 1e-1), spread=(1e-4, 1e-2))
+    jobs = options.jobs(jsb.PAPER)
     assert len(jobs) == 3 * 2 * 20
     assert most_together(jobs) == 20
     rates, spreads = np.array([(job.config.optim.rate, job.config.model.initial_scale) for job in jobs]).T
