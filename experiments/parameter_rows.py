@@ -1,17 +1,12 @@
 """Which recurrent highway networks the tables of Zilly et al. 2017 are about, and how many parameters each of them has.
 
 Widths of Figure 5a are from the authors' README, the embedding's width is that of their TensorFlow code (`rhn.py`). Nothing but printed
-figures is written down here; counts are taken from the shapes of the parameters.
+figures is written down here; `experiments.parameter_table` counts.
 """
 
 from dataclasses import dataclass
 
-import flax.linen as nn
-import jax
-import jax.numpy as jnp
-
-from lrpt.matrices import num_params
-from lrpt.models import ModelConfig, Recurrent
+from lrpt.models import ModelConfig
 
 PTB_WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
 """Figure 5a: width for each recurrence depth, so that untied networks have about 32 million parameters."""
@@ -47,8 +42,16 @@ class LanguageModelRow:
 
     @property
     def config(self) -> ModelConfig:
-        """The recurrent network."""
-        return ModelConfig(cell="rhn", size=self.size, depth=self.depth, parametrization="dense", trainable_initial_state=False)
+        """The network."""
+        return ModelConfig(
+            "rhn",
+            self.size,
+            depth=self.depth,
+            parametrization="dense",
+            trainable_initial_state=False,
+            embedding=self.embedding,
+            tie_embedding=self.tied,
+        )
 
 
 def _ptb(tied: bool, printed: dict[int, str]) -> list[LanguageModelRow]:
@@ -65,15 +68,3 @@ ROWS = [
     LanguageModelRow("Table 3, text8", 27, 10, 1000, printed="20 M"),
     LanguageModelRow("Table 3, text8", 27, 10, 1500, printed="45 M"),
 ]
-
-
-def count_row(row: LanguageModelRow) -> int:
-    """Every trainable scalar of a row's network, of which a tied softmax has only its bias."""
-    symbol, x, y = (jnp.zeros((1, 1), jnp.int32), *(jnp.zeros((1, 1, width)) for width in (row.embedding, row.size)))
-    softmax = _shapes(nn.Dense(row.symbols), y)["params"]
-    parts = [_shapes(nn.Embed(row.symbols, row.embedding), symbol), _shapes(Recurrent(row.config, row.embedding), x), softmax["bias"]]
-    return num_params(parts if row.tied else [*parts, softmax["kernel"]])
-
-
-def _shapes(module: nn.Module, *inputs: jax.Array) -> dict[str, dict[str, jax.ShapeDtypeStruct]]:
-    return jax.eval_shape(module.init, jax.random.key(0), *inputs)

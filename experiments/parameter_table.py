@@ -3,9 +3,9 @@
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo). Their convention for GRUs counts the input matrix of one gate only, and no initial
-state: see `lrpt.counting`. LSTMs are counted in full. Nothing but the printed figures is written down here; the counts are taken from the
-models.
+GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), whose convention for GRUs counts the input matrix of one gate
+only, and no initial state: see `lrpt.counting`. Recurrent highway networks of Zilly et al. 2017. LSTMs and these are counted in full.
+Nothing but the printed figures is written down here; the counts are taken from the models.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, NoReturn
 
+from experiments.parameter_rows import ROWS
 from lrpt.counting import count, count_parts
 from lrpt.models import ModelConfig
 from lrpt.training.console import Console
@@ -23,6 +24,7 @@ from lrpt.training.console import Console
 PROGRAM = "python -m experiments.parameter_table"
 LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
 LEFT = (0, 1, 3)
+AGREES = {True: "yes", False: "no", None: ""}
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Published:
       where: its place in the papers.
       config: the recurrent network.
       sizes: widths of input and output.
-      figure: as printed.
+      figure: as printed; empty where there is none.
       of: what the figure counts: the recurrent layer, the whole model by the convention, or all of it.
       remark: why it is not the count, where it is not.
     """
@@ -48,7 +50,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `agrees`: the count that the figure is about, by the convention, rounds to it."""
+    """One line of the table. `agrees`: the count that the figure is about rounds to it; None where none is printed."""
 
     where: str
     model: str
@@ -57,7 +59,7 @@ class Row:
     recurrent_layer: int
     convention: int
     true: int
-    agrees: bool
+    agrees: bool | None
     remark: str
 
 
@@ -110,6 +112,7 @@ PUBLISHED = [
     Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
     Published("Table 2", language_lstm(1000, DENSE), FEWER_CHARACTERS, "4.25 M", "model, in full"),
     Published("Table 2", language_lstm(1740, LRD, 300), FEWER_CHARACTERS, "4.25 M", "model, in full", AS_THE_DENSE),
+    *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full") for r in ROWS),
 ]
 
 
@@ -118,6 +121,7 @@ def row(published: Published) -> Row:
     counts = count(published.config, *published.sizes)
     parts = count_parts(published.config, *published.sizes)
     layer = parts["recurrent"] + parts["bias"]
+    counted = {"recurrent layer": layer, "model": counts.paper, "model, in full": counts.true}[published.of]
     return Row(
         where=published.where,
         model=published.config.label,
@@ -126,7 +130,7 @@ def row(published: Published) -> Row:
         recurrent_layer=layer,
         convention=counts.paper,
         true=counts.true,
-        agrees=rounds_to({"recurrent layer": layer, "model": counts.paper}.get(published.of, counts.true), published.figure),
+        agrees=rounds_to(counted, published.figure) if published.figure else None,
         remark=published.remark,
     )
 
@@ -148,15 +152,14 @@ def lines(rows: Sequence[Row]) -> list[str]:
     """The table in aligned columns, and below it why figures differ."""
     head = ("", "", "published", "for the", "recurrent layer", "convention", "true", "agrees")
     table = [head] + [
-        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", "yes" if r.agrees else "no")
-        for r in rows
+        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]) for r in rows
     ]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     aligned = [
         "  ".join(cell.ljust(width) if i in LEFT else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True)))
         for line in table
     ]
-    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if not r.agrees]
+    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if r.agrees is False]
     return [*aligned, "", LEGEND, *differing]
 
 

@@ -5,7 +5,8 @@
     python -m experiments.report --check                exits with 1 if that would change REPRODUCTION.md
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`. What was published is in `experiments.reproduction.published`.
+was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`. What was
+published is in `experiments.reproduction.published`.
 """
 
 import sys
@@ -18,6 +19,10 @@ from experiments.reproduction.comparison import Comparison, compare
 from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
 from experiments.reproduction.published import STUDIES, Study
 from experiments.reproduction.records import load
+from experiments.reproduction.swarm import FIGURE as SWARM_FIGURE
+from experiments.reproduction.swarm import load as load_swarm
+from experiments.reproduction.swarm import section as swarm_section
+from experiments.swarm import draw as draw_swarm
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.errors import UsageError
 from lrpt.training.console import Console
@@ -53,7 +58,8 @@ def run(options: Options, root: Path, console: Console) -> None:
         return
     records = load(root / RESULTS)
     comparisons = compare(STUDIES, records)
-    text = report(comparisons, records)
+    swarm = load_swarm(root)
+    text = report(comparisons, records, [] if swarm is None else [swarm_section(swarm)])
     for record in records:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
@@ -61,6 +67,8 @@ def run(options: Options, root: Path, console: Console) -> None:
         _check(root, text, comparisons)
     else:
         draw(root, comparisons)
+        if swarm is not None:
+            draw_swarm(swarm["dots"], root / SWARM_FIGURE)
         write_text(root / REPORT, text)
     console.say(
         f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"

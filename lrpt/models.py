@@ -141,7 +141,7 @@ class ModelConfig(DropoutConfig):
     @property
     def compiled(self) -> "ModelConfig":
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
-        return replace(self, carry_bias=0.0)
+        return replace(self, carry_bias=0.0, initialization="glorot", initial_scale=1.0)
 
     @property
     def needs_gpu(self) -> bool:

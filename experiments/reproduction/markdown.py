@@ -31,11 +31,11 @@ permutation-invariant MNIST). A run that has neither got there nor made all upda
 yet, the command is the one that would."""
 
 
-def report(comparisons: Sequence[Comparison], records: Sequence[Record]) -> str:
-    """The whole of REPRODUCTION.md."""
+def report(comparisons: Sequence[Comparison], records: Sequence[Record], further: Sequence[str] = ()) -> str:
+    """The whole of REPRODUCTION.md, with `further` sections."""
     studies = list({c.study.name: c.study for c in comparisons if c.runs}.values())
     sections = [section(study, [c for c in comparisons if c.study is study and c.runs]) for study in studies]
-    parts = [INTRODUCTION, "## Published and ours", overview(comparisons), *sections, *runs(comparisons, records)]
+    parts = [INTRODUCTION, "## Published and ours", overview(comparisons), *sections, *further, *runs(comparisons, records)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -141,8 +141,7 @@ def _sums_of_squares(params: Any, network: Recurrent, carry: Any, inputs: Any, m
     wanted = _asked_for(network, "recurrent")
     operators = Leaves.of(cell_params(params, network))
     if carry is None:
-        row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
-        carry = jax.tree.map(lambda h: jnp.broadcast_to(h, (inputs.shape[0], *h.shape)), row)
+        carry = initial_carry(params, network, inputs.shape[0])
 
     def watched(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
         record = Record()
@@ -156,6 +155,12 @@ def _sums_of_squares(params: Any, network: Recurrent, carry: Any, inputs: Any, m
     carry, (_, seen) = recur(watched, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
     stacked = {name: jnp.stack(calls) for name, calls in seen.items()}
     return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") for name, v in stacked.items()}
+
+
+def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
+    """The state before the first step of so many sequences."""
+    row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
+    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
 
 
 class _Stored(NamedTuple):

@@ -6,15 +6,17 @@ The 2016 scripts differ from task to task, so there is no single "optimizer of t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_choice
-from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows
+from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, shrink_after
 
 Rate = float | Float[Array, ""]
+WeightDecayForm = Literal["in_loss", "decoupled"]
 
 
 def rmsprop_2016(learning_rate: Rate, eps: float) -> optax.GradientTransformation:
@@ -93,6 +95,16 @@ RECIPES: dict[str, Recipe] = {
         2e-4,
         lambda rate: optax.chain(optax.add_decayed_weights(1e-7 / 35), optax.adam(rate)),
     ),
+    "rhn": Recipe(
+        "norm clipping at 10, SGD (Zilly et al. 2017: rhn_train.py; made for a loss summed over the window, see optim.summed_steps)",
+        0.2,
+        lambda rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(rate)),
+    ),
+    "momentum": Recipe(
+        "norm clipping at 10, SGD with momentum 0.9 (for searches: steps have a norm of at most 100 times the rate, and end finite)",
+        1e-2,
+        lambda rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(rate, momentum=0.9)),
+    ),
     "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
 }
 
@@ -102,9 +114,17 @@ class OptimConfig:
     """How parameters follow gradients."""
 
     recipe: str
-    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm, char_lstm or adam"""
+    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm, char_lstm, rhn, momentum
+    or adam"""
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
+    summed_steps: int = 1
+    """the recipe sees the gradient of so many times the loss: the length of a window, where the original sums its loss over the window"""
+    weight_decay: float = 0.0
+    """w: what weights, biases and embeddings are pulled towards zero by"""
+    weight_decay_form: str = "in_loss"
+    """in_loss (half the squared norm of all parameters times w is a part of the loss that the recipe sees) or decoupled (after each update
+    all parameters are multiplied by 1 - w, whatever the step size)"""
     decay: float = 1.0
     """what the step size is multiplied by in every epoch"""
     decay_after: int = 0
@@ -118,9 +138,12 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check_choice("optim.recipe", self.recipe, RECIPES)
+        check_choice("optim.weight_decay_form", self.weight_decay_form, get_args(WeightDecayForm))
+        if not 0 <= self.weight_decay < 1:
+            raise UsageError(f"optim.weight_decay is {self.weight_decay}: expected a number from 0 to below 1")
         if not 0 < self.decay <= 1:
             raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
-        for name, least in (("decay_after", 0), ("halve_after", 1), ("halvings", 0)):
+        for name, least in (("summed_steps", 1), ("decay_after", 0), ("halve_after", 1), ("halvings", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"optim.{name} is {value}: expected {least} or more")
@@ -139,5 +162,17 @@ class OptimConfig:
         return learning_rate * self.decay ** jnp.maximum(update // epoch - self.decay_after, 0).astype(jnp.float32)
 
     def build(self, learning_rate: Rate | None = None) -> optax.GradientTransformation:
-        """The recipe's chain, at its `rate` or at another one, which may be traced: one program then serves many."""
-        return RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)
+        r"""The recipe's chain, at its `rate` or at another one, which may be traced: one program then serves many.
+
+        With `summed_steps` T and weight decay w it sees, where g is the gradient of the mean loss, :math:`T g + w \theta` ('in_loss':
+        `rhn_train.py` of Zilly et al. 2017, whose norm clipping sees both, and whose step shrinks parameters by the rate times w) or T g
+        ('decoupled': their Torch code, where :math:`\theta \leftarrow (1 - w)(\theta + \Delta\theta)`). With T = 1 and w = 0 it is the
+        recipe alone.
+        """
+        recipe = RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)
+        before = [optax.scale(self.summed_steps)] * (self.summed_steps > 1)
+        if not self.weight_decay:
+            return optax.chain(*before, recipe) if before else recipe
+        if self.weight_decay_form == "decoupled":
+            return optax.chain(*before, recipe, shrink_after(self.weight_decay))
+        return optax.chain(*before, optax.add_decayed_weights(self.weight_decay), recipe)

@@ -98,6 +98,22 @@ def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
     return optax.GradientTransformation(optax.init_empty_state, update)
 
 
+def shrink_after(share: float) -> optax.GradientTransformation:
+    r"""After the update, :math:`\theta \leftarrow (1 - w)\, \theta` with w = `share` (weight decay in the Torch code of Zilly et al. 2017).
+
+    Must be the last element of a chain, as `project_rows`.
+
+    Raises:
+      ValueError: `update` was called without the parameters.
+    """
+
+    def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
+        theta = _required(params, "shrink_after")
+        return jax.tree.map(lambda step, p: step - share * (p + step), updates, theta), state
+
+    return optax.GradientTransformation(optax.init_empty_state, update)
+
+
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float) -> Float[Array, "..."] | None:
     """By how much each row of a parameter is too long (norm / max_norm), or None where it has no rows."""
     if names[-1] not in ROW_AXIS:

@@ -3,7 +3,8 @@
 import dataclasses
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,17 @@ INTACT = "what was written before is intact, and the same command resumes from i
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """Runs an experiment as the command line says. Exit status: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
+    """Runs an experiment as the command line says, and leaves as `leaving_with_a_line` does."""
     console = Console()
-    try:
+    with leaving_with_a_line(console):
         run(experiment, combinations(experiment, sys.argv[1:] if arguments is None else arguments), console)
+
+
+@contextmanager
+def leaving_with_a_line(console: Console) -> Iterator[None]:
+    """Exit status of what is trained inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
+    try:
+        yield
     except (UsageError, Interrupted) as error:
         console.error(str(error))
         sys.exit(error.code)

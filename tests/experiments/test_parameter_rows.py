@@ -2,8 +2,10 @@
 
 import pytest
 
-from experiments.parameter_rows import ROWS, count_row
+from experiments import wiki, word_lm
+from experiments.parameter_rows import ROWS
 from experiments.parameter_table import rounds_to
+from lrpt.counting import count
 
 # Depth: untied, tied, on the Penn Treebank.
 PTB = {
@@ -36,10 +38,21 @@ def by_the_formula(row):
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.where} {row.depth}x{row.size}")
 def test_counts_are_those_of_the_formula_and_round_to_what_is_printed(row):
     known = PTB[row.depth][row.tied] if row.symbols == 10_000 else WIKIPEDIA[row.symbols, row.depth, row.size]
-    assert count_row(row) == by_the_formula(row) == known
-    assert not row.printed or rounds_to(count_row(row), row.printed)
+    counted = count(row.config, row.symbols, row.symbols).true
+    assert counted == by_the_formula(row) == known
+    assert not row.printed or rounds_to(counted, row.printed)
 
 
 def test_every_depth_is_there_tied_and_untied():
     assert [(row.depth, row.tied) for row in ROWS if row.symbols == 10_000] == [(d, t) for t in (False, True) for d in PTB]
     assert {(row.symbols, row.depth, row.size) for row in ROWS if row.symbols < 10_000} == set(WIKIPEDIA)
+
+
+def test_presets_are_the_networks_of_these_rows():
+    rows = {(row.depth, row.size, row.embedding, row.tied) for row in ROWS}
+    for experiment in (word_lm.EXPERIMENT, wiki.EXPERIMENT):
+        models = [preset.config.model for name, preset in experiment.presets.items() if name != "quick" and "torch" not in name]
+        shapes = {(model.depth, model.size, model.embedding, model.tie_embedding) for model in models}
+        assert len(shapes) == len(models)
+        rows -= shapes
+    assert not rows

@@ -31,9 +31,12 @@ def quadratic(params) -> jax.Array:
     return sum(jnp.sum(jnp.square(leaf - 0.1)) for leaf in jax.tree.leaves(params))
 
 
+RATES = dict.fromkeys(RECIPES, 3e-3) | {"rhn": 3e-2}
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipe_lowers_a_quadratic_and_compiles_once(recipe):
-    optimizer = OptimConfig(recipe, learning_rate=3e-3).build()
+    optimizer = OptimConfig(recipe, learning_rate=RATES[recipe]).build()
     traces = []
 
     @jax.jit
@@ -54,6 +57,7 @@ def test_recipe_lowers_a_quadratic_and_compiles_once(recipe):
 def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     norm = np.sqrt(sum((g**2).sum() for g in gradient.values()))
     by_norm = {name: g / max(norm, 1.0) for name, g in gradient.items()}
+    to_ten = {name: g * min(1.0, 10.0 / norm) for name, g in gradient.items()}
     by_component = {name: np.clip(g, -1.0, 1.0) for name, g in gradient.items()}
     kept = {
         name: g if "input" in name or "right" in name or name.endswith("candidate/left") else by_component[name]
@@ -67,10 +71,15 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
         "char_lm": (by_norm, None, 1e-3),
+        "char_lstm": ({name: g + 1e-7 / 35 * params[name] for name, g in gradient.items()}, None, 2e-4),
+        "rhn": (to_ten, "sgd", 0.2),
+        "momentum": (to_ten, "sgd", 1e-2),
         "adam": (gradient, None, 1e-3),
     }[recipe]
+    if eps == "sgd":
+        return {name: p - rate * clipped[name] for name, p in params.items()}
     if eps is None:
-        return {name: p - rate * np.sign(gradient[name]) for name, p in params.items()}
+        return {name: p - rate * np.sign(clipped[name]) for name, p in params.items()}
     return {name: p - rate * clipped[name] / np.sqrt(0.9e-3 + 0.1 * clipped[name] ** 2 + eps) for name, p in params.items()}
 
 
@@ -83,6 +92,38 @@ def test_first_update_at_the_recipes_own_rate(recipe):
     expected = one_update(recipe, to_named(PARAMS), {name: g.astype(np.float64) for name, g in to_named(gradient).items()})
     for name, new in to_named(optax.apply_updates(PARAMS, change)).items():
         np.testing.assert_allclose(new, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+# rhn_train.py and the Torch code of Zilly et al. 2017: the loss is summed over the T steps of a window.
+@pytest.mark.parametrize("form", ["in_loss", "decoupled"])
+@pytest.mark.parametrize("scale", [0.01, 100.0])
+def test_summed_loss_and_both_kinds_of_weight_decay(form, scale):
+    T, w, rate = 5, 0.3, 0.2
+    optimizer = OptimConfig("rhn", summed_steps=T, weight_decay=w, weight_decay_form=form).build()
+    rng = np.random.default_rng(0)
+    gradient = jax.tree.map(lambda p: jnp.asarray(scale * rng.standard_normal(p.shape), jnp.float32), PARAMS)
+    change, _ = optimizer.update(gradient, optimizer.init(PARAMS), PARAMS)
+    theta, mean = ({name: a.astype(np.float64) for name, a in to_named(tree).items()} for tree in (PARAMS, gradient))
+    seen = {name: T * g + (form == "in_loss") * w * theta[name] for name, g in mean.items()}
+    norm = np.sqrt(sum((g**2).sum() for g in seen.values()))
+    for name, new in to_named(optax.apply_updates(PARAMS, change)).items():
+        expected = theta[name] - rate * seen[name] * min(1.0, 10 / norm)
+        np.testing.assert_allclose(new, expected * (1 - w * (form == "decoupled")), rtol=2e-6, atol=1e-7, err_msg=name)
+
+
+def test_without_them_a_recipe_is_built_as_it_is():
+    plain, wrapped = OptimConfig("adam"), OptimConfig("adam", weight_decay=1e-7)
+    states = [jax.tree.structure(config.build().init(PARAMS)) for config in (plain, wrapped)]
+    assert states[0] == jax.tree.structure(RECIPES["adam"].build(1e-3).init(PARAMS)) != states[1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("summed_steps", 0), ("weight_decay", -1e-7), ("weight_decay", 1.0), ("weight_decay", float("nan")), ("weight_decay_form", "l2")],
+)
+def test_settings_that_make_no_sense_are_refused(field, value):
+    with pytest.raises(UsageError, match=rf"optim\.{field} is "):
+        OptimConfig("rhn", **{field: value})
 
 
 def test_weight_norm_recipe_keeps_rows_within_ten():

@@ -1,0 +1,293 @@
+"""Looks into a trained recurrent highway network: Jacobians, gates, layers, initializations, dropout in evaluation.
+
+    python -m experiments.inspect_rhn discs RUN_DIRECTORY          eigenvalues and Gersgorin discs of the temporal Jacobian (Figure 2)
+    python -m experiments.inspect_rhn gates RUN_DIRECTORY          how open the gates of each layer are, step by step (Figure 5b)
+    python -m experiments.inspect_rhn lesions RUN_DIRECTORY        the loss once a layer is shut (section 6)
+    python -m experiments.inspect_rhn starts RUN_DIRECTORY         discs and eigenvalues at the start, by the spread of matrices (section 3)
+    python -m experiments.inspect_rhn monte-carlo RUN_DIRECTORY    loss of the mean of many networks with dropout
+
+Zilly et al. 2017. Prints a table and draws into the figures/ of the run; `monte-carlo` draws nothing. Examples are those of the training
+part, from the first on; windows of a stream are read from the initial state. `discs` and `starts` also take runs of other recurrent cells.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jaxtyping import Array, Bool, Float, Int
+
+from experiments.trained import Trained
+from lrpt.analysis.compression import cell_params, initial_carry
+from lrpt.analysis.gates import gate_activity, gate_figure
+from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
+from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before, step_jacobian
+from lrpt.analysis.lesions import lesion_figure, lesions
+from lrpt.errors import UsageError
+from lrpt.models import ModelConfig, Recurrent
+from lrpt.recurrence import recur
+from lrpt.training.console import Console
+from lrpt.training.flags import parse_dataclass
+from lrpt.training.monte_carlo import monte_carlo
+from lrpt.training.step import forward, init_state
+
+PROGRAM = "python -m experiments.inspect_rhn"
+
+
+@dataclass(frozen=True)
+class OnRun:
+    """What every command line says."""
+
+    run: tyro.conf.Positional[Path]
+    """run directory, finished or not"""
+
+    def __post_init__(self) -> None:
+        for name in ("examples", "passes", "rows"):
+            if getattr(self, name, 1) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+
+
+@dataclass(frozen=True)
+class Discs(OnRun):
+    """Of the network as it was trained, and as it started."""
+
+    examples: int = 8
+    """over which figures of the table are means; the first is drawn"""
+    steps: tuple[int, ...] = (1, 8, 24)
+    """at which steps, counted from 1"""
+
+
+@dataclass(frozen=True)
+class Gates(OnRun):
+    """A heat map for each example."""
+
+    examples: int = 4
+    """shown"""
+    gate: str = "transform"
+    """transform, carry or candidate"""
+
+
+@dataclass(frozen=True)
+class Shut(OnRun):
+    """A bar for each layer."""
+
+    examples: int = 64
+    """over which the loss is taken"""
+
+
+@dataclass(frozen=True)
+class Starts(OnRun):
+    """At the last step of the first examples of the run, for its cell and depth."""
+
+    examples: int = 4
+    """over which figures are means"""
+    spreads: tuple[float, ...] = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
+    """standard deviations of recurrent entries"""
+    sizes: tuple[int, ...] = (16, 64)
+    """widths of the state"""
+    identity: bool = False
+    """add the unit matrix to each recurrent matrix"""
+
+
+@dataclass(frozen=True)
+class Averaged(OnRun):
+    """Masks hold for a whole pass."""
+
+    passes: int = 20
+    """whose probabilities are averaged"""
+    rows: int = 1
+    """streams into which the text is cut"""
+    split: str = "test"
+    """train, valid or test"""
+    worst: float = math.inf
+    """leave out passes of a higher perplexity, and draw others (500 in the original code)"""
+    seed: int = 0
+    """of the masks"""
+
+
+class Reading(NamedTuple):
+    """Examples as the cell sees them, time-major, and the cell itself."""
+
+    network: Recurrent
+    params: Any
+    carry: Any
+    xs: Float[Array, "t b m"] | Int[Array, "t b"]
+    mask: Bool[Array, "t b"] | None
+
+
+def reading(trained: Trained, variables: Any, examples: int) -> Reading:
+    """The first training examples of a run, and its network with these variables.
+
+    Raises:
+      UsageError: the network is no recurrent one, or there are fewer examples.
+    """
+    config, task = trained.run.config.model, trained.run.task
+    if not isinstance(config, ModelConfig):
+        raise UsageError(f"{trained.run.directory.path} holds a {config.label}: name a run of a recurrent network")
+    network = Recurrent(config, config.embedding_width or task.input_size)
+    train, params = task.splits["train"], variables["params"]["recurrent"]
+    if examples > train.size:
+        raise UsageError(f"examples is {examples}, and the run has {train.size} of them: choose fewer")
+    batch = train.batch(train.arrays, jnp.arange(examples))
+    xs = jnp.swapaxes(batch.inputs, 0, 1)
+    if config.embedding_width is not None:
+        xs = trained.run.model.apply(variables, xs, method=lambda model, xs: model.embedding(xs))
+    mask = None if batch.mask is None else batch.mask.T
+    return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)  # type: ignore[arg-type]
+
+
+def untrained(trained: Trained) -> Any:
+    """The variables that the run began with, unless they came from a file."""
+    run = trained.run
+    return jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size).variables)
+
+
+def jacobians(read: Reading, steps: Sequence[int]) -> Float[np.ndarray, "s b k k"]:
+    """Of all examples at these steps, counted from 1."""
+    cell, (_, params, carry, xs, mask) = read.network.cell.step, read
+    if not steps or min(steps) < 1 or max(steps) > len(xs):
+        raise UsageError(f"steps is {' '.join(map(str, steps))}: expected numbers from 1 to {len(xs)}")
+
+    @jax.jit
+    def at(params: Any, places: Int[Array, " s"]) -> Float[Array, "s b k k"]:
+        before = states_before(cell, params, carry, xs, mask)
+        return jax.lax.map(lambda i: step_jacobian(cell, params, jax.tree.map(lambda a: a[i], before), xs[i]), places)
+
+    return np.asarray(at(params, jnp.asarray(steps) - 1))
+
+
+def show_discs(options: Discs, trained: Trained, console: Console) -> Path:
+    """Of the first example's Jacobians, started and trained."""
+    found, rows = {}, []
+    for name, variables in (("untrained", untrained(trained)), ("trained", trained.variables)):
+        for step, J in zip(options.steps, jacobians(reading(trained, variables, options.examples), options.steps), strict=True):
+            found[f"{name}, step {step}"] = J[0]
+            discs, largest = gersgorin_discs(J), np.abs(eigenvalues(J)).max(axis=-1)
+            figures = discs.centres.mean(), discs.radii.mean(), largest.mean(), np.log(largest).mean()
+            rows.append([name, str(step), *(f"{figure:.4f}" for figure in figures)])
+    console.table(["network", "step", "mean centre", "mean radius", "spectral radius", "its logarithm"], rows)
+    return gersgorin_figure(found, _figures(options) / "discs.png")
+
+
+def show_gates(options: Gates, trained: Trained, console: Console) -> Path:
+    """Means over units; the table has means over steps and examples."""
+    network, params, carry, xs, mask = reading(trained, trained.variables, options.examples)
+    _check_highway(options, network)
+    info = jax.jit(lambda params, xs: recur(network.cell.step, params, carry, xs, mask, outputs="info")[1][1])(params, xs)
+    activity = gate_activity(info, options.gate, mask)
+    rows = [[str(layer), *(f"{f(of_layer):.3f}" for f in (np.nanmean, np.nanstd))] for layer, of_layer in _by_layer(activity)]
+    console.table(["layer", f"mean {options.gate} gate", "deviation over steps"], rows)
+    return gate_figure(activity, _figures(options) / f"{options.gate}_gates.png", trained.run.label, options.gate)
+
+
+def _by_layer(activity: Float[np.ndarray, "b l t"]) -> list[tuple[int, Float[np.ndarray, "b t"]]]:
+    return list(enumerate(np.moveaxis(activity, 1, 0), start=1))
+
+
+def show_lesions(options: Shut, trained: Trained, console: Console) -> Path:
+    """The loss that training lowers, summarized as the task has it."""
+    task, model = trained.run.task, trained.run.model
+    _check_highway(options, reading(trained, trained.variables, options.examples).network)
+    train = task.splits["train"]
+
+    @jax.jit
+    def means(params: Any) -> dict[str, Array]:
+        batch = train.batch(train.arrays, jnp.arange(options.examples))
+        return jax.tree.map(jnp.mean, forward(model, task, {**trained.variables, "params": params}, batch).figures)
+
+    found = lesions(
+        trained.variables["params"], lambda params: task.summarize({name: float(value) for name, value in means(params).items()})["loss"]
+    )
+    rows = [[str(layer), f"{loss:.5g}", f"{loss - found.intact:+.5g}"] for layer, loss in enumerate(found.shut, start=1)]
+    console.table(["layer shut", "training loss", "increase"], [["none", f"{found.intact:.5g}", ""], *rows])
+    return lesion_figure(found, _figures(options) / "lesions.png", trained.run.label)
+
+
+def show_starts(options: Starts, trained: Trained, console: Console) -> Path:
+    """Matrices are drawn anew; the run gives cell, depth, bias of the carry gate and inputs."""
+    read = reading(trained, trained.variables, options.examples)
+    config, spec = read.network.config, read.network.spec
+    if config.layers > 1:
+        raise UsageError(f"{options.run} holds a network of {config.layers} layers: name a run of one")
+    vectors = read.xs if jnp.issubdtype(read.xs.dtype, jnp.floating) else jax.nn.one_hot(read.xs, spec.input_size)
+    how: dict[str, Any] = {"depth": spec.depth, "carry_bias": spec.carry_bias, "identity": options.identity}
+    starts = initialization_sweep(config.cell, vectors, options.spreads, options.sizes, **how)
+    rows = [
+        [str(start.size), f"{start.spread:g}", *(f"{value:.4f}" for value in (start.centre, start.radius, start.spectral_radius))]
+        for start in starts
+    ]
+    console.table(["units", "spread", "mean centre", "mean radius", "spectral radius"], rows)
+    return sweep_figure(starts, _figures(options) / "starts.png", f"{config.cell}, depth {spec.depth}")
+
+
+def show_monte_carlo(options: Averaged, trained: Trained, console: Console) -> None:
+    """Beside it the losses of single passes, and of the network without dropout."""
+    run = trained.run
+    if options.split not in run.task.splits:
+        raise UsageError(f"split is '{options.split}': choose from {', '.join(run.task.splits)}")
+    how: dict[str, Any] = {"passes": options.passes, "rows": options.rows, "seed": options.seed, "worst": _nats(options.worst)}
+    found = monte_carlo(run.model, run.task, trained.variables, options.split, **how)
+    rows = [["mean of probabilities", found.loss], ["single passes, mean", float(np.mean(found.passes))]]
+    console.table(
+        [f"{options.split}, {options.passes} passes", "nats", "perplexity"], [[name, f"{x:.4f}", f"{math.exp(x):.3f}"] for name, x in rows]
+    )
+    if found.left_out:
+        console.say(f"{found.left_out} passes were left out")
+    without = trained.scores(run.model, trained.variables).get(options.split)
+    if without:
+        console.say(f"without dropout: {without['loss']:.4f} nats, perplexity {math.exp(without['loss']):.3f}")
+
+
+def _nats(perplexity: float) -> float:
+    if not perplexity > 1:
+        raise UsageError(f"worst is {perplexity}: expected a perplexity above 1")
+    return math.log(perplexity)
+
+
+def _figures(options: OnRun) -> Path:
+    return options.run / "figures"
+
+
+def _check_highway(options: OnRun, network: Recurrent) -> None:
+    config = network.config
+    if config.cell not in ("rhn", "rhn_uncoupled") or config.layers > 1:
+        raise UsageError(f"{options.run} holds a {config.label}: name a run of one recurrent highway network (rhn or rhn_uncoupled)")
+
+
+COMMANDS: Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]] = {
+    "discs": (Discs, show_discs),
+    "gates": (Gates, show_gates),
+    "lesions": (Shut, show_lesions),
+    "starts": (Starts, show_starts),
+    "monte-carlo": (Averaged, show_monte_carlo),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exits with 2 where a flag is wrong, 1 where a file is damaged."""
+    console = Console()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] in (["--help"], ["-h"]):
+        print(__doc__)
+        return
+    try:
+        if not words or words[0] not in COMMANDS:
+            raise UsageError(f"expected one of {', '.join(COMMANDS)} and a run directory; see {PROGRAM} --help")
+        kind, show = COMMANDS[words[0]]
+        options = parse_dataclass(kind, words[1:], f"{PROGRAM} {words[0]}", kind.__doc__ or "", kind(Path()))
+        figure = show(options, Trained(options.run, console), console)
+        if figure is not None:
+            console.say(f"figure: {figure}")
+    except UsageError as error:
+        console.error(str(error))
+        sys.exit(error.code)
+
+
+if __name__ == "__main__":
+    main()

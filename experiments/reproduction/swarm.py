@@ -1,0 +1,66 @@
+"""The swarm of random settings, as a section of the report."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.reproduction.markdown import RESULTS, table
+from experiments.reproduction.records import FIGURES, anonymous
+from experiments.swarm import by_group
+from lrpt.errors import UsageError
+
+KEPT = RESULTS / "jsb_swarm.json"
+FIGURE = RESULTS / FIGURES / "jsb_swarm.png"
+
+PUBLISHED = """\
+Zilly et al., "Recurrent Highway Networks" (ICML 2017), section 5.1 and Figure 4, whose dots have no numbers in the text: "both DT-RNN and
+DT(S)-RNN become considerably harder to optimize with increasing depth", "increasing the recurrence depth does not adversely affect
+optimization of RHNs". Sizes and settings are not printed either; theirs grow with depth, as ours do."""
+
+NAMES = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
+
+
+def load(root: Path) -> dict[str, Any] | None:
+    """The summary that is kept, if there is one.
+
+    Raises:
+      UsageError: it is damaged.
+    """
+    path = root / KEPT
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        raise UsageError(f"{path} is damaged (it is not JSON): restore it, or remove it", code=1) from None
+
+
+def section(summary: Mapping[str, Any]) -> str:
+    """What was published, what was drawn and run, and the losses of each architecture and depth."""
+    dots, options, environment = (summary[name] for name in ("dots", "options", "environment"))
+    ranges = [f"{low:g} to {high:g}" for low, high in (options["learning_rate"], options["spread"])]
+    updates, seconds = max(dot["updates"] for dot in dots), sum(dot["seconds"] for dot in dots)
+    ours = f"""\
+Ours, at smaller scale: {len(dots)} networks, {options["settings"]} random settings for each architecture and depth, {updates:,} updates of
+momentum 0.9 on batches of 32 pieces. Learning rates are from {ranges[0]}, standard deviations of initial matrices from {ranges[1]}, both
+drawn uniformly in their logarithm, biases of carry gates from {", ".join(f"{bias:g}" for bias in options["carry_bias"])}. Figures are the
+lowest mean of the training loss over {options["evaluate_every"]} updates, in nats per frame. Training took {seconds / 60:.0f} minutes on a
+machine with {environment["cpus"]} cores, which had other work to do: `{anonymous(environment["command"])}`"""
+    columns = ["architecture", "depth", "units", "parameters", "best", "median", "worst"]
+    title = "## JSB chorales, recurrence depth"
+    return "\n\n".join(
+        [title, PUBLISHED, ours.replace("\n", " "), table(columns, _rows(dots)), f"![JSB chorales, recurrence depth]({FIGURE})"]
+    )
+
+
+def _rows(dots: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    rows = []
+    for cell, of_cell in by_group(dots).items():
+        for depth, losses in of_cell.items():
+            one = next(dot for dot in dots if (dot["cell"], dot["depth"]) == (cell, depth))
+            figures = losses[0], float(np.median(losses)), losses[-1]
+            rows.append([NAMES[cell], str(depth), str(one["size"]), f"{one['parameters']:,}", *(f"{loss:.2f}" for loss in figures)])
+    return rows

@@ -1,0 +1,183 @@
+"""The `swarm` subcommand of music: every architecture and depth at random settings, one dot for each, as in Zilly et al. 2017, Figure 4.
+
+python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpt.analysis.budgets import closest_width
+from lrpt.analysis.swarm import swarm_figure
+from lrpt.cells import CELLS
+from lrpt.counting import count
+from lrpt.data import Chorales
+from lrpt.data.chorales import NOTES
+from lrpt.errors import UsageError, check_choice
+from lrpt.models import ModelConfig
+from lrpt.training import parallel
+from lrpt.training.command import leaving_with_a_line, main
+from lrpt.training.config import RunConfig
+from lrpt.training.console import Console
+from lrpt.training.experiment import Experiment
+from lrpt.training.flags import SEEDS, parse_dataclass
+from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.run_directory import RunDirectory, write_json
+
+SWARM = "swarm.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says. Each architecture and depth is trained at settings of its own, drawn independently."""
+
+    data: Chorales = field(default_factory=Chorales)
+    cells: tuple[str, ...] = ("rhn", "dt_rnn", "dts_rnn")
+    """architectures"""
+    depths: tuple[int, ...] = (1, 2, 4, 6)
+    """recurrence depths"""
+    parameters: tuple[int, ...] = (15_000, 30_000, 60_000, 90_000)
+    """about how many each network of these depths has; the paper's grow with depth too"""
+    settings: int = 10
+    """drawn for each architecture and depth"""
+    learning_rate: tuple[float, float] = (1e-4, 1.0)
+    """range from which learning rates are drawn, uniformly in their logarithm"""
+    spread: tuple[float, float] = (1e-8, 1e-2)
+    """the same for standard deviations of initial matrices"""
+    carry_bias: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0)
+    """from which the starts of carry gates' biases are drawn; transform gates start at minus these"""
+    updates: int = 700
+    """of each network; 7 are an epoch of the chorales"""
+    evaluate_every: int = 70
+    """updates between evaluations; training losses are means over as many"""
+    seed: int = 0
+    """another seed draws other settings"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/jsb/swarm")
+    """where run directories, the summary and the figure go"""
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            check_choice("cells", cell, [name for name in CELLS if CELLS[name].deep])
+        if len(self.parameters) != len(self.depths):
+            raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
+        for name in ("settings", "updates", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        for name in ("learning_rate", "spread"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise UsageError(f"{name} is {low} {high}: expected two numbers above 0, the smaller one first")
+        if not self.carry_bias:
+            raise UsageError("carry_bias is empty: give at least one number")
+        if not 0 <= self.seed < SEEDS - self.settings:
+            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.settings - 1}")
+
+    def jobs(self, base: RunConfig[Any]) -> dict[Path, Job]:
+        """One run for each setting, by its directory."""
+        found = (Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j))
+        return {job.path: job for job in found}
+
+    def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
+        model: Any = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
+        model = replace(model, size=width(model, self.parameters[depth]))
+        train = replace(base.train, updates=self.updates, evaluate_every=self.evaluate_every, patience=None)
+        rng = np.random.default_rng([self.seed, cell, depth])
+        for number in range(self.settings):
+            rate, spread = (float(np.exp(rng.uniform(*np.log(bounds)))) for bounds in (self.learning_rate, self.spread))
+            own: Any = replace(model, initialization="normal", initial_scale=spread, carry_bias=float(rng.choice(self.carry_bias)))
+            config = RunConfig(own, replace(base.optim, learning_rate=rate), train, self.data)
+            yield config, self.seed + number, self.workdir / f"{own.cell}-depth{own.depth}-setting{number}"
+
+
+def width(model: ModelConfig, parameters: int) -> int:
+    """The width at which a network on notes is closest to so many parameters.
+
+    Their number is a polynomial of degree two in the width, so that three of them tell all others.
+    """
+    one, two, three = (count(replace(model, size=size), NOTES, NOTES).true for size in (1, 2, 3))
+    bend = three - 2 * two + one
+    return closest_width(lambda size: one + (size - 1) * (two - one) + (size - 1) * (size - 2) // 2 * bend, parameters).width
+
+
+def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments: Sequence[str] | None = None) -> None:
+    """As `lrpt.training.command.main`; with the first argument 'swarm' it trains many small networks instead.
+
+    Args:
+      experiment: whose runs they are.
+      base: what every setting starts from.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] != ["swarm"]:
+        main(experiment, words)
+        return
+    console = Console()
+    with leaving_with_a_line(console):
+        about = "Trains every architecture and depth at random settings, side by side, and draws a dot for each."
+        program = f"python -m experiments.{experiment.name} swarm"
+        run(experiment, base, parse_dataclass(Options, words[1:], program, about, Options()), console)
+
+
+def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, console: Console) -> dict[str, Any]:
+    """Trains, and writes `swarm.json` and the figure. Finished runs are not trained again.
+
+    Returns:
+      The content of `swarm.json`: 'options', and under 'dots' for each run its settings, its lowest losses, 'updates' and 'seconds'.
+    """
+    jobs = list(options.jobs(base).values())
+    parallel.request_devices(options.devices, most_together(jobs), base.train.batch_size)
+    results = fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
+    environment = json.loads((jobs[0].path / "environment.json").read_text())
+    dots = [dot(job, result) for job, result in zip(jobs, results, strict=True)]
+    asked = json.loads(json.dumps(asdict(options), default=str))
+    summary = {"options": asked, "environment": environment, "dots": dots}
+    write_json(options.workdir / SWARM, summary)
+    figure = draw(dots, options.workdir / "figures" / "swarm.png")
+    _show(dots, console)
+    console.say(f"summary: {options.workdir / SWARM}   figure: {figure}")
+    return summary
+
+
+def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a run: the lowest of the means of its training loss between evaluations, and the lowest validation loss."""
+    model: Any = job.config.model
+    train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
+    return {
+        **{name: getattr(model, name) for name in ("cell", "depth", "size", "initial_scale", "carry_bias")},
+        "learning_rate": job.config.optim.rate,
+        "seed": job.seed,
+        "parameters": result["parameters"]["true"],
+        "lowest_train_loss": min(train),
+        "lowest_valid_loss": result["metrics"]["valid"]["loss"],
+        "updates": result["updates"],
+        "seconds": result["seconds"],
+    }
+
+
+def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Architecture -> depth -> the lowest training losses of its settings, best first."""
+    groups: dict[str, dict[int, list[float]]] = {}
+    for one in sorted(dots, key=lambda one: one["lowest_train_loss"]):
+        groups.setdefault(one["cell"], {}).setdefault(one["depth"], []).append(one["lowest_train_loss"])
+    return {cell: dict(sorted(of_cell.items())) for cell, of_cell in sorted(groups.items(), reverse=True)}
+
+
+def draw(dots: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """The figure of these dots."""
+    title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
+    return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]")
+
+
+def _show(dots: Sequence[Mapping[str, Any]], console: Console) -> None:
+    rows = [
+        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
+        for cell, of_cell in by_group(dots).items()
+        for depth, losses in of_cell.items()
+    ]
+    console.table(["cell", "depth", "settings", "best", "median", "worst"], rows, "lowest training loss, nats per frame")

@@ -1,0 +1,62 @@
+"""Losses of many settings at once: one dot for each, in a column for each group."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from lrpt.analysis.figures import png
+
+CLOSE = 0.02
+"""Dots whose heights differ by less than this share of the figure's are put side by side."""
+
+
+def beeswarm(heights: Sequence[float], close: float) -> Float[np.ndarray, " k"]:
+    """How far each dot is moved sideways, in widths of a dot, so that no two within `close` of each other are at the same place."""
+    offsets = np.zeros(len(heights))
+    placed: list[int] = []
+    for i in np.argsort(heights, kind="stable"):
+        taken = {offsets[j] for j in placed if abs(heights[j] - heights[i]) < close}
+        offsets[i] = next(x for x in _outwards(len(heights)) if x not in taken)
+        placed.append(int(i))
+    return offsets
+
+
+def _outwards(count: int) -> list[float]:
+    """0, 1, -1, 2, -2, ..."""
+    return [0.0, *(float(sign * k) for k in range(1, count + 1) for sign in (1, -1))]
+
+
+def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
+    """Draws the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and writes a PNG.
+
+    Args:
+      groups: architecture -> depth -> losses above 0.
+      path: of the PNG.
+      title: above the figure.
+      score: what the losses are.
+    """
+    depths = sorted({depth for of_group in groups.values() for depth in of_group})
+    every = np.log([loss for of_group in groups.values() for losses in of_group.values() for loss in losses])
+    close = CLOSE * max(float(np.ptp(every)), 1e-6)
+    with png(path, 1.2 + 1.3 * len(depths), 3.2) as figure:
+        axes = figure.subplots()
+        for number, (name, of_group) in enumerate(groups.items()):
+            columns = [_column(depths.index(depth) + _place(number, len(groups)), losses, close) for depth, losses in of_group.items()]
+            x, y = np.concatenate(columns, axis=1)
+            axes.plot(x, y, "o", markersize=3, alpha=0.8, label=name)
+        axes.set(yscale="log", xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
+        axes.set_xticklabels(map(str, depths))
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.legend()
+    return path
+
+
+def _place(number: int, count: int) -> float:
+    """Where the column of an architecture is, beside those of others at the same depth."""
+    return (number - (count - 1) / 2) * 0.8 / count
+
+
+def _column(centre: float, losses: Sequence[float], close: float) -> Float[np.ndarray, "2 k"]:
+    return np.stack([centre + 0.03 * beeswarm(np.log(losses).tolist(), close), np.asarray(losses, np.float64)])

@@ -1,0 +1,86 @@
+"""The swarm: what it draws, what it writes, and that dots do not hide each other."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments import jsb
+from experiments.swarm import Options, by_group, train_or_swarm, width
+from experiments.trained import Trained
+from lrpt.analysis.swarm import beeswarm
+from lrpt.training.console import Console
+from lrpt.training.loop import most_together
+
+
+def test_sizes_are_those_that_come_closest_to_the_budgets():
+    for cell, sizes in jsb.SIZES.items():
+        for depth, size in sizes.items():
+            assert width(replace(jsb.PAPER.model, cell=cell, depth=depth), jsb.BUDGETS[depth]) == size
+
+
+def test_settings_are_drawn_within_their_ranges_and_share_programs():
+    jobs = list(
+        Options(depths=(1, 2), parameters=(2_000, 3_000), settings=20, learning_rate=(1e-3, 1e-1), spread=(1e-4, 1e-2))
+        .jobs(jsb.PAPER)
+        .values()
+    )
+    assert len(jobs) == 3 * 2 * 20
+    assert most_together(jobs) == 20
+    rates, spreads = np.array([(job.config.optim.rate, job.config.model.initial_scale) for job in jobs]).T
+    assert len(set(rates)) == len(set(spreads)) == len(jobs)
+    assert 1e-3 <= rates.min() < 2e-3 < 5e-2 < rates.max() <= 1e-1
+    assert 1e-4 <= spreads.min() < 2e-4 < 5e-3 < spreads.max() <= 1e-2
+    assert {job.config.model.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
+
+
+def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
+    flags = "swarm --data.length 4 --cells rhn dt_rnn --depths 1 2 --parameters 2000 3000 --settings 2 --updates 2 --evaluate-every 1"
+    arguments = [*flags.split(), "--devices", "1", "--workdir", str(tmp_path)]
+    train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)
+    summary = json.loads((tmp_path / "swarm.json").read_text())
+    dots = summary["dots"]
+    assert [(dot["cell"], dot["depth"]) for dot in dots] == [(c, d) for c in ("rhn", "dt_rnn") for d in (1, 2) for _ in range(2)]
+    assert all(dot["updates"] == 2 and 0 < dot["lowest_train_loss"] < 88 for dot in dots)
+    assert all(abs(dot["parameters"] - (2_000, 3_000)[dot["depth"] - 1]) < 200 for dot in dots)
+    assert summary["options"]["settings"] == 2
+    assert (tmp_path / "figures" / "swarm.png").exists()
+    assert "rhn" in capsys.readouterr().out
+    trained = Trained(tmp_path / "dt_rnn-depth2-setting1", Console(quiet=True))
+    assert (trained.run.config.model.cell, trained.run.config.model.initial_scale) == ("dt_rnn", dots[-1]["initial_scale"])
+
+    train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)  # all are finished
+    assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots
+
+
+def test_groups_go_from_best_to_worst():
+    dots = [{"cell": "rhn", "depth": depth, "lowest_train_loss": loss} for depth, loss in [(2, 3.0), (1, 2.0), (1, 1.0)]]
+    assert by_group(dots) == {"rhn": {1: [1.0, 2.0], 2: [3.0]}}
+
+
+def test_no_two_dots_are_at_one_place():
+    rng = np.random.default_rng(0)
+    heights = rng.uniform(0, 1, 60)
+    x = beeswarm(heights, 0.05)
+    apart = (np.abs(x[:, None] - x) >= 1) | (np.abs(heights[:, None] - heights) >= 0.05)
+    assert np.all(apart | np.eye(60, dtype=bool))
+    assert x[np.argmin(heights)] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("--cells gru", "cells is 'gru': choose from "),
+        ("--depths 1 2", "parameters has 4 numbers and depths 2: give as many"),
+        ("--settings 0", "settings is 0: expected 1 or more"),
+        ("--learning-rate 1 0.1", "learning_rate is 1.0 0.1: expected two numbers above 0, the smaller one first"),
+        ("--carry-bias", "carry_bias is empty: give at least one number"),
+    ],
+)
+def test_bad_options_are_one_line(flags, says, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, ["swarm", *flags.split()])
+    assert leaving.value.code == 2
+    error = capsys.readouterr().err
+    assert says in " ".join(error.split())
