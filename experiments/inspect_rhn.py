@@ -58,7 +58,7 @@ class Discs(OnRun):
     """Of the network as it was trained, and as it started."""
 
     examples: int = 8
-    """over which figures of the table are means; the first is drawn"""
+    """over which figures of the table are means, as far as they have the step; the first of those is drawn"""
     steps: tuple[int, ...] = (1, 8, 24)
     """at which steps, counted from 1"""
 
@@ -148,8 +148,12 @@ def untrained(trained: Trained) -> Any:
     return jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size).variables)
 
 
-def jacobians(read: Reading, steps: Sequence[int]) -> Float[np.ndarray, "s b k k"]:
-    """Of all examples at these steps, counted from 1."""
+def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b k k"]]:
+    """At each of these steps, counted from 1, of all examples that have it.
+
+    Raises:
+      UsageError: no example has one of them.
+    """
     cell, (_, params, carry, xs, mask) = read.network.cell.step, read
     if not steps or min(steps) < 1 or max(steps) > len(xs):
         raise UsageError(f"steps is {' '.join(map(str, steps))}: expected numbers from 1 to {len(xs)}")
@@ -159,11 +163,15 @@ def jacobians(read: Reading, steps: Sequence[int]) -> Float[np.ndarray, "s b k k
         before = states_before(cell, params, carry, xs, mask)
         return jax.lax.map(lambda i: step_jacobian(cell, params, jax.tree.map(lambda a: a[i], before), xs[i]), places)
 
-    return np.asarray(at(params, jnp.asarray(steps) - 1))
+    found = np.asarray(at(params, jnp.asarray(steps) - 1))
+    counted = np.ones((len(steps), found.shape[1]), bool) if mask is None else np.asarray(mask)[np.asarray(steps) - 1]
+    if not counted.any(axis=1).all():
+        raise UsageError(f"steps is {' '.join(map(str, steps))}, and no example is as long: choose earlier ones, or more --examples")
+    return [of_step[valid] for of_step, valid in zip(found, counted, strict=True)]
 
 
 def show_discs(options: Discs, trained: Trained, console: Console) -> Path:
-    """Of the first example's Jacobians, started and trained."""
+    """Of one example's Jacobians at each step, at the start and trained."""
     found, rows = {}, []
     for name, variables in (("untrained", untrained(trained)), ("trained", trained.variables)):
         for step, J in zip(options.steps, jacobians(reading(trained, variables, options.examples), options.steps), strict=True):

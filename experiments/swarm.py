@@ -79,10 +79,9 @@ class Options:
         if not 0 <= self.seed < SEEDS - self.settings:
             raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.settings - 1}")
 
-    def jobs(self, base: RunConfig[Any]) -> dict[Path, Job]:
-        """One run for each setting, by its directory."""
-        found = (Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j))
-        return {job.path: job for job in found}
+    def jobs(self, base: RunConfig[Any]) -> list[Job]:
+        """One run for each setting."""
+        return [Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j)]
 
     def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
         model: Any = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
@@ -124,24 +123,31 @@ def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments:
         run(experiment, base, parse_dataclass(Options, words[1:], program, about, Options()), console)
 
 
-def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, console: Console) -> dict[str, Any]:
-    """Trains, and writes `swarm.json` and the figure. Finished runs are not trained again.
-
-    Returns:
-      The content of `swarm.json`: 'options', and under 'dots' for each run its settings, its lowest losses, 'updates' and 'seconds'.
-    """
-    jobs = list(options.jobs(base).values())
+def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, console: Console) -> None:
+    """Trains what is not finished, and writes `swarm.json` and the figure; where training is interrupted, those of what is finished."""
+    jobs = options.jobs(base)
     parallel.request_devices(options.devices, most_together(jobs), base.train.batch_size)
-    results = fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
-    environment = json.loads((jobs[0].path / "environment.json").read_text())
-    dots = [dot(job, result) for job, result in zip(jobs, results, strict=True)]
+    try:
+        fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
+    finally:
+        summarize(options, jobs, console)
+
+
+def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
+    """Writes `swarm.json` and the figure from the finished ones of these runs, if there are any.
+
+    It holds 'options', 'environment' and 'dots': for each run its settings, its lowest losses, 'updates' and 'seconds'.
+    """
+    results = [(job, RunDirectory(job.path).result()) for job in jobs]
+    dots = [dot(job, result) for job, result in results if result is not None]
+    if not dots:
+        return
     asked = json.loads(json.dumps(asdict(options), default=str))
-    summary = {"options": asked, "environment": environment, "dots": dots}
-    write_json(options.workdir / SWARM, summary)
+    environment = json.loads((jobs[0].path / "environment.json").read_text())
+    write_json(options.workdir / SWARM, {"options": asked, "environment": environment, "dots": dots})
     figure = draw(dots, options.workdir / "figures" / "swarm.png")
     _show(dots, console)
-    console.say(f"summary: {options.workdir / SWARM}   figure: {figure}")
-    return summary
+    console.say(f"{len(dots)} of {len(jobs)} runs are finished   summary: {options.workdir / SWARM}   figure: {figure}")
 
 
 def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,9 +42,11 @@ def section(summary: Mapping[str, Any]) -> str:
     """What was published, what was drawn and run, and the losses of each architecture and depth."""
     dots, options, environment = (summary[name] for name in ("dots", "options", "environment"))
     ranges = [f"{low:g} to {high:g}" for low, high in (options["learning_rate"], options["spread"])]
+    drawn = len(options["cells"]) * len(options["depths"]) * options["settings"]
+    share = f"{len(dots)} networks" + f", the finished ones of {drawn}" * (len(dots) < drawn)
     updates, seconds = max(dot["updates"] for dot in dots), sum(dot["seconds"] for dot in dots)
     ours = f"""\
-Ours, at smaller scale: {len(dots)} networks, {options["settings"]} random settings for each architecture and depth, {updates:,} updates of
+Ours, at smaller scale: {share}, {options["settings"]} random settings for each architecture and depth, {updates:,} updates of
 momentum 0.9 on batches of 32 pieces. Learning rates are from {ranges[0]}, standard deviations of initial matrices from {ranges[1]}, both
 drawn uniformly in their logarithm, biases of carry gates from {", ".join(f"{bias:g}" for bias in options["carry_bias"])}. Figures are the
 lowest mean of the training loss over {options["evaluate_every"]} updates, in nats per frame. Training took {seconds / 60:.0f} minutes on a

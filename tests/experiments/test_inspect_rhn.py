@@ -51,7 +51,15 @@ def test_jacobians_by_finite_differences(music):
     s = step(read.carry, read.xs[0])
     e = 1e-2 * jnp.eye(5)
     differences = (step(s + e, jnp.tile(read.xs[1], (5, 1))) - step(s - e, jnp.tile(read.xs[1], (5, 1)))) / 2e-2
-    np.testing.assert_allclose(jacobians(read, [2])[0, 0], differences.T, atol=1e-4)
+    np.testing.assert_allclose(jacobians(read, [2])[0][0], differences.T, atol=1e-4)
+
+
+def test_examples_that_end_before_a_step_are_left_out(music):
+    trained = Trained(music, Console(quiet=True))
+    read = reading(trained, trained.variables, 8)
+    lengths = np.asarray(read.mask).sum(axis=0)
+    assert lengths.min() < 5 == lengths.max()
+    assert [len(J) for J in jacobians(read, [1, 5])] == [8, np.sum(lengths == 5)]
 
 
 def test_the_start_is_the_one_that_was_drawn(music):
