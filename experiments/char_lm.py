@@ -21,7 +21,7 @@ is read in one stream (`--train.evaluation-batch 1`), here in 20, which takes a 
 from dataclasses import replace
 from typing import Any
 
-from experiments.writing import main_or_sample
+from experiments.writing import run_or_sample
 from lrpt.data import NextSymbol
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
@@ -110,4 +110,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    main_or_sample(EXPERIMENT)
+    run_or_sample(EXPERIMENT)

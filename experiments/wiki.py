@@ -20,7 +20,7 @@ The state is carried through validation and test parts in 128 streams; the autho
 
 from dataclasses import replace
 
-from experiments.writing import main_or_sample
+from experiments.writing import run_or_sample
 from lrpt.data import NextByte
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
@@ -100,4 +100,4 @@ EXPERIMENT = Experiment(
 )
 
 if __name__ == "__main__":
-    main_or_sample(EXPERIMENT)
+    run_or_sample(EXPERIMENT)

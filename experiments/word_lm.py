@@ -20,7 +20,7 @@ stream: `--train.evaluation-batch 1`.
 from dataclasses import replace
 
 from experiments.parameter_rows import PTB_WIDTHS
-from experiments.writing import main_or_sample
+from experiments.writing import run_or_sample
 from lrpt.data import NextWord
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
@@ -101,4 +101,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    main_or_sample(EXPERIMENT)
+    run_or_sample(EXPERIMENT)

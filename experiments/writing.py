@@ -49,7 +49,7 @@ class Options:
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 
 
-def main_or_sample(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
+def run_or_sample(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
     """As `lrpt.training.command.main`; with the first argument 'sample' it prints a text instead."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] != ["sample"]:

@@ -44,3 +44,15 @@ def data_dir() -> Path:
     if not os.environ.get("LRPT_DATA"):
         pytest.skip("needs real data: set LRPT_DATA to a directory that holds mnist/ and the like")
     return Path(os.environ["LRPT_DATA"])
+
+
+@pytest.fixture
+def tables():
+    """What documentation adds to the tables is taken out again."""
+    from lrpt import CELLS, PARAMETRIZATIONS  # not before the hook
+
+    before = dict(CELLS), dict(PARAMETRIZATIONS)
+    yield
+    for table, entries in zip((CELLS, PARAMETRIZATIONS), before, strict=True):
+        table.clear()
+        table.update(entries)

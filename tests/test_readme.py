@@ -6,19 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lrpt import CELLS, PARAMETRIZATIONS
-
 README = Path(__file__).parent.parent / "README.md"
-
-
-@pytest.fixture
-def tables():
-    """What the README adds to the tables is taken out again."""
-    before = dict(CELLS), dict(PARAMETRIZATIONS)
-    yield
-    for table, entries in zip((CELLS, PARAMETRIZATIONS), before, strict=True):
-        table.clear()
-        table.update(entries)
 
 
 @pytest.mark.usefixtures("tables")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.char_lm import EXPERIMENT
-from experiments.writing import main_or_sample
+from experiments.writing import run_or_sample
 from lrpt.models import ModelConfig
 from lrpt.sampling import sample
 
@@ -36,14 +36,14 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("sample")
     (root / "book.txt").write_text("the cat sat on the mat\n" * 400)
     flags = ["--no-compare", "--model.size", "8", "--model.rank", "2", "--train.updates", "2", "--train.batch-size", "4", "--devices", "1"]
-    main_or_sample(EXPERIMENT, [*flags, "--data.file", str(root / "book.txt"), "--data.steps", "10", "--workdir", str(root / "run")])
+    run_or_sample(EXPERIMENT, [*flags, "--data.file", str(root / "book.txt"), "--data.steps", "10", "--workdir", str(root / "run")])
     return root / "run"
 
 
 def test_the_command_goes_on_from_the_prompt(run, capsys):
     texts = []
     for seed in ("1", "1", "2"):
-        main_or_sample(EXPERIMENT, ["sample", str(run), "--prompt", "the c", "--length", "60", "--seed", seed])
+        run_or_sample(EXPERIMENT, ["sample", str(run), "--prompt", "the c", "--length", "60", "--seed", seed])
         texts.append(capsys.readouterr().out)
     assert texts[0].startswith("the c")
     assert texts[0] == texts[1] != texts[2]
@@ -58,7 +58,7 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
 )
 def test_what_does_not_fit_is_one_line(run, capsys, flags, message):
     with pytest.raises(SystemExit) as leaving:
-        main_or_sample(EXPERIMENT, ["sample", str(run), *flags])
+        run_or_sample(EXPERIMENT, ["sample", str(run), *flags])
     said = capsys.readouterr().err
     assert leaving.value.code == 2
     assert len(said.splitlines()) == 1
@@ -67,6 +67,6 @@ def test_what_does_not_fit_is_one_line(run, capsys, flags, message):
 
 def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
     with pytest.raises(SystemExit) as leaving:
-        main_or_sample(EXPERIMENT, ["sample", str(tmp_path)])
+        run_or_sample(EXPERIMENT, ["sample", str(tmp_path)])
     assert leaving.value.code == 2
     assert "name the directory of a run" in capsys.readouterr().err
