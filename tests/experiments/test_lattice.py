@@ -44,7 +44,7 @@ def test_variants_of_quick_are_of_one_size(name):
     assert_closest(replace(EXPERIMENT.presets["quick"].config.model, **VARIANTS[name]), PYTHON_SYMBOLS, QUICK_BUDGET)
 
 
-@pytest.mark.parametrize("preset", [name for name in ROWS if name == "paper" or name.endswith("10m")])
+@pytest.mark.parametrize("preset", ["paper", "grid-lstm-10m", "rhn-24m"])
 def test_two_updates(preset, tmp_path, monkeypatch):
     monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
     main(EXPERIMENT, ["--preset", preset, *SMALL.split(), "--workdir", str(tmp_path), "--data.source", "ptb_joined"])
