@@ -8,7 +8,9 @@ All networks predict the next character, and have vectors for symbols that are a
 on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
 `--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
 
-Finished runs are not trained again, and others go on from their last checkpoint. `crossing.json`, in `--workdir`, holds every run.
+By default it takes about a quarter of an hour on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off
+the budget; the table gives them. Finished runs are not trained again, and others go on from their last
+checkpoint. `crossing.json`, in `--workdir`, holds every run.
 """
 
 import json
@@ -50,7 +52,7 @@ class Options:
     """rows of the table: any cells of a language model"""
     matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal")
     """columns of the table: how all matrices of a cell are stored"""
-    parameters: int = 50_000
+    parameters: int = 30_000
     """about how many each network has"""
     ratio: float = 0.125
     """ranks as a share of the width"""
@@ -58,9 +60,9 @@ class Options:
     """of each network"""
     depth: int = 2
     """transitions within a step, for cells that have several"""
-    updates: int = 400
+    updates: int = 200
     """of each network"""
-    evaluate_every: int = 100
+    evaluate_every: int = 50
     """updates between evaluations; the best one is reported"""
     batch_size: int = 32
     """streams that the text is read in"""
@@ -134,7 +136,7 @@ def run(options: Options, console: Console) -> dict[str, Any]:
     summary = {"options": json.loads(json.dumps(asdict(options), default=str)), "environment": environment, "runs": runs}
     write_json(options.workdir / SUMMARY, summary)
     groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
-    title = f"about {options.parameters:,} parameters, {options.updates:,} updates, {options.seeds} seeds"
+    title = f"about {options.parameters:,} parameters, {options.updates:,} updates, {options.seeds} seed{'s' * (options.seeds > 1)}"
     figure = crossing_figure(groups, options.workdir / "figures" / "crossing.png", title, "test bits per character")
     _show(runs, title, console)
     console.say(f"summary: {options.workdir / SUMMARY}   figure: {figure}")
