@@ -1,7 +1,7 @@
 """Crosses cells with ways to store their matrices, at equal numbers of parameters, on one text.
 
     python -m experiments.crossing                                                   five cells, three parametrizations, three seeds each
-    python -m experiments.crossing --data.source ptb --data.dir DIR --parameters 1000000 --updates 8000 --batch-size 250
+    python -m experiments.crossing --data.source ptb --data.dir DIR --parameters 1000000 --updates 8000 --evaluate-every 400
     python -m experiments.crossing --cells gru lru --ratio 0.25 --seeds 5            other cells, other ranks, more seeds
 
 All networks predict the next character, and have vectors for symbols that are as wide as their state. So all matrices of a cell are square,
@@ -9,8 +9,8 @@ on inputs as on states, and all are stored in the same way. The width of each ne
 `--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
 
 By default it takes about a quarter of an hour on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off
-the budget; the table gives them. Finished runs are not trained again, and others go on from their last
-checkpoint. `crossing.json`, in `--workdir`, holds every run.
+the budget; the table gives them. Finished runs are not trained again, and others go on from their last checkpoint. `crossing.json`, in
+`--workdir`, holds every run.
 """
 
 import json
