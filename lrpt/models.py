@@ -76,7 +76,7 @@ class ModelConfig(DropoutConfig):
     tie_embedding: bool = False
     """the readout's matrix is that table, which then has the width of the outputs"""
     initialization: str = "glorot"
-    """glorot, dl4mt (normal 0.01, square matrices orthogonal), uniform or normal"""
+    """glorot, dl4mt (normal 0.01, square matrices orthogonal), uniform, normal or lru (uniform within 1/sqrt(size), embeddings normal)"""
     initial_scale: float = 0.04
     """range of uniform, standard deviation of normal"""
 
@@ -270,8 +270,11 @@ class Embedding(nn.Module):
         def draw(key: Array, shape: tuple[int, int]) -> Array:
             return start.matrix(key, shape, config.initial_scale)
 
+        def draw_table(key: Array, shape: tuple[int, int]) -> Array:
+            return (start.table or start.matrix)(key, shape, config.initial_scale)
+
         rank = config.embedding_rank
-        self.table = self.param("table", draw, (self.symbols, rank or config.embedding_width))
+        self.table = self.param("table", draw_table, (self.symbols, rank or config.embedding_width))
         self.spread = self.param("spread", draw, (rank, config.embedding_width)) if rank else None
 
     def __call__(self, xs: Float[Array, "*b v"] | Int[Array, "*b"]) -> Float[Array, "*b e"]:
@@ -303,13 +306,14 @@ class SequenceModel(nn.Module):
         self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
-        start, scale = INITIALIZATIONS[config.initialization], config.initial_scale
+        start = INITIALIZATIONS[config.initialization]
+        scale = self.recurrent.cell.output_size(self.recurrent.spec) if start.readout else config.initial_scale
 
         def kernel(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
-            return start.matrix(key, shape, scale)
+            return (start.readout or start.matrix)(key, shape, scale)
 
         def bias(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
-            return start.offset(key, shape, scale)
+            return (start.readout or start.offset)(key, shape, scale)
 
         if config.tie_embedding:
             self._check_tied()

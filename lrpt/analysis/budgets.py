@@ -1,5 +1,6 @@
 """Networks of equal numbers of parameters: the width at which a model comes closest to a budget."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,7 +9,7 @@ import jax
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import BiasSpec, num_params
+from lrpt.matrices import BiasSpec, MatrixSpec, OperatorSpec, num_params
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 DENSE = MatrixConfig()
@@ -71,15 +72,27 @@ class LanguageModelSize:
         check_choice("the cell of a budget", self.cell, CELLS)
 
     def cell_parameters(self, width: int) -> int:
-        """Those of all layers, from the shapes of the parameters themselves."""
+        """Those of all layers, from the shapes of the parameters themselves, or where all matrices are dense from the template."""
         cell: Cell = stacked(CELLS[self.cell], self.layers, self.shared)
         template = cell.template(CellSpec(width, width, depth=self.depth))
+        leaves = jax.tree.leaves(template)
+        second = self.second_biases * sum(leaf.size for leaf in leaves if isinstance(leaf, BiasSpec))
+        if self.recurrent == self.input == DENSE:  # by far the quickest, and starts no device
+            return sum(map(_dense_parameters, leaves)) + second
         module = Parameters(template, self.recurrent, self.input)
         stored: Any = jax.eval_shape(module.init, jax.random.key(0))["params"]
-        biases = (leaf.size for leaf in jax.tree.leaves(template) if isinstance(leaf, BiasSpec))
-        return num_params(stored) + self.second_biases * sum(biases)
+        return num_params(stored) + second
 
     def parameters(self, width: int) -> int:
         """Those of the whole model."""
         embedding = softmax = self.symbols * width
         return embedding + self.cell_parameters(width) + softmax + self.symbols
+
+
+def _dense_parameters(leaf: Any) -> int:
+    """Those of one entry of a template."""
+    if isinstance(leaf, MatrixSpec):
+        return leaf.n_in * leaf.n_out
+    if isinstance(leaf, BiasSpec):
+        return leaf.size
+    return math.prod(leaf.shape) if isinstance(leaf, OperatorSpec) else 0

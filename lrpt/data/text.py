@@ -19,7 +19,7 @@ from lrpt.errors import UsageError, check_choice
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_figures, sentence_figures
 
-SOURCES = ("python", "ptb")
+SOURCES = ("python", "ptb", "ptb_joined")
 TOKENS = ("gru", "lstm")
 READINGS = ("sentences", "stream")
 
@@ -33,7 +33,9 @@ class NextSymbol:
     r"""Predict each character of a text from those before it (Miceli Barone 2018, section 3.4 and Table 2).
 
     Sources. 'python' is the documentation that every Python carries, cut 90/5/5 at line ends as a file of the user's is. 'ptb' are the
-    Penn Treebank files of Mikolov et al. (2010), without the blanks around each line. A text is a sequence of lines, each ended by the
+    Penn Treebank files of Mikolov et al. (2010), without the blanks around each line. 'ptb_joined' are these three, one behind the other,
+    cut as a file of the user's is. So Ahuja and Morency (2018) read them; their code (chahuja/lru) leaves the blanks in, and does not move
+    cuts to line ends. Results on 'ptb_joined' are not comparable with those on 'ptb'. A text is a sequence of lines, each ended by the
     symbol 0; symbol 1 stands for every character that the training part lacks.
 
     Readings of the literal '<unk>', into which the rare words of the Penn Treebank were turned:
@@ -54,7 +56,8 @@ class NextSymbol:
     """
 
     source: str = "python"
-    """python (documentation that every Python carries, nothing to download) or ptb (Penn Treebank)"""
+    """python (documentation that every Python carries, nothing to download), ptb (Penn Treebank) or ptb_joined (its three parts as one
+    text, cut 90/5/5)"""
     file: Path | None = None
     """a text of yours in UTF-8, instead of the source"""
     dir: Path | None = None
@@ -128,10 +131,11 @@ def load_texts(source: str, file: Path | None, dir: Path | None) -> dict[str, st
     Raises:
       UsageError: a file that is missing, damaged or not UTF-8.
     """
-    if file is None and source == "ptb":
+    if file is None and source in ("ptb", "ptb_joined"):
         from lrpt.data.ptb import load_ptb  # here, because it takes a second that other texts need not wait for
 
-        return load_ptb(dir)
+        texts = load_ptb(dir)
+        return cut("".join(texts[part] for part in ("train", "valid", "test"))) if source == "ptb_joined" else texts
     return cut(python_documentation() if file is None else user_file(file))
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from lrpt.data.task import Task
-from lrpt.data.text import SOURCES, Symbols, as_split, load_texts, measure_text, name_of_text, windows
+from lrpt.data.text import Symbols, as_split, load_texts, measure_text, name_of_text, windows
 from lrpt.data.vocabulary import UNKNOWN, WordVocabulary
 from lrpt.errors import UsageError, check_choice
 from lrpt.metrics import word_figures
 
 _WORD_OR_MARK = re.compile(r"<unk>|\w+|[^\w\s]")
+SOURCES = ("python", "ptb")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lrpt.analysis.budgets import LanguageModelSize, Width, closest_width
+from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig
 
@@ -67,6 +68,12 @@ def test_the_parameters_of_a_layer(cell, depth, second, expected):
     assert (one.cell_parameters(13), two.cell_parameters(13)) == (expected(13), 2 * expected(13))
     assert LanguageModelSize(7, cell, 3, depth, shared=True, second_biases=second).cell_parameters(13) == expected(13)
     assert one.parameters(13) == expected(13) + 2 * 7 * 13 + 7
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_counts_from_templates_are_those_of_the_parameters(cell):
+    stored = LanguageModelSize(7, cell, input=MatrixConfig(rank=23))  # dense too, but another value: counted by its parameters
+    assert LanguageModelSize(7, cell).cell_parameters(6) == stored.cell_parameters(6)
 
 
 def test_structured_matrices_are_counted():

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrpt.data import NextSymbol, batch_indices, evaluation_streams
+from lrpt.data import NextSymbol, batch_indices, evaluation_streams, ptb
 from lrpt.data.task import Example
-from lrpt.data.text import as_split, lines, measure_text
+from lrpt.data.text import as_split, lines, load_texts, measure_text
 from lrpt.errors import UsageError
 from lrpt.metrics import sentence_figures
 
@@ -255,3 +255,12 @@ def test_uniform_predictions_are_in_doubt_among_all_symbols(tmp_path, reading):
     if reading == "sentences":
         expected["sentence_perplexity"] = symbols
     assert summary == {name: pytest.approx(value, rel=1e-5) for name, value in expected.items()}
+
+
+def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
+    parts = {"test": "c\n" * 30, "valid": "b\n" * 20, "train": "a\n" * 350}
+    monkeypatch.setattr(ptb, "load_ptb", lambda dir: parts)
+    texts = load_texts("ptb_joined", None, None)
+    # Nine tenths of 800 characters are 720; the end of the line from there on is behind the 722nd, and so with the other cut.
+    assert texts == {"train": "a\n" * 350 + "b\n" * 11, "valid": "b\n" * 9 + "c\n" * 11, "test": "c\n" * 19}
+    assert load_texts("ptb", None, None) is parts

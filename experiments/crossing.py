@@ -1,0 +1,194 @@
+"""Crosses cells with ways to store their matrices, at equal numbers of parameters, on one text.
+
+    python -m experiments.crossing                                                   five cells, three parametrizations, three seeds each
+    python -m experiments.crossing --data.source ptb --data.dir DIR --parameters 1000000 --updates 8000 --evaluate-every 400
+    python -m experiments.crossing --cells gru lru --ratio 0.25 --seeds 5            other cells, other ranks, more seeds
+
+All networks predict the next character, and have vectors for symbols that are as wide as their state. So all matrices of a cell are square,
+on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
+`--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
+
+By default it takes about a quarter of an hour on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off
+the budget; the table gives them. Finished runs are not trained again, and others go on from their last checkpoint. `crossing.json`, in
+`--workdir`, holds every run.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpt.analysis.budgets import LanguageModelSize, closest_width
+from lrpt.analysis.crossing import crossing_figure
+from lrpt.cells import CELLS
+from lrpt.data import NextSymbol
+from lrpt.errors import UsageError, check_choice
+from lrpt.models import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
+from lrpt.training import parallel
+from lrpt.training.command import leaving_with_a_line
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.console import Console
+from lrpt.training.flags import SEEDS, parse_dataclass
+from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.run_directory import write_json
+
+SUMMARY = "crossing.json"
+SCORE = "bits_per_character"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru")
+    """rows of the table: any cells of a language model"""
+    matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal")
+    """columns of the table: how all matrices of a cell are stored"""
+    parameters: int = 30_000
+    """about how many each network has"""
+    ratio: float = 0.125
+    """ranks as a share of the width"""
+    layers: int = 1
+    """of each network"""
+    depth: int = 2
+    """transitions within a step, for cells that have several"""
+    updates: int = 200
+    """of each network"""
+    evaluate_every: int = 50
+    """updates between evaluations; the best one is reported"""
+    batch_size: int = 32
+    """streams that the text is read in"""
+    learning_rate: float = 5e-3
+    """of Adam"""
+    seeds: int = 3
+    """networks for each cell and parametrization"""
+    seed: int = 0
+    """the first one's seed"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/crossing")
+    """where run directories, the summary and the figure go"""
+
+    def __post_init__(self) -> None:
+        for name, known in (("cells", CELLS), ("matrices", PARAMETRIZATIONS)):
+            chosen = getattr(self, name)
+            if not chosen or len(set(chosen)) < len(chosen):
+                raise UsageError(f"{name} is {' '.join(chosen) or 'empty'}: give at least one, and none twice")
+            for one in chosen:
+                check_choice(name, one, known)
+        for name in ("parameters", "layers", "depth", "updates", "evaluate_every", "batch_size", "seeds"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        if not 0 < self.ratio <= 1:
+            raise UsageError(f"ratio is {self.ratio}: expected a number above 0, at most 1")
+        if not 0 <= self.seed < SEEDS - self.seeds:
+            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.seeds - 1}")
+
+    def jobs(self) -> list[Job]:
+        """One run for each cell, parametrization and seed."""
+        symbols = self.data.build(self.seed).input_size
+        return [job for cell in self.cells for matrices in self.matrices for job in self._of(self.model(cell, matrices, symbols))]
+
+    def model(self, cell: str, matrices: str, symbols: int) -> ModelConfig:
+        """The network whose number of parameters is closest to the budget."""
+        depth = self.depth if CELLS[cell].deep else 1
+        size = closest_width(partial(self._parameters, cell, matrices, symbols, depth), self.parameters).width
+        rank = self.rank(size)
+        structure = {"parametrization": matrices, "input_parametrization": matrices, "rank": rank, "input_rank": rank}
+        return ModelConfig(cell, size, depth, layers=self.layers, embedding=size, trainable_initial_state=False, **structure)  # type: ignore[arg-type]
+
+    def rank(self, width: int) -> int:
+        """The share of the width, at least 1."""
+        return max(1, round(self.ratio * width))
+
+    def _parameters(self, cell: str, matrices: str, symbols: int, depth: int, width: int) -> int:
+        stored = MatrixConfig() if matrices == "dense" else MatrixConfig(matrices, self.rank(width))
+        return LanguageModelSize(symbols, cell, self.layers, depth, recurrent=stored, input=stored).parameters(width)
+
+    def _of(self, model: ModelConfig) -> Iterator[Job]:
+        train = TrainConfig(
+            self.updates, self.batch_size, "stream", evaluate_every=self.evaluate_every, evaluation_batch=min(self.batch_size, 16)
+        )
+        config = RunConfig(model, OptimConfig("adam", self.learning_rate), train, self.data)
+        for seed in range(self.seed, self.seed + self.seeds):
+            yield Job(config, seed, self.workdir / f"{model.cell}-{model.parametrization}-seed{seed}")
+
+
+def run(options: Options, console: Console) -> dict[str, Any]:
+    """Trains, and writes `crossing.json` and the figure.
+
+    Returns:
+      The content of `crossing.json`: 'options', 'environment', and under 'runs' what `kept` says of each.
+    """
+    jobs = options.jobs()
+    parallel.request_devices(options.devices, most_together(jobs), options.batch_size)
+    results = fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
+    runs = [kept(job, result) for job, result in zip(jobs, results, strict=True)]
+    environment = json.loads((jobs[0].path / "environment.json").read_text())
+    summary = {"options": json.loads(json.dumps(asdict(options), default=str)), "environment": environment, "runs": runs}
+    write_json(options.workdir / SUMMARY, summary)
+    groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
+    title = f"about {options.parameters:,} parameters, {options.updates:,} updates, {options.seeds} seed{'s' * (options.seeds > 1)}"
+    figure = crossing_figure(groups, options.workdir / "figures" / "crossing.png", title, "test bits per character")
+    _show(runs, title, console)
+    console.say(f"summary: {options.workdir / SUMMARY}   figure: {figure}")
+    return summary
+
+
+def kept(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a run: what it trained, and its figures on the test part at the best validation loss."""
+    model: Any = job.config.model
+    return {
+        **{name: getattr(model, name) for name in ("cell", "parametrization", "size", "depth")},
+        "rank": None if model.parametrization == "dense" else model.rank,
+        "seed": job.seed,
+        "parameters": result["parameters"]["true"],
+        "loss": result["metrics"]["test"]["loss"],
+        SCORE: result["metrics"]["test"][SCORE],
+        f"valid_{SCORE}": result["metrics"]["valid"][SCORE],
+        "updates": result["updates"],
+        "seconds": result["seconds"],
+    }
+
+
+def by_group(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Cell -> parametrization -> the runs of its seeds."""
+    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for one in runs:
+        groups.setdefault(one["cell"], {}).setdefault(one["parametrization"], []).append(one)
+    return groups
+
+
+def _show(runs: Sequence[dict[str, Any]], title: str, console: Console) -> None:
+    rows = [_row(of_kind) for row in by_group(runs).values() for of_kind in row.values()]
+    console.table(["cell", "matrices", "width", "rank", "parameters", "test bits per character", "deviation"], rows, title)
+
+
+def _row(runs: Sequence[dict[str, Any]]) -> list[str]:
+    scores = [one[SCORE] for one in runs]
+    deviation = f"{np.std(scores, ddof=1):.3f}" if len(scores) > 1 else ""
+    first = runs[0]
+    rank = "" if first["rank"] is None else str(first["rank"])
+    size = [str(first["size"]), rank, f"{first['parameters']:,}"]
+    return [first["cell"], first["parametrization"].replace("_", " "), *size, f"{np.mean(scores):.3f}", deviation]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Crosses what the command line says, and leaves as `leaving_with_a_line` does."""
+    console = Console()
+    with leaving_with_a_line(console):
+        words = sys.argv[1:] if arguments is None else arguments
+        about = "Trains cells with full, low-rank and low-rank plus diagonal matrices at equal numbers of parameters."
+        run(parse_dataclass(Options, words, "python -m experiments.crossing", about, Options()), console)
+
+
+if __name__ == "__main__":
+    main()
