@@ -64,6 +64,8 @@ def float64_predictions(row, variables, xs):
     cell_params = module.apply({name: collection["recurrent"]["cell"] for name, collection in variables.items()})
     weights = Network(CELLS[row.cell], template, cell_params, None, None).arrays()
     start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), params["recurrent"]["initial_state"])
+    if "embedding" in params:
+        xs = np.asarray(xs, np.float64) @ params["embedding"]["table"]
     _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(xs, 0, 1))
     return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
 

@@ -297,7 +297,7 @@ CHARACTERS = Study(
         _characters("Table 2", "lstm-1000-dropout", 2.92, "perplexity"),
         _characters("Table 2", "lrd-lstm-1740-300-dropout", 2.86, "perplexity"),
     ),
-    updates=(1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000),
+    updates=(5_000, 10_000, 20_000, 50_000, 100_000, 150_000, 200_000),
 )
 
 HIGHWAY = Study(
