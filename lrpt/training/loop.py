@@ -57,7 +57,7 @@ def fit_all(
     if console is None or not processes.is_first():
         console = Console(quiet=True)
     names = names or {"experiment": "custom", "preset": "custom"}
-    processes.check_alike([(job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
+    processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     for together in _by_program(jobs):
         processes.by_first(partial(_check, together, names, devices))
     results: dict[Path, dict[str, Any]] = {}

@@ -198,7 +198,7 @@ def gather(layout: Layout, tree: Any) -> list[Any]:
     """The inverse of `scatter`; every process gets all rows."""
     if layout.processes == 1 or not jax.tree.leaves(tree):
         return _unstack(layout, tree, np.concatenate)
-    return [jax.tree.map(lambda a: np.concatenate(np.asarray(a[0])), _all_shards(layout)(tree))]
+    return [jax.tree.map(lambda a: np.concatenate(a[0]), jax.device_get(_all_shards(layout)(tree)))]
 
 
 def fetch(layout: Layout, tree: Any) -> list[Any]:

@@ -1,11 +1,11 @@
-"""Runs commands of the tiny experiment, each in a process of its own that a signal ends at a given place.
+"""Runs commands of tiny experiments, each in a process of its own that a signal ends at a given place.
 
     python driver.py JOBS
 
-JOBS is a JSON list of {"argv": [...], "end": name of a function below or null, "at": call of that number, "log": file}. With "together": n
-it is one run of n processes, of which "of" is the number of the one that ends, and each has a log of its own, FILE.0 and so on. The
-packages are imported once; each process is a fork, made before JAX starts. Prints the JSON list of exit statuses, negative for a signal
-that nobody caught, and lists of them where processes ran together.
+JOBS is a JSON list of {"argv": [...], "end": name of a function below or null, "at": call of that number, "log": file}; "experiment" names
+another one than copy_memory. With "together": n it is one run of n processes, of which "of" is the number of the one that ends, and each
+has a log of its own, FILE.0 and so on. The packages are imported once; each process is a fork, made before JAX starts. Prints the JSON list
+of exit statuses, negative for a signal that nobody caught, and lists of them where processes ran together.
 """
 
 import json
@@ -19,12 +19,14 @@ from typing import Any
 
 import jax
 
-from experiments.copy_memory import EXPERIMENT
+from experiments import char_lm, copy_memory
 from lrpt.training import checkpoint
 from lrpt.training.checkpoint import Checkpoints
 from lrpt.training.command import main
 from lrpt.training.group import Group
 from lrpt.training.run_directory import RunDirectory
+
+EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (char_lm, copy_memory)}
 
 # What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -112,7 +114,7 @@ def run(job: dict[str, Any]) -> None:
     os.dup2(log, 2)
     if job["end"]:
         globals()[job["end"]](job["at"])
-    main(EXPERIMENT, job["argv"])
+    main(EXPERIMENTS[job.get("experiment", "copy_memory")], job["argv"])
 
 
 def free_port() -> int:

@@ -7,11 +7,17 @@ import shutil
 
 import numpy as np
 import pytest
-from tiny import EVEN, EXPERIMENT, assert_same_run, driven, flags
+from table import assert_close
+from tiny import EVEN, EXPERIMENT, assert_same_run, driven, flags, lines
 
+from experiments import char_lm
+from lrpt.data import NextSymbol
 from lrpt.errors import Elsewhere, UsageError
+from lrpt.models import ModelConfig
+from lrpt.optim import OptimConfig
 from lrpt.training import parallel, processes
 from lrpt.training.command import main
+from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 
 ON_TWO = ["--devices", "2"]
@@ -19,18 +25,30 @@ JOBS = {
     "whole": {"argv": ON_TWO, "together": 2, "of": 0},
     "terminated": {"argv": ON_TWO, "together": 2, "of": 1, "end": "terminate", "at": 3},
     "seeds": {"argv": [*ON_TWO, "--seeds", "2"], "together": 2, "of": 0},
+    "stream": {"argv": ON_TWO, "together": 2, "of": 0, "end": "terminate", "at": 3, "experiment": "char_lm"},
     "alone": {"argv": ["--devices", "1"], "end": "terminate", "at": 4, "directory": "both"},
     "together": {"argv": ON_TWO, "together": 2, "of": 0, "directory": "both"},
 }
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory):
+def stream(tmp_path_factory):
+    """Streams of a text, whose state is carried from window to window."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    rng = np.random.default_rng(0)
+    path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
+    train = TrainConfig(updates=16, batch_size=4, order="stream", evaluate_every=8, evaluation_batch=4, updates_per_call=2)
+    model = ModelConfig(size=6, rank=2, recurrence="plain")
+    return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=5))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory, stream):
     root = tmp_path_factory.mktemp("processes")
     described = []
     for name, job in JOBS.items():
-        path = root / job.get("directory", name)
-        described.append({"end": None, "at": None} | job | {"argv": [*flags(EVEN), "--workdir", str(path), *job["argv"]]})
+        path, config = root / job.get("directory", name), stream if "experiment" in job else EVEN
+        described.append({"end": None, "at": None} | job | {"argv": [*flags(config), "--workdir", str(path), *job["argv"]]})
     statuses = driven(root, described)
     logs = {name: [path.read_text() for path in sorted(root.glob(f"{i}.log*"))] for i, name in enumerate(JOBS)}
     return root, dict(zip(JOBS, statuses, strict=True)), logs
@@ -60,6 +78,18 @@ def test_a_signal_to_one_process_ends_all_with_a_checkpoint(ended, single, tmp_p
     shutil.copytree(root / "terminated", tmp_path / "run")
     main(EXPERIMENT, [*flags(EVEN), "--devices", "1", "--workdir", str(tmp_path / "run")])
     assert_same_run(tmp_path / "run", single)
+
+
+def test_the_state_of_streams_is_brought_together(ended, stream, tmp_path):
+    """Each process has that of its own rows; the checkpoint has all, and one process goes on with them."""
+    root, statuses, _ = ended
+    assert statuses["stream"] == [143, 143]
+    fit(stream, {0: tmp_path / "single"}, devices=1)
+    shutil.copytree(root / "stream", tmp_path / "run")
+    assert not (tmp_path / "run" / "metrics.jsonl").read_text(), "the state was to be that of a checkpoint before any evaluation"
+    main(char_lm.EXPERIMENT, [*flags(stream), "--devices", "1", "--workdir", str(tmp_path / "run")])
+    for found, expected in zip(lines(tmp_path / "run"), lines(tmp_path / "single"), strict=True):
+        assert_close(found["loss"], expected["loss"], rtol=1e-4)
 
 
 def test_several_processes_go_on_from_the_checkpoint_of_one(ended, single):
