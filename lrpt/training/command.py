@@ -46,7 +46,10 @@ def leaving_with_a_line(console: Console) -> Iterator[None]:
     except KeyboardInterrupt:
         console.error(f"stopped by Ctrl-C: {INTACT}")
         sys.exit(128 + signal.SIGINT)
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if processes.has_lost_another(error):
+            console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {INTACT}")
+            processes.abandon(1)
         if not parallel.is_out_of_memory(error):
             raise
         console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {INTACT}")

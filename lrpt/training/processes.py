@@ -4,12 +4,14 @@ All processes make the same calls in the same order and hold the same numbers. W
 known to all by `by_first` and `highest`, so that all decide alike. The first process alone touches the run directory.
 """
 
+import os
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import numpy as np
@@ -149,6 +151,18 @@ def check_alike(job: Any) -> None:
 def highest(number: int) -> int:
     """The largest of the numbers that the processes give."""
     return number if count() == 1 else int(np.max(multihost_utils.process_allgather(np.int32(number))))
+
+
+def has_lost_another(error: Exception) -> bool:
+    """Whether an exchange with the other processes failed. Not all ways to lose one raise anything: JAX may end this one for it."""
+    return count() > 1 and any(word in str(error) for word in ("Gloo", "NCCL", "peer", "heartbeat"))
+
+
+def abandon(code: int) -> NoReturn:
+    """Ends this process at once. The usual end waits for the others, which is in vain where one is lost."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _broadcast(message: Any) -> Any:
