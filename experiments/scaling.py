@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -176,9 +177,16 @@ def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int
 
 
 def recurrent_parameters(size: int, rank: int) -> int:
-    """Of a GRU on two inputs with low-rank-plus-diagonal matrices, linear in n: see `lrpt.counting` for what is counted."""
+    """Of a GRU on two inputs with low-rank-plus-diagonal matrices."""
+    start, slope = _line(rank)
+    return start + (size - rank) * slope
+
+
+@cache
+def _line(rank: int) -> tuple[int, int]:
+    """The parameters at n = rank, and how many another unit adds: two counts tell all others, as their number is linear in n."""
     one, two = (count(ModelConfig(size=n, rank=rank), 2, 1).true for n in (rank, 2 * rank))
-    return one + (size - rank) * (two - one) // rank
+    return one, (two - one) // rank
 
 
 def memory(options: Options, console: Console) -> None:

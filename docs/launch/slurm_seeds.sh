@@ -18,11 +18,14 @@ experiment=${1:?the name of an experiment, as in permuted_mnist}
 shift
 workdir=${LRPT_RUNS:-runs}/$experiment/seed${SLURM_ARRAY_TASK_ID:?submit this script with sbatch}
 
-# Before its time is over, and when it is preempted, the task writes a checkpoint and leaves with 143; then it waits for another turn.
+# Two minutes before its time is over (USR1) the task writes a checkpoint, leaves with 143, and asks for another turn. When it is preempted
+# or cancelled (TERM) it does the same, and Slurm decides whether there is another turn.
+again=no
 stop() {
     kill -TERM "$child" 2> /dev/null || true
 }
-trap stop USR1 TERM
+trap 'again=yes; stop' USR1
+trap stop TERM
 
 ${PYTHON:-python} -m experiments.supervise -- ${PYTHON:-python} -m "experiments.$experiment" \
     --seed "$SLURM_ARRAY_TASK_ID" --workdir "$workdir" "$@" &
@@ -34,7 +37,7 @@ while kill -0 "$child" 2> /dev/null; do # a signal has ended the first wait, and
     wait "$child" || status=$?
 done
 
-if ((status == 143)); then
+if [[ $again == yes ]] && ((status == 143)); then
     scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
 fi
 exit "$status"
