@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import jax
@@ -143,9 +144,14 @@ def first_alone(function: Callable[[], T]) -> T:
 
 
 def check_alike(job: Any) -> None:
-    """Raises a UsageError on a process that was asked for another job than the first: their calls would not meet."""
-    if by_first(lambda: job) != job:
-        raise UsageError(f"process {index()} was started with other flags than process 0: give the same command to all")
+    """Ends all with a UsageError where one was asked for another job than the first: their calls would not meet."""
+    other = highest(0 if by_first(lambda: job) == job else index())
+    if other:
+        by_first(partial(_refuse, other))
+
+
+def _refuse(other: int) -> None:
+    raise UsageError(f"process {other} was started with other flags than process 0: give the same command to all")
 
 
 def highest(number: int) -> int:

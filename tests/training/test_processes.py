@@ -184,9 +184,15 @@ def test_what_the_first_cannot_do_ends_all(monkeypatch):
     assert raised.value.code == 1
 
 
-def test_other_flags_on_another_process_are_refused(monkeypatch):
-    wire = Wire(monkeypatch)
+def test_other_flags_on_another_process_are_refused_by_all(monkeypatch):
+    wire, told = Wire(monkeypatch), []
+    monkeypatch.setattr(processes, "highest", lambda number: told.append(number) or max(told))
     processes.check_alike({"train.batch_size": 4})
+    wire.sent.append((None, ("process 1 was started with other flags", 2)))
     wire.process = 1
-    with pytest.raises(UsageError, match="process 1 was started with other flags than process 0"):
+    with pytest.raises(Elsewhere):
         processes.check_alike({"train.batch_size": 8})
+    assert told == [0, 1]
+    wire.process = 0
+    with pytest.raises(UsageError, match="process 1 was started with other flags than process 0"):
+        processes.check_alike({"train.batch_size": 4})
