@@ -36,7 +36,7 @@ from lrpt.training.command import leaving_with_a_line
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.console import Console
 from lrpt.training.flags import SEEDS, parse_dataclass
-from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.loop import Job, fit_all
 from lrpt.training.run_directory import write_json
 
 SUMMARY = "crossing.json"
@@ -128,8 +128,8 @@ def run(options: Options, console: Console) -> dict[str, Any]:
     Returns:
       The content of `crossing.json`: 'options', 'environment', and under 'runs' what `kept` says of each.
     """
+    parallel.request_devices(options.devices, options.seeds, options.batch_size)  # before numbers of parameters are asked for: JAX starts then
     jobs = options.jobs()
-    parallel.request_devices(options.devices, most_together(jobs), options.batch_size)
     results = fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
     runs = [kept(job, result) for job, result in zip(jobs, results, strict=True)]
     environment = json.loads((jobs[0].path / "environment.json").read_text())
