@@ -7,7 +7,7 @@
     python -m experiments.lattice --preset enwik8 --data.dir DIR              the bytes of enwik8; text8 is a preset too
     python -m experiments.lattice --preset gru-300k --data.dir DIR            at a budget for two cores, on a tenth of the treebank
     python -m experiments.lattice --preset grid-lstm-24m --model.cell grid_lstm_depth_first  the grid LSTM of the original code
-    python -m experiments.lattice convergence|efficiency|gradients --help     the studies of Figures 5, 6 and 7 (`experiments.lattice_studies`)
+    python -m experiments.lattice convergence|efficiency|gradients --help     the studies of Figures 5 to 7 (`experiments.lattice_studies`)
     python -m experiments.lattice sample RUN_DIRECTORY --prompt "The "        text from a checkpoint
 
 Published, single runs, test loss in nats per character on the joined Penn Treebank (`ptb_joined`), with 10 M and 24 M parameters: LSTM
@@ -32,7 +32,7 @@ The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the f
 
 from dataclasses import replace
 
-from experiments.lattice_models import EPOCH, MODELS, PAPER, PTB_SYMBOLS, fields, sized
+from experiments.lattice_models import MODELS, PAPER, PTB_SYMBOLS, fields, sized
 from experiments.lattice_studies import run_or_study
 from lrpt.data import NextByte
 from lrpt.optim import OptimConfig
@@ -54,16 +54,14 @@ SMALL_EPOCH = 210
 """the same for 50 streams of the training part of a tenth of the joined treebank"""
 SMALL = replace(
     PAPER,
-    train=replace(
-        PAPER.train, updates=10 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50, patience=3
-    ),
+    train=replace(PAPER.train, updates=10 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50, patience=3),
     data=replace(PAPER.data, source="ptb_joined", text_share=10.0),
 )
 
 VARIANTS = {name: fields(MODELS[name], QUICK_BUDGET, PYTHON_SYMBOLS) for name in ("lru", "gru")}
 
 QUICK = RunConfig(
-    sized(PAPER.model, MODELS["lru"], QUICK_BUDGET, PYTHON_SYMBOLS),
+    sized("lru", QUICK_BUDGET, PYTHON_SYMBOLS),
     OptimConfig("adam", 5e-3, decay=0.9),
     TrainConfig(updates=600, batch_size=32, order="stream", evaluate_every=100, evaluation_batch=16),
     replace(PAPER.data, source="python"),
@@ -72,23 +70,25 @@ QUICK = RunConfig(
 
 def _row(name: str, budget: str) -> Preset:
     """A model of Table 1."""
-    model = sized(PAPER.model, MODELS[name], BUDGETS[budget], PTB_SYMBOLS)
+    model = sized(name, BUDGETS[budget], PTB_SYMBOLS)
     about = f"{model.label}, {BUDGETS[budget]:,} parameters, on the Penn Treebank"
     return Preset(replace(PAPER, model=model), about, "days on two cores")
 
 
 def _small(name: str, budget: str) -> Preset:
     """A model of Table 1 at a budget for two cores."""
-    model = sized(PAPER.model, MODELS[name], SMALL_BUDGETS[budget], PTB_SYMBOLS)
+    model = sized(name, SMALL_BUDGETS[budget], PTB_SYMBOLS)
     about = f"{model.label}, {SMALL_BUDGETS[budget]:,} parameters, on a tenth of the treebank"
     return Preset(replace(SMALL, model=model), about, {"300k": "10 minutes", "1m": "half an hour"}[budget] + " on a core")
 
 
 def _bytes(source: str) -> Preset:
     """The LRU of 10 M parameters on a text of Wikipedia."""
-    model = sized(PAPER.model, MODELS["lru"], BUDGETS["10m"], BYTES[source])
+    model = sized("lru", BUDGETS["10m"], BYTES[source])
     train = replace(PAPER.train, updates=100 * BYTES_EPOCH, evaluate_every=BYTES_EPOCH)
-    return Preset(RunConfig(model, PAPER.optim, train, NextByte(source)), f"{model.label}, 10,000,000 parameters, on {source}", "days on a GPU")
+    return Preset(
+        RunConfig(model, PAPER.optim, train, NextByte(source)), f"{model.label}, 10,000,000 parameters, on {source}", "days on a GPU"
+    )
 
 
 EXPERIMENT = Experiment(

@@ -41,10 +41,14 @@ def fields(cell: str, budget: int, symbols: int, layers: int = 2) -> dict[str, s
     return {"cell": cell, "depth": depth, "layers": layers, "size": size, "embedding": size}
 
 
-def sized(base: ModelConfig, cell: str, budget: int, symbols: int, layers: int = 2) -> ModelConfig:
-    """`base` with the `fields` of another model."""
-    changes: Mapping[str, object] = fields(cell, budget, symbols, layers)
-    return replace(base, **changes)  # type: ignore[arg-type]
+LATTICE = ModelConfig(parametrization="dense", carry_bias=0.0, trainable_initial_state=False)
+"""What all models have in common."""
+
+
+def sized(name: str, budget: int, symbols: int, layers: int = 2) -> ModelConfig:
+    """The network of a name in `MODELS` whose number of parameters is closest to the budget."""
+    changes: Mapping[str, object] = fields(MODELS[name], budget, symbols, layers)
+    return replace(LATTICE, **changes)  # type: ignore[arg-type]
 
 
 PTB_SYMBOLS = 51
@@ -52,9 +56,7 @@ EPOCH = 401
 """updates in which 250 streams of the treebank's training part are read once, 50 symbols at a time"""
 
 PAPER = RunConfig(
-    sized(
-        ModelConfig(parametrization="dense", carry_bias=0.0, trainable_initial_state=False), "lru", budget=10_000_000, symbols=PTB_SYMBOLS
-    ),
+    sized("lru", 10_000_000, PTB_SYMBOLS),
     OptimConfig("adam", decay=0.9),
     TrainConfig(updates=100 * EPOCH, batch_size=250, order="stream", evaluate_every=EPOCH, evaluation_batch=250, patience=3),
     NextSymbol("ptb", reading="stream", steps=50),

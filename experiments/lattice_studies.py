@@ -118,10 +118,7 @@ class Options:
 
     def _of(self, name: str, part: str, share: float, data: NextSymbol) -> Iterator[Trial]:
         symbols, epoch = _measure(data, self.batch_size)
-        model = replace(
-            sized(PAPER.model, MODELS[name], self.parameters, symbols, self.layers),
-            initialization=self.initialization,
-        )
+        model = replace(sized(name, self.parameters, symbols, self.layers), initialization=self.initialization)
         train = replace(
             PAPER.train,
             updates=self.epochs * epoch,
@@ -163,7 +160,9 @@ class Efficiency(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.shares or len(set(self.shares)) < len(self.shares) or not all(0 < share <= 100 for share in self.shares):
-            raise UsageError(f"shares is {' '.join(map(str, self.shares)) or 'empty'}: expected numbers above 0, at most 100, and none twice")
+            raise UsageError(
+                f"shares is {' '.join(map(str, self.shares)) or 'empty'}: expected numbers above 0, at most 100, and none twice"
+            )
 
     def texts(self) -> Iterator[tuple[str, float, NextSymbol]]:
         name = {"fixed": "train_share", "moving": "text_share"}[self.test]
@@ -299,7 +298,9 @@ def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: 
     """A row for each model and a column for each share; the figure of losses, and the box plot over all shares."""
     groups = {name: by_share(runs) for name, runs in by_model(finished).items()}
     shares = sorted(options.shares)
-    rows = [[name, *(f"{np.mean(of_share[share]):.3f}" if share in of_share else "" for share in shares)] for name, of_share in groups.items()]
+    rows = [
+        [name, *(f"{np.mean(of_share[share]):.3f}" if share in of_share else "" for share in shares)] for name, of_share in groups.items()
+    ]
     console.table(["model", *(f"{share:g} %" for share in shares)], rows, f"test nats per character, {options.test} test part")
     figures = options.workdir / "figures"
     title = f"{_title(options)}, {options.test} test part"

@@ -9,7 +9,7 @@ from lrpt.analysis.figures import png
 def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str = "") -> Path:
     """Draws a box for each model (Ahuja and Morency 2018, Figure 6) with every run as a point over it, and writes a PNG.
 
-    Boxes go from the first to the third quartile, with a line at the median; whiskers reach to the farthest run within 1.5 times that range.
+    Boxes go from the first to the third quartile, with a line at the median; whiskers reach to the farthest run within 1.5 times that.
 
     Args:
       groups: model -> epochs of its runs, at least one.

@@ -16,8 +16,9 @@ _FIGURE = re.compile(r"gradient_norm_layer_(\d+)")
 def layer_norms_by_epoch(lines: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "l e"]:
     """Layers, first to last, by evaluations, from the lines of a run's `metrics.jsonl`.
 
-    Each is the mean, over the minibatches since the evaluation before, of the norm of one minibatch's gradient. The original code (chahuja/lru)
-    adds up signed gradients over an epoch and takes the norm of the sum, in which they may cancel, and counts the second minibatch's twice.
+    Each is the mean, over the minibatches since the evaluation before, of the norm of one minibatch's gradient. The original code
+    (chahuja/lru) adds up signed gradients over an epoch and takes the norm of the sum, in which they may cancel, and counts the second
+    minibatch's twice instead of the first's.
 
     Args:
       lines: of a network of several layers; those of the split 'train' are read.

@@ -38,9 +38,9 @@ class NextSymbol:
     cuts to line ends. Results on 'ptb_joined' are not comparable with those on 'ptb'. A text is a sequence of lines, each ended by the
     symbol 0; symbol 1 stands for every character that the training part lacks.
 
-    Studies of how scores grow with a text read a share of it. The original code of Ahuja and Morency (2018) shortens the whole text before it
-    is cut (`text_share`), so that every share is tested on another text; `train_share` leaves validation and test parts as they are, and the
-    symbols too, which are those of the whole training part.
+    Studies of how scores change with the amount of data read a share of a text. The original code of Ahuja and Morency (2018) shortens the
+    whole text before it is cut (`text_share`), so that every share is tested on another text. `train_share` leaves validation and test
+    part as they are, and the symbols too, which are those of the whole training part.
 
     Readings of the literal '<unk>', into which the rare words of the Penn Treebank were turned:
 
@@ -94,7 +94,7 @@ class NextSymbol:
             if value is not None and not 0 < value <= 100:
                 raise UsageError(f"data.{name} is {value}: expected a number above 0, at most 100")
         if self.text_share is not None and self.file is None and self.source == "ptb":
-            raise UsageError(f"data.text_share is {self.text_share}, and the parts of ptb are given: choose source ptb_joined, or train_share")
+            raise UsageError(f"data.text_share is {self.text_share}, and ptb has given parts: choose source ptb_joined, or train_share")
 
     def build(self, seed: int) -> Task:
         """Splits with the text as an array of numbers; nothing depends on the seed.
