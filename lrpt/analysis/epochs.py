@@ -16,7 +16,7 @@ def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str 
       path: of the PNG.
       title: above the figure.
     """
-    with png(path, 1.2 + 0.7 * len(groups), 3.2) as figure:
+    with png(path, max(5.2, 1.2 + 0.7 * len(groups)), 3.2) as figure:
         axes = figure.subplots()
         axes.boxplot(list(groups.values()), showfliers=False, medianprops={"color": "black"})
         for place, epochs in enumerate(groups.values(), start=1):

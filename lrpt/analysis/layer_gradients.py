@@ -42,7 +42,7 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
       path: of the PNG.
       title: above the figure.
     """
-    with png(path, 1.0 + 3.0 * len(norms), 3.2) as figure:
+    with png(path, 1.6 + 3.0 * len(norms), 3.2) as figure:
         for axes, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(norms))), norms.items(), strict=True):
             layers, epochs = found.shape
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
