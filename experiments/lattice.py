@@ -54,7 +54,7 @@ SMALL_EPOCH = 210
 """the same for 50 streams of the training part of a tenth of the joined treebank"""
 SMALL = replace(
     PAPER,
-    train=replace(PAPER.train, updates=10 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50, patience=3),
+    train=replace(PAPER.train, updates=20 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50, patience=3),
     data=replace(PAPER.data, source="ptb_joined", text_share=10.0),
 )
 

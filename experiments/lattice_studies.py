@@ -76,7 +76,7 @@ class Options:
     """about how many each network has"""
     layers: int = 2
     """of each network"""
-    epochs: int = 10
+    epochs: int = 20
     """readings of the training part, at most"""
     patience: int | None = 3
     """end training after so many epochs in a row without a new lowest validation loss (None: never)"""

@@ -269,12 +269,12 @@ def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
 def test_a_share_of_the_training_part_leaves_the_other_parts_and_the_symbols(tmp_path):
     written = "ab\ncd\n" * 60
     path = text_file(tmp_path, written)
-    all_of_it, some = (NextSymbol(file=path, reading="stream", steps=4, train_share=share).build(0) for share in (None, 1.0))
+    all_of_it, some = (NextSymbol(file=path, reading="stream", steps=4, train_share=share).build(0) for share in (None, 10.0))
     for part in ("valid", "test"):
         np.testing.assert_array_equal(some.splits[part].arrays["text"], all_of_it.splits[part].arrays["text"])
     assert some.vocabulary == all_of_it.vocabulary
     symbols = {part: len(text) for part, text in load_texts("python", path, None).items()}
-    assert some.notes["symbols"] == symbols | {"train": round(symbols["train"] / 100)}
+    assert some.notes["symbols"] == symbols | {"train": round(symbols["train"] / 10)}
 
 
 def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
