@@ -8,10 +8,10 @@ All networks predict the next character, and have vectors for symbols that are a
 on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
 `--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
 
-Ranks are whole numbers, so that numbers of parameters may be some percent off the budget; the table gives them. Finished runs are not
-trained again, and others go on from their last checkpoint: with more `--updates` all do. `crossing.json`, in `--workdir`, holds every
-finished run. Commands for other `--cells` may run at the same time, in the same `--workdir` and with `--devices 1`; then the command for
-all cells draws the table.
+By default it takes about 25 minutes on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off the budget;
+the table gives them. Finished runs are not trained again, and others go on from their last checkpoint: with more `--updates` all do.
+`crossing.json`, in `--workdir`, holds every finished run. Commands for other `--cells` may run at the same time, in the same `--workdir`
+and with `--devices 1`; then the command for all cells draws the table.
 """
 
 import json
@@ -33,7 +33,7 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
 from lrpt.training import parallel
-from lrpt.training.command import leaving_with_a_line
+from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.console import Console
 from lrpt.training.flags import SEEDS, parse_dataclass
@@ -127,10 +127,8 @@ def run(options: Options, console: Console) -> None:
     """Trains what is not finished, and writes `crossing.json` and the figure; where training is interrupted, those of what is finished."""
     parallel.request_devices(options.devices, options.seeds, options.batch_size)  # now, as counting parameters starts JAX
     jobs = options.jobs()
-    try:
+    with concluding(partial(summarize, options, jobs, console)):
         fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
-    finally:
-        summarize(options, jobs, console)
 
 
 def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:

@@ -16,7 +16,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -30,7 +30,7 @@ from lrpt.analysis.layer_gradients import layer_gradients_figure, layer_norms_by
 from lrpt.data import NextSymbol
 from lrpt.errors import UsageError, check_choice
 from lrpt.training import parallel
-from lrpt.training.command import leaving_with_a_line
+from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
@@ -217,10 +217,8 @@ def study(experiment: str, name: str, options: Options, show: Show, console: Con
     parallel.request_devices(options.devices, options.seeds, options.batch_size)
     trials = options.trials()
     names = {"experiment": experiment, "preset": "paper"}
-    try:
+    with concluding(partial(summarize, name, options, trials, show, console)):
         fit_all([trial.job for trial in trials], names=names, devices=options.devices, console=console)
-    finally:
-        summarize(name, options, trials, show, console)
 
 
 def summarize(name: str, options: Options, trials: Sequence[Trial], show: Show, console: Console) -> None:

@@ -1,7 +1,6 @@
 """The studies of the lattice paper: what they train, that nothing is trained twice, and what their files say."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -120,9 +119,10 @@ def test_bad_options_are_one_line(words, says, capsys):
     assert says in " ".join(capsys.readouterr().err.split())
 
 
-def test_another_study_in_the_same_directory_says_so(finished, flags, capsys):
+def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, capsys):
+    before = summary(finished, "convergence")
     with pytest.raises(SystemExit) as leaving:
         run_or_study(EXPERIMENT, ["convergence", *flags, "--learning-rate", "0.1"])
     assert leaving.value.code == 2
     assert "holds a run with optim.learning_rate = 0.001, not 0.1" in " ".join(capsys.readouterr().err.split())
-    assert Path(finished / "gru-all-seed0" / "result.json").exists()
+    assert summary(finished, "convergence") == before
