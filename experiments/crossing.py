@@ -8,7 +8,7 @@ All networks predict the next character, and have vectors for symbols that are a
 on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
 `--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
 
-By default it takes about 25 minutes on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off the budget;
+By default it takes 25 minutes on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off the budget;
 the table gives them. Finished runs are not trained again, and others go on from their last checkpoint: with more `--updates` all do.
 `crossing.json`, in `--workdir`, holds every finished run. Commands for other `--cells` may run at the same time, in the same `--workdir`
 and with `--devices 1`; then the command for all cells draws the table.
