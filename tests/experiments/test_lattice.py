@@ -83,7 +83,8 @@ def test_an_epoch_is_one_reading_of_the_training_part(preset, epoch, data_dir):
     assert task.input_size <= PTB_SYMBOLS
 
 
-def test_an_epoch_of_bytes():
+def test_widths_and_epochs_of_bytes():
+    assert (PRESETS["enwik8"].model.size, PRESETS["text8"].model.size) == (637, 644)
     assert BYTES_EPOCH == 90_000_000 // 50 // 250
 
 
