@@ -5,8 +5,9 @@
     python -m experiments.report --check                exits with 1 if that would change REPRODUCTION.md
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`. What was
-published is in `experiments.reproduction.published`.
+was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`; studies
+of `experiments.lattice` under the names in `experiments.reproduction.lattice`, and a crossing as `crossing.json`. What was published is
+there, and in `experiments.reproduction.published`.
 """
 
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.reproduction import crossing, lattice
 from experiments.reproduction.collecting import collect
 from experiments.reproduction.comparison import Comparison, compare
 from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
@@ -59,7 +61,8 @@ def run(options: Options, root: Path, console: Console) -> None:
     records = load(root / RESULTS)
     comparisons = compare(STUDIES, records)
     swarm = load_swarm(root)
-    text = report(comparisons, records, [] if swarm is None else [swarm_section(swarm)])
+    further = [lattice.section(root), crossing.section(root)]
+    text = report(comparisons, records, further if swarm is None else [swarm_section(swarm), *further])
     for record in records:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
@@ -69,6 +72,8 @@ def run(options: Options, root: Path, console: Console) -> None:
         draw(root, comparisons)
         if swarm is not None:
             draw_swarm(swarm["dots"], root / SWARM_FIGURE)
+        lattice.draw(root)
+        crossing.draw(root)
         write_text(root / REPORT, text)
     console.say(
         f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"

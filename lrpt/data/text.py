@@ -38,6 +38,10 @@ class NextSymbol:
     cuts to line ends. Results on 'ptb_joined' are not comparable with those on 'ptb'. A text is a sequence of lines, each ended by the
     symbol 0; symbol 1 stands for every character that the training part lacks.
 
+    Studies of how scores change with the amount of data read a share of a text. The original code of Ahuja and Morency (2018) shortens the
+    whole text before it is cut (`text_share`), so that every share is tested on another text. `train_share` leaves validation and test
+    part as they are, and the symbols too, which are those of the whole training part.
+
     Readings of the literal '<unk>', into which the rare words of the Penn Treebank were turned:
 
     | tokens | '<unk>' is | symbols of ptb | predictions in the test part |
@@ -70,14 +74,27 @@ class NextSymbol:
     """symbols of the longest line that is read, for sentences"""
     steps: int = 35
     """symbols in a window, for stream"""
+    text_share: float | None = None
+    """per cent of the text that are read, from its start, before it is cut: test parts differ from share to share (None: all)"""
+    train_share: float | None = None
+    """per cent of the training part that are read, from its start: validation and test part stay (None: all)"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
+        self._check_shares()
         check_choice("data.tokens", self.tokens, TOKENS)
         check_choice("data.reading", self.reading, READINGS)
         for name in ("max_length", "steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"data.{name} is {getattr(self, name)}: expected 1 or more")
+
+    def _check_shares(self) -> None:
+        for name in ("text_share", "train_share"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 100:
+                raise UsageError(f"data.{name} is {value}: expected a number above 0, at most 100")
+        if self.text_share is not None and self.file is None and self.source == "ptb":
+            raise UsageError(f"data.text_share is {self.text_share}, and ptb has given parts: choose source ptb_joined, or train_share")
 
     def build(self, seed: int) -> Task:
         """Splits with the text as an array of numbers; nothing depends on the seed.
@@ -87,6 +104,7 @@ class NextSymbol:
         """
         texts = self._texts()
         vocabulary = Vocabulary.of(texts["train"])
+        texts["train"] = beginning(texts["train"], self.train_share)
         parts = {name: vocabulary.encode(text) for name, text in texts.items()}
         excerpts = {name: self._excerpts(name, symbols) for name, symbols in parts.items()}
         splits = {name: as_split(parts[name], *where) for name, where in excerpts.items()}
@@ -97,7 +115,9 @@ class NextSymbol:
 
     def _texts(self) -> dict[str, str]:
         """The three parts of the text. The unknown symbol is one character in them."""
-        texts = load_texts(self.source, self.file, self.dir)
+        texts = dict(load_texts(self.source, self.file, self.dir))
+        if self.text_share is not None:
+            texts = cut(beginning("".join(texts[part] for part in ("train", "valid", "test")), self.text_share))
         return {name: text.replace("<unk>", UNKNOWN_CHARACTER) if self.tokens == "lstm" else text for name, text in texts.items()}
 
     def _excerpts(self, part: str, symbols: Symbols) -> Excerpts:
@@ -137,6 +157,11 @@ def load_texts(source: str, file: Path | None, dir: Path | None) -> dict[str, st
         texts = load_ptb(dir)
         return cut("".join(texts[part] for part in ("train", "valid", "test"))) if source == "ptb_joined" else texts
     return cut(python_documentation() if file is None else user_file(file))
+
+
+def beginning(text: str, share: float | None) -> str:
+    """The first so many per cent of the characters of a text; all of them for None."""
+    return text if share is None else text[: round(len(text) * share / 100)]
 
 
 def name_of_text(source: str, file: Path | None) -> str:

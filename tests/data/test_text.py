@@ -264,3 +264,38 @@ def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
     # Nine tenths of 800 characters are 720; the end of the line from there on is behind the 722nd, and so with the other cut.
     assert texts == {"train": "a\n" * 350 + "b\n" * 11, "valid": "b\n" * 9 + "c\n" * 11, "test": "c\n" * 19}
     assert load_texts("ptb", None, None) is parts
+
+
+def test_a_share_of_the_training_part_leaves_the_other_parts_and_the_symbols(tmp_path):
+    written = "ab\ncd\n" * 60
+    path = text_file(tmp_path, written)
+    all_of_it, some = (NextSymbol(file=path, reading="stream", steps=4, train_share=share).build(0) for share in (None, 10.0))
+    for part in ("valid", "test"):
+        np.testing.assert_array_equal(some.splits[part].arrays["text"], all_of_it.splits[part].arrays["text"])
+    assert some.vocabulary == all_of_it.vocabulary
+    symbols = {part: len(text) for part, text in load_texts("python", path, None).items()}
+    assert some.notes["symbols"] == symbols | {"train": round(symbols["train"] / 10)}
+
+
+def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
+    written = "".join(f"{'abcdefgh'[i // 50]}\n" for i in range(400))
+    whole, half = text_file(tmp_path, written), tmp_path / "half"
+    half.write_text(written[:400])
+    shared = NextSymbol(file=whole, reading="stream", steps=4, text_share=50.0).build(0)
+    expected = NextSymbol(file=half, reading="stream", steps=4).build(0)
+    assert shared.vocabulary == expected.vocabulary
+    for part in PARTS:
+        np.testing.assert_array_equal(shared.splits[part].arrays["text"], expected.splits[part].arrays["text"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"text_share": 0.0}, "data.text_share is 0.0: expected a number above 0, at most 100"),
+        ({"train_share": 101.0}, "data.train_share is 101.0: expected a number above 0, at most 100"),
+        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has given parts: choose source ptb_joined"),
+    ],
+)
+def test_shares_that_cannot_be_read_are_refused(options, says):
+    with pytest.raises(UsageError, match=says):
+        NextSymbol(**options)
