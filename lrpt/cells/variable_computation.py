@@ -36,7 +36,7 @@ from jax import lax
 from jax.nn import sigmoid
 from jaxtyping import Array, Float
 
-from lrpt.cells.cell import Cell, CellSpec, Gate, as_wide_as_the_state, check_width
+from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, as_wide_as_the_state, check_width
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
@@ -278,7 +278,12 @@ def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
         scheduler = Gate(vector, vector, BiasSpec(1))  # type: ignore[arg-type]
         return VariableParams(unit.template(spec), scheduler, SettingSpec(1.0))  # type: ignore[arg-type]
 
-    return Cell(step if epsilon == EPSILON else partial(step, epsilon=epsilon), template, unit.carry, input_size=as_wide_as_the_state)
+    step = step if epsilon == EPSILON else partial(step, epsilon=epsilon)
+    return Cell(step, template, unit.carry, input_size=as_wide_as_the_state, schedule=_schedule_of)
+
+
+def _schedule_of(info: VariableInfo) -> Schedule:
+    return Schedule(info.proportion[..., None], jnp.mean(info.mask > 0, axis=-1, keepdims=True, dtype=info.mask.dtype))
 
 
 VCRNN = variable_cell("vcrnn")
