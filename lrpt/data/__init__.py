@@ -1,5 +1,6 @@
 """Tasks: which examples there are, and how predictions are judged."""
 
+from lrpt.data.bits import NextBit
 from lrpt.data.bytes import NextByte
 from lrpt.data.chorales import Chorales
 from lrpt.data.images import ImageVectors, PermutedImages
@@ -18,6 +19,7 @@ __all__ = [
     "CopyMemory",
     "Example",
     "ImageVectors",
+    "NextBit",
     "NextByte",
     "NextSymbol",
     "NextWord",
