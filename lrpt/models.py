@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import flax.linen as nn
 import jax
@@ -148,7 +148,7 @@ class ModelConfig(DropoutConfig):
         return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
 
     @property
-    def compiled(self) -> "ModelConfig":
+    def compiled(self) -> Self:
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
         return replace(self, carry_bias=0.0, initialization="glorot", initial_scale=1.0)
 

@@ -181,6 +181,14 @@ class VariableModel(SequenceModel):
         carry, (ys, schedule) = self.recurrent(xs, mask, start, train=train, outputs="info", step=step)
         return carry, ys if self.reads == "all" else last_that_counts(ys, mask), schedule
 
+    def schedule(
+        self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None
+    ) -> tuple[Any, Float[Array, "b t k"]]:
+        """(the state after the last step, m of every step and layer) in evaluation."""
+        xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
+        carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.evaluation, train=False)
+        return carry, jnp.swapaxes(schedule.proportion, 0, 1)
+
     def _sow_figures(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
         values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
         for name, value in values.items():
