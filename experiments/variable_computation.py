@@ -58,7 +58,7 @@ QUICK = RunConfig(
 
 TEXT8 = replace(
     PAPER,
-    train=replace(PAPER.train, updates=20 * TEXT8_EPOCH, batch_size=128, evaluate_every=TEXT8_EPOCH, evaluation_batch=128),
+    train=replace(PAPER.train, updates=20 * TEXT8_EPOCH, batch_size=128, evaluate_every=4 * EPOCH, evaluation_batch=128),
     data=NextByte("text8", steps=50),
 )
 

@@ -31,6 +31,10 @@ PenaltyForm = Literal["l1", "l2"]
 Evaluation = Literal["soft", "hard"]
 
 
+MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
+"""Figures that a network sows and `VariableConfig.summarize` makes use of."""
+
+
 @dataclass(frozen=True)
 class VariableConfig(ModelConfig):
     """A recurrent network whose cells may have a scheduler, and what that is trained and evaluated by; other cells ignore these."""
@@ -61,6 +65,8 @@ class VariableConfig(ModelConfig):
     """components that the hard mask leaves: ceil or floor of the share times the size"""
     agreement: bool = True
     """evaluations say how far outputs of the soft and the hard mask agree, which takes them twice as long"""
+    lag: int = 0
+    """evaluations give the autocorrelation of the schedule at so many steps, where windows are longer (0: none)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +86,8 @@ class VariableConfig(ModelConfig):
             )
         if not 0 <= self.epsilon < 0.5:
             raise UsageError(f"model.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
+        if self.lag < 0:
+            raise UsageError(f"model.lag is {self.lag}: expected 0 or more")
         if any(symbol < 0 for symbol in self.guided_symbols):
             raise UsageError(f"model.guided_symbols is {' '.join(map(str, self.guided_symbols))}: expected numbers of symbols, from 0 on")
 
@@ -115,15 +123,20 @@ class VariableConfig(ModelConfig):
         return jnp.where(guided, self.guided_target, self.target)
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """Puts counts of operations in the place of 'active_squared', the mean square of the share of the state that a step updates.
+        """Puts counts of operations, and an autocorrelation, in the place of means of squares and products.
 
         multiplications        of a mean step, inside matrices of those components that it updates, and of the scheduler
         equivalent_size        of the Elman network that has as many
         paper_equivalent_size  the paper's "RNN-d", by its own factors, in networks of one layer with full matrices
+        autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k, over pairs of steps in the same window
         """
-        rest = {name: value for name, value in figures.items() if name != "active_squared"}
+        rest = {name: value for name, value in figures.items() if name not in MOMENTS}
         if self.has_scheduler and "active_squared" not in figures:
             return rest
+        if "lagged_product" in figures:
+            square = figures["proportion"] ** 2
+            variance = figures["proportion_squared"] - square
+            rest["autocorrelation"] = (figures["lagged_product"] - square) / variance if variance > 0 else 0.0
         mean, square = (figures[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
         products = mean_multiplications(_operators(self), mean, square)
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
@@ -149,9 +162,10 @@ class VariableModel(SequenceModel):
     """A `SequenceModel` that sows what its schedulers do: the penalty in training, and for each example these figures.
 
     'proportion' is the mean of m_t over steps that count (and over layers), 'active' that of the share of components that are updated,
-    'active_squared' that of its square. Evaluations compare the soft and the hard mask, both from the state that the example starts in:
-    'agreement' is the share of predictions of which both have the same most probable class, 'output_distance' the mean over predictions of
-    half the sum of the absolute differences of the classes' probabilities.
+    'active_squared' that of its square; with a lag k, 'proportion_squared' and 'lagged_product' are the means of m_t^2 and m_t m_{t+k}.
+    Evaluations compare the soft and the hard mask, both from the state that the example starts in: 'agreement' is the share of predictions
+    of which both have the same most probable class, 'output_distance' the mean over predictions of half the sum of the absolute differences
+    of the classes' probabilities.
 
     Attributes:
       config: the network, and what its schedulers are trained by.
@@ -193,6 +207,11 @@ class VariableModel(SequenceModel):
         values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
         for name, value in values.items():
             self.sow("figures", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
+        lag, m = self.config.lag, jnp.mean(schedule.proportion, axis=-1)
+        if 0 < lag < m.shape[0]:
+            self.sow("figures", "proportion_squared", mean_over_steps(jnp.square(m), mask))
+            pairs = None if mask is None else mask[:-lag] & mask[lag:]
+            self.sow("figures", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
 
     def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:
         config = self.config

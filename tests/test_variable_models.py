@@ -80,6 +80,22 @@ def test_penalty_and_figures_are_means_over_steps_that_count():
     assert len(found) == 4
 
 
+def test_autocorrelation_of_pairs_within_the_windows():
+    m, _ = float64_schedule()
+    config = VariableConfig(**{**vars(CONFIG), "lag": 2})
+    found = sown(config, masked=False)
+    product = np.mean(m[:, :-2] * m[:, 2:])
+    assert_close((found["proportion_squared"].mean(), found["lagged_product"].mean()), (np.mean(m**2), product))
+    means = {name: float(value.mean()) for name, value in found.items()}
+    summary = config.summarize(means)
+    assert summary["autocorrelation"] == pytest.approx((product - m.mean() ** 2) / m.var(), abs=1e-3)
+    assert not {"proportion_squared", "lagged_product"} & summary.keys()
+    products = sown(config)["lagged_product"]
+    expected = [np.mean(m[0, :-2] * m[0, 2:]), np.mean(m[1, :2] * m[1, 2:4]), 0.0]
+    assert_close(products, expected)
+    assert "lagged_product" not in sown(VariableConfig(**{**vars(CONFIG), "lag": STEPS}))
+
+
 @pytest.mark.parametrize(("form", "one_sided"), [("l1", False), ("l1", True), ("l2", False), ("l2", True)])
 def test_forms_of_the_penalty(form, one_sided):
     m, target = np.array([0.1, 0.5, 0.9]), np.array([0.3, 0.3, 1.0])
@@ -197,6 +213,7 @@ def test_operations_of_a_run():
         ({"sharpness": 2.0}, "model.sharpness is 2.0 and model.sharpness_end 1.0"),
         ({"sharpness_growth": float("nan")}, "model.sharpness_growth is nan"),
         ({"epsilon": 0.5}, "model.epsilon is 0.5: expected a number from 0 to below 0.5"),
+        ({"lag": -1}, "model.lag is -1: expected 0 or more"),
         ({"guided_symbols": (2, -1)}, "model.guided_symbols is 2 -1: expected numbers of symbols, from 0 on"),
     ],
 )
