@@ -4,6 +4,7 @@ from lrpt.data.bits import NextBit
 from lrpt.data.bytes import NextByte
 from lrpt.data.chorales import Chorales
 from lrpt.data.images import ImageVectors, PermutedImages
+from lrpt.data.music import NextNote
 from lrpt.data.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.data.synthetic import Adding, CopyMemory
 from lrpt.data.task import Example, Split, Task
@@ -21,6 +22,7 @@ __all__ = [
     "ImageVectors",
     "NextBit",
     "NextByte",
+    "NextNote",
     "NextSymbol",
     "NextWord",
     "PermutedImages",
