@@ -100,7 +100,7 @@ EXPERIMENT = Experiment(
         **{name: _preset(SMALL, model, "hours on two cores") for name, model in SMALL_TABLE.items()},
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
     },
-    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 64, "embedding": 64}},
+    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},
     score="bits_per_character",
     closing="""
 What you saw: bits per character of a unit of 128 dimensions that updates some of them in each step, and of a usual one that does about as
