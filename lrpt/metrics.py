@@ -6,8 +6,11 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit"}
+BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"}
 """Figures of which less is better; of all others more is."""
+
+NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "autocorrelation"}
+"""But for these, which say how much was computed."""
 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:

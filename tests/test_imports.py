@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "models": {*LOWER, "materialize", "parametrizations", "dropout", "initialization"},
     "highway_classifier": {"matrices", "cells", "parametrizations", "initialization", "models"},
     "conditional_network": {"cells", "recurrence", "parametrizations", "initialization", "models"},
+    "variable_models": {"cells", "parametrizations", "models", "analysis"},
     "networks": {"models"},
     "counting": {"matrices", "models", "networks"},
     "sampling": {"models"},
