@@ -16,7 +16,7 @@ from lrpt.data.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_choice
 from lrpt.metrics import bit_figures
 
-SOURCES = ("python", "ptb", "ptb_joined", "enwik8", "text8")
+SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", "enwik8", "text8")
 WIDTH = 8
 """Bits of a character."""
 LIMIT = np.iinfo(np.int32).max
@@ -42,7 +42,8 @@ class NextBit:
     """
 
     source: str = "python"
-    """python (documentation that every Python carries, nothing to download), ptb (Penn Treebank), ptb_joined, enwik8 or text8"""
+    """python (documentation that every Python carries, nothing to download), ptb (Penn Treebank), ptb_joined, europarl_cs, europarl_de,
+    enwik8 or text8"""
     file: Path | None = None
     """a text of yours in UTF-8, instead of the source"""
     dir: Path | None = None

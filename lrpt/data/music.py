@@ -16,8 +16,8 @@ from lrpt.errors import UsageError, check_choice
 from lrpt.metrics import word_figures
 
 SOURCES = ("drawn", "irish")
-TUNES = 16_000, 1_511, 2_000
-"""Those of the paper for training, validation and test."""
+TUNES = {"train": 16_000, "valid": 1_511, "test": 2_000}
+"""Those of the paper."""
 SHOWN = 20
 """Skipped tunes whose messages the notes keep."""
 
@@ -36,11 +36,12 @@ class NextNote:
     | irish: O'Neill's "Music of Ireland" (1903) | 1,644 / 156 / 206 | 211,937 / 19,841 / 26,663 | 386 |
     | drawn: melodies drawn at random | 327 / 31 / 42 of 400 | 31,774 / 3,106 / 4,089 | 102 |
 
-    Tunes are divided as in the paper, 82 / 7.7 / 10.3 %, whole families at a time: tunes that share a title, a number in a collection, or the
-    intervals between their first notes. A tune that cannot be read is left out; `Task.notes` says how many were, and why the first of them.
+    Tunes are divided as in the paper, 82 / 7.7 / 10.3 %, whole families at a time: tunes that share a title, a number in a collection, or
+    the intervals between their first notes. A tune that cannot be read is left out; `Task.notes` says how many were, and why the first of
+    them.
 
-    A part is one sequence. Example i are its symbols i s, ..., (i + 1) s - 1, where s is `steps`, each predicted from the one before it, the
-    very first from an '<eos>'. An incomplete last window is left out of the training part; in the other parts it is padded.
+    A part is one sequence. Example i are its symbols i s, ..., (i + 1) s - 1, where s is `steps`, each predicted from the one before it,
+    the very first from an '<eos>'. An incomplete last window is left out of the training part; in the other parts it is padded.
     """
 
     source: str = "drawn"
@@ -69,10 +70,10 @@ class NextNote:
         texts = self._texts()
         read, skipped = read_tunes(texts)
         if not read:
-            raise UsageError(f"data.file is {self.file}, which has no tune that can be read: {(*skipped, 'there is no field X:, with which a tune begins')[0]}")
-        shares = dict(zip(("train", "valid", "test"), np.array(TUNES) / sum(TUNES), strict=True))
-        where = _parts([[*traits(tune, melody)] for tune, melody in read], shares)
-        parts = {part: "".join(f"{' '.join(map(str, read[number][1]))}\n" for number in where[part]) for part in shares}
+            why = (*skipped, "there is no field X:, with which a tune begins")[0]
+            raise UsageError(f"data.file is {self.file}, which has no tune that can be read: {why}")
+        where = _parts([[*traits(tune, melody)] for tune, melody in read])
+        parts = {part: "".join(f"{' '.join(map(str, read[number][1]))}\n" for number in where[part]) for part in where}
         vocabulary = WordVocabulary.of(parts["train"])
         symbols = {part: vocabulary.encode(text) for part, text in parts.items()}
         splits = {part: as_split(numbers, *windows(part, numbers.size, self.steps)) for part, numbers in symbols.items()}
@@ -103,11 +104,11 @@ class NextNote:
         }
 
 
-def _parts(of: Sequence[Sequence[str]], shares: Mapping[str, float]) -> dict[str, list[int]]:
+def _parts(of: Sequence[Sequence[str]]) -> dict[str, list[int]]:
     """As `divide`, with what is left for training, so that a small collection has tunes to validate by and to test."""
-    backwards = dict(reversed(shares.items()))
-    found = divide(of, backwards)
-    return {part: found[part] for part in shares}
+    shares = {part: TUNES[part] / sum(TUNES.values()) for part in ("test", "valid", "train")}
+    found = divide(of, shares)
+    return {part: found[part] for part in TUNES}
 
 
 def read_tunes(texts: Mapping[str, str]) -> tuple[list[tuple[Tune, list[Symbol]]], list[str]]:

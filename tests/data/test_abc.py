@@ -142,7 +142,17 @@ def test_a_header_without_a_key_is_named():
 
 @pytest.mark.parametrize(
     ("field", "sharps"),
-    [("F#", 6), ("Cb", -7), ("Bbmin", -5), ("A minor", 0), ("DLydian", 3), ("E Phrygian", 0), ("Bloc", 0), ("G clef=bass", 1), ("em", None)],
+    [
+        ("F#", 6),
+        ("Cb", -7),
+        ("Bbmin", -5),
+        ("A minor", 0),
+        ("DLydian", 3),
+        ("E Phrygian", 0),
+        ("Bloc", 0),
+        ("G clef=bass", 1),
+        ("em", None),
+    ],
 )
 def test_signatures_have_as_many_sharps_as_the_circle_of_fifths(field, sharps):
     if sharps is None:
@@ -175,7 +185,8 @@ def test_symbols_are_written_and_read():
 
 
 @pytest.mark.parametrize(
-    "title", ["The Fairy Reel", "Fairy Reel, The", "FAIRY REEL., THE", "Fairy Reel (2nd setting)", "The Fairy Reel, setting 2", "Fáiry Reel #2"]
+    "title",
+    ["The Fairy Reel", "Fairy Reel, The", "FAIRY REEL., THE", "Fairy Reel (2nd setting)", "The Fairy Reel, setting 2", "Fáiry Reel #2"],
 )
 def test_titles_of_variants_are_alike(title):
     assert plain_title(title) == "fairy reel"
@@ -201,7 +212,7 @@ def test_variants_share_a_title_a_number_or_a_beginning():
 def test_families_are_not_divided():
     of = [[f"title {number // 3}"] for number in range(300)]
     parts = divide(of, {"a": 0.1, "b": 0.3, "c": 0.6})
-    assert sorted(sum(parts.values(), [])) == list(range(300))
+    assert sorted(number for numbers in parts.values() for number in numbers) == list(range(300))
     assert [len(part) for part in parts.values()] == [30, 90, 180]
     of_part = {number // 3: part for part, numbers in parts.items() for number in numbers}
     assert all(of_part[number // 3] == part for part, numbers in parts.items() for number in numbers)

@@ -32,7 +32,11 @@ def test_parts_are_the_symbols_of_their_tunes(tmp_path):
         melodies = task.vocabulary.decode(targets).split("<eos>")
         assert len(melodies) - 1 in (task.notes["tunes"][part], task.notes["tunes"][part] - 1)
         assert all(melody.split().count("|") == 16 for melody in melodies[:-1])
-    assert [symbol if symbol is None else str(symbol) for symbol in symbols_of(task.vocabulary)] == [None, None, *task.vocabulary.symbols[2:]]
+    assert [symbol if symbol is None else str(symbol) for symbol in symbols_of(task.vocabulary)] == [
+        None,
+        None,
+        *task.vocabulary.symbols[2:],
+    ]
 
 
 def test_variants_stay_together(tmp_path):

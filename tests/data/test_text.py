@@ -264,3 +264,26 @@ def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
     # Nine tenths of 800 characters are 720; the end of the line from there on is behind the 722nd, and so with the other cut.
     assert texts == {"train": "a\n" * 350 + "b\n" * 11, "valid": "b\n" * 9 + "c\n" * 11, "test": "c\n" * 19}
     assert load_texts("ptb", None, None) is parts
+
+
+def test_inputs_say_which_word_is_complete(tmp_path):
+    task = task_of(tmp_path, TEXT, reading="stream", steps=20, words=3)
+    symbols, size = task.vocabulary.symbols, task.output_size
+    words = task.input_size // size - 2
+    codes = np.asarray(examples(task.splits["train"]).inputs).ravel()
+    symbol, unit = codes % size, codes // size
+    plain = task_of(tmp_path, TEXT, reading="stream", steps=20)
+    np.testing.assert_array_equal(symbol, np.asarray(examples(plain.splits["train"]).inputs).ravel())
+    text = "".join(symbols[number] for number in symbol[1:])
+    ends = [place + 1 for place in range(1, len(text)) if text[place].isspace() and not text[place - 1].isspace()]
+    np.testing.assert_array_equal(np.flatnonzero(unit), ends)
+    known = sorted(word for word in set(text.split()) if TEXT[: len(text) + 40].split().count(word) >= 3)
+    found = {text[:end].split()[-1]: unit[end] for end in ends if text[: end - 1].strip()}
+    assert {number: word for word, number in found.items() if number > 1} == dict(enumerate(known, 2))
+    assert words == len(known)
+    assert set(unit) == {0, 1, *range(2, words + 2)}
+
+
+def test_words_need_a_stream(tmp_path):
+    with pytest.raises(UsageError, match=r"data\.words is 2, and sentences begin afresh: choose --data\.reading stream"):
+        NextSymbol(words=2)

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, copy_memory, highway_mnist, jsb, permuted_mnist, wiki, word_lm
+from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, jsb, permuted_mnist, wiki, word_lm
 from lrpt.data import bytes as bytes_
 from lrpt.data import images, ptb, text, wikipedia
 from lrpt.data import jsb as jsb_files
 from lrpt.training.command import main
 
-EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, copy_memory, highway_mnist, permuted_mnist)]
+EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, conditional, copy_memory, highway_mnist, permuted_mnist)]
 LARGE = [module.EXPERIMENT for module in (jsb, wiki, word_lm)]
 PRESETS = [(experiment, preset) for experiment in EXPERIMENTS for preset in experiment.presets]
 
@@ -49,6 +49,8 @@ def test_two_updates(experiment, preset, tmp_path, monkeypatch):
     few = ["--data.test-size", "20"] if experiment.name in ("adding", "copy_memory") else []
     if experiment.name == "char_lm" and preset not in ("quick", "paper"):
         few = ["--model.size", "48", "--model.rank", "8"]
+    if experiment.name == "conditional":
+        few = ["--model.size", "8", "--model.slow-size", "6"]
     main(experiment, ["--preset", preset, "--no-compare", "--train.updates", "2", "--workdir", str(tmp_path / "run"), *few])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")

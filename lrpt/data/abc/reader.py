@@ -60,16 +60,16 @@ def read_tune(tune: Tune) -> list[Symbol]:
     """
     if "K" not in tune.fields:
         raise UsageError(f"{tune.place}: it has no field K:, expected one at the end of its header")
-    reader, number = _Reader(), None
+    reader, where = _Reader(), "the header"
     try:
         for letter in "MLK":
             for contents in tune.fields.get(letter, [])[-1:]:
                 reader.read_field(letter, contents)
         for number, line in tune.lines:
+            where = f"line {number}"
             reader.read_line(line)
         reader.end()
     except ValueError as error:
-        where = "the header" if number is None else f"line {number}"
         raise UsageError(f"{tune.place}, {where}: {error}") from None
     return reader.symbols
 
