@@ -16,13 +16,13 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.models import Reads, Start
+from lrpt.models import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import LOOPS, Store, Tuning, recur
 
 
 @dataclass(frozen=True)
-class ConditionalConfig:
+class ConditionalConfig(Steady):
     """A conditional network: how wide its two levels are, and how its matrices are stored."""
 
     size: int = 100
