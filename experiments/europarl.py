@@ -7,8 +7,8 @@
     python -m experiments.europarl schedule RUN_DIRECTORY                       m_t over the text (Figures 3 and 5); also: hard, timing
 
 Published: Figure 4, bits per character against the size of the Elman network of as many operations, without numbers in the text. "Learn"
-and "guide" "perform similarly on the Czech dataset, achieving better performance more efficiently than the standard RNN. On German, the guided
-settings remains slightly more efficient than the fully learned one, but both are more efficient than the RNN".
+and "guide" "perform similarly on the Czech dataset, achieving better performance more efficiently than the standard RNN. On German, the
+guided settings remains slightly more efficient than the fully learned one, but both are more efficient than the RNN".
 
 The paper prints neither sizes nor targets. Here: 1024 units, a target of 0.3; guided, 0.8 at line ends and blanks and 0.2 elsewhere. Other
 settings are those of `experiments.variable_computation`. Figure 4 is 'bits_per_character' of results against 'paper_equivalent_size'.
