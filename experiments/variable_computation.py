@@ -4,6 +4,7 @@
     python -m experiments.variable_computation --preset paper --data.dir DIR        a VCRNN of 1024 units on the Penn Treebank
     python -m experiments.variable_computation --preset text8-vcgru-0.4 --data.dir DIR      text8
     python -m experiments.variable_computation --data.file BOOK.txt --model.guided-symbols 0 2     more computation on blanks and line ends
+    python -m experiments.variable_computation sample RUN_DIRECTORY --prompt "The " text from a checkpoint
     python -m experiments.variable_computation schedule RUN_DIRECTORY               m_t over the text (Figures 3 and 5)
     python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
