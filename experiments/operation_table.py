@@ -4,7 +4,8 @@
     python -m experiments.operation_table --json     the same as a JSON list
 
 Tables 1 and 3. RNN-d is the size of the Elman network of as many multiplications, for which the paper gives no formula: see
-`lrpt.analysis.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are those at this m.
+`lrpt.analysis.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are
+those at this m.
 """
 
 import json
