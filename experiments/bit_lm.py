@@ -37,7 +37,7 @@ PAPER = RunConfig(
 
 QUICK = RunConfig(
     network("vcrnn", 128, target=0.25, penalty_weight=0.1, sharpness=0.5, sharpness_growth=0.5, lag=8),
-    OptimConfig("char_lm", 5e-3),
+    OptimConfig("char_lm", 2e-3),
     TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
     NextBit("python", steps=100),
 )

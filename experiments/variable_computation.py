@@ -52,7 +52,7 @@ PAPER = RunConfig(
 
 QUICK = RunConfig(
     network("vcrnn", 128, target=0.3, sharpness=0.2, sharpness_growth=0.2),
-    OptimConfig("char_lm", 5e-3),
+    OptimConfig("char_lm", 3e-3),
     TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
     NextSymbol("python", reading="stream", steps=50),
 )
