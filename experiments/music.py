@@ -6,11 +6,11 @@
     python -m experiments.music notes RUN_DIRECTORY                    mean m_t by length and kind of note (Table 2)
     python -m experiments.music schedule RUN_DIRECTORY                 m_t over the notes; also: hard, timing
 
-Published, single runs, test perplexity with the size of the Elman network of as many operations: RNN-200 9.13, RNN-250 8.70, VCRNN-500 8.51
-(233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34 on rests, 0.51 and 0.45 on the first and the second of repeated notes; by length 1/4: 0.61,
-1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
+Published, single runs, test perplexity with the size of the Elman network of as many operations: RNN-200 9.13, RNN-250 8.70, VCRNN-500
+8.51 (233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34 on rests, 0.51 and 0.45 on the first and the second of repeated notes; by length
+1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
 
-Those are of 19,511 tunes of thesession.org, whose terms leave it open who may use them so; O'Neill's 2,006 take their place. Perplexities are
+Those are of 19,511 tunes of thesession.org, whose terms leave open who may use them so; O'Neill's 2,006 take their place. Perplexities are
 not to be compared with the published ones, the models with each other are. Settings that the paper does not print are those of
 `experiments.variable_computation`.
 """

@@ -51,6 +51,7 @@ def test_pitches(music, key, expected):
 
 @pytest.mark.parametrize(("scope", "expected"), [("pitch", "F#4 F#5 F#4"), ("octave", "F#4 F5 F#4"), ("not", "F#4 F5 F4")])
 def test_how_far_accidentals_reach(scope, expected):
+    assert pitches("^F f F", header=f"I:propagate-accidentals {scope}") == expected
     assert pitches(f"%%propagate-accidentals {scope}\n^F f F") == pitches(f"[I:propagate-accidentals {scope}] ^F f F") == expected
 
 

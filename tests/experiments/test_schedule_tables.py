@@ -17,11 +17,23 @@ def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     (folder / "tunes.abc").write_text(drawn_tunes(30))
     (folder / "text").write_text("the cat sat on a mat. " * 12)
-    for experiment, file in ((music, "tunes.abc"), (europarl, "text")):
+    for experiment, file, preset in ((music, "tunes.abc", "paper"), (europarl, "text", "cs-guide")):
         name = experiment.EXPERIMENT.name
-        flags = ["--data.file", str(folder / file), "--data.steps", "6", "--workdir", str(folder / name)]
+        flags = ["--preset", preset, "--data.file", str(folder / file), "--data.steps", "6", "--workdir", str(folder / name)]
         train_or_inspect(experiment.EXPERIMENT, [*FEW.split(), *flags])
     return folder
+
+
+def test_presets_differ_in_size_and_language_alone():
+    for experiment in (music.EXPERIMENT, europarl.EXPERIMENT):
+        for name, preset in experiment.presets.items():
+            assert preset.config.model.parameter_shapes(20, 20), name
+            assert preset.config.data.source in ("drawn", "irish", "python", "europarl_cs", "europarl_de")
+
+
+def test_guidance_names_the_white_spaces():
+    found = europarl.QUICK.data.build(0).notes["white_spaces"]
+    assert tuple(found) == europarl.GUIDE["guided_symbols"]
 
 
 def test_notes_are_grouped(runs, capsys):
