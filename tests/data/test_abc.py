@@ -126,6 +126,7 @@ def test_chords_have_the_length_of_their_first_note():
         ("[M:x]A", r"line 5: the meter is 'x', expected a fraction such as M:6/8"),
         ("[L:0]A", r"line 5: the unit length is '0', expected a fraction such as L:1/8"),
         ("[M:none]Z A", r"line 5: 'Z' stands in free meter"),
+        ("A []", r"line 5: '\[\]' stands where a chord of notes was expected"),
         ("z |", r"line 5: the music has no note"),
     ],
 )

@@ -59,8 +59,8 @@ def test_words_have_ends(runs, capsys):
 @pytest.mark.parametrize(
     ("experiment", "command", "commands", "message"),
     [
-        (music, "notes {}/europarl", OF_MELODIES, "europarl does not read melodies"),
-        (europarl, "words {}/music", OF_WORDS, "music does not read characters"),
+        (music, "notes {}/europarl", OF_MELODIES, "does not read melodies"),
+        (europarl, "words {}/music", OF_WORDS, "does not read characters"),
         (europarl, "words {}/europarl --reach 0", OF_WORDS, "reach is 0: expected 1 or more"),
         (europarl, "words {}/europarl --length 5 --reach 3", OF_WORDS, "boundaries has 3 steps on both sides"),
     ],

@@ -192,7 +192,7 @@ class _Reader:
     def read_chord(self, found: re.Match[str]) -> None:
         inner = list(_NOTE.finditer(found["inner"]))
         if not inner:
-            raise ValueError(f"'[{found['chord']}]' stands where a chord of notes was expected")
+            raise ValueError(f"'{found[0]}' stands where a chord of notes was expected")
         name, pitch = max((self.pitch_of(note, "") for note in inner), key=lambda of: of[1])
         self.add(name, pitch, _times(inner[0], "") * _times(found, "chord_"))
         if "-" in found["inner"]:
