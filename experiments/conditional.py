@@ -20,6 +20,9 @@ from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment, Preset
 
+EPOCH = 3_135
+"""updates in which 32 streams of the treebank's training part are read once, 50 characters at a time"""
+
 QUICK = RunConfig(
     ConditionalConfig(100, 200, rank=24),
     OptimConfig("char_lm", 5e-3),
@@ -30,14 +33,14 @@ QUICK = RunConfig(
 PAPER = RunConfig(
     ConditionalConfig(500),
     OptimConfig("char_lm"),
-    TrainConfig(updates=20 * 3_135, batch_size=32, order="stream", evaluate_every=3_135, evaluation_batch=32),
+    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextSymbol("ptb", reading="stream", steps=50, words=2),
 )
 
 BITS = RunConfig(
     ConditionalConfig(100),
     OptimConfig("char_lm"),
-    TrainConfig(updates=20 * 6_271, batch_size=32, order="stream", evaluate_every=6_271, evaluation_batch=32),
+    TrainConfig(updates=20 * 2 * EPOCH, batch_size=32, order="stream", evaluate_every=2 * EPOCH, evaluation_batch=32),
     NextBit("ptb", steps=200, characters=True),
 )
 QUICK_BITS = replace(

@@ -17,6 +17,7 @@ from pathlib import Path
 from experiments.reproduction.collecting import collect
 from experiments.reproduction.comparison import Comparison, compare
 from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
+from experiments.reproduction.melodies_and_words import STUDIES as MELODIES_AND_WORDS
 from experiments.reproduction.published import STUDIES as PASSTHROUGH
 from experiments.reproduction.published import Study
 from experiments.reproduction.records import load
@@ -34,7 +35,7 @@ from lrpt.training.run_directory import write_text
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parent.parent
 REPORT = "REPRODUCTION.md"
-STUDIES = (*PASSTHROUGH, *VARIABLE_COMPUTATION)
+STUDIES = (*PASSTHROUGH, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
 
 
 @dataclass(frozen=True)

@@ -260,20 +260,22 @@ def _figures(options: OnRun) -> Path:
     return options.run / "figures"
 
 
-COMMANDS: Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]] = {
+Commands = Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]]
+
+COMMANDS: Commands = {
     "schedule": (Scheduled, show_schedule),
     "hard": (Hard, show_hard),
     "timing": (Timed, show_timing),
 }
 
 
-def train_or_inspect(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """As `experiments.writing.run_or_sample`; with a name in `COMMANDS` as the first argument that command instead."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or words[0] not in COMMANDS:
+def train_or_inspect(experiment: Experiment[Any], arguments: Sequence[str] | None = None, further: Commands | None = None) -> None:
+    """As `experiments.writing.run_or_sample`; with a name in `COMMANDS`, or in `further`, as the first argument that command instead."""
+    words, commands = list(sys.argv[1:] if arguments is None else arguments), {**COMMANDS, **(further or {})}
+    if not words or words[0] not in commands:
         return run_or_sample(experiment, words)
     console = Console()
-    kind, show = COMMANDS[words[0]]
+    kind, show = commands[words[0]]
     try:
         options = parse_dataclass(kind, words[1:], f"python -m experiments.{experiment.name} {words[0]}", kind.__doc__ or "", kind(Path()))
         figure = show(options, Trained(options.run, console), console)

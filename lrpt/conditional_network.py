@@ -5,6 +5,7 @@ on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where 
 `NextBit.characters`. Training in the authors' code also predicts the next word, with a share of the loss; here it predicts symbols alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lrpt.analysis.operations import paper_equivalent
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
@@ -73,6 +75,11 @@ class ConditionalConfig(Steady):
     @property
     def needs_gpu(self) -> bool:
         return False
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""
+        alike = self.slow_size in (None, self.size) and self.parametrization == "dense"
+        return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
         """The network for a task of symbols that says which units they complete; it does not look at the batch.

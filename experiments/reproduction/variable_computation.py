@@ -5,8 +5,8 @@ Networks that two cores can train have rows of their own, with what was publishe
 
 from collections.abc import Sequence
 
-from experiments import bit_lm, conditional, music, variable_computation
-from experiments.reproduction.published import Claim, Quantity, Study, perplexity
+from experiments import bit_lm, variable_computation
+from experiments.reproduction.published import Claim, Quantity, Study
 
 TABLE = "Jernite et al. 2017, Table 3"
 FIGURE_2 = "Jernite et al. 2017, Figure 2"
@@ -120,37 +120,4 @@ BITS = Study(
 )
 
 
-def _music(preset: str, size: int, published: float) -> Claim:
-    quantities = perplexity("perplexity", published), equivalent_size(size)
-    where = "Jernite et al. 2017, Table 1"
-    return Claim(where, f"--preset {preset}", f"test perplexity {published}, RNN-d {size}, on other tunes", quantities)
-
-
-MUSIC = Study(
-    name="music",
-    title="Variable computation, Irish tunes",
-    experiment=music.EXPERIMENT,
-    score="perplexity",
-    score_name="validation perplexity",
-    form="{:.3f}",
-    claims=(_music("paper", 233, 8.51), _music("rnn-200", 200, 9.13), _music("rnn-250", 250, 8.70)),
-    updates=tuple(epoch * music.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 15, 20, 25, 30)),
-    remark="""The paper's tunes are those of thesession.org; ours are O'Neill's, a tenth as many, in fewer symbols. Perplexities of
-the two are not comparable, those of our networks with each other are.""",
-)
-
-CONDITIONAL = Study(
-    name="conditional",
-    title="Conditional network, Penn Treebank",
-    experiment=conditional.EXPERIMENT,
-    score="bits_per_character",
-    score_name="validation bits per character",
-    form="{:.3f}",
-    claims=(
-        Claim(TABLE, "--preset paper", "test 1.46 bits per character, RNN-d 700", (bits("bits_per_character", 1.46),)),
-        Claim(TABLE, "--preset bits", "test 0.222 bits per bit, RNN-d 140", (bits("bits_per_bit", 0.222, 3),)),
-    ),
-    updates=CHARACTERS.updates,
-)
-
-STUDIES: Sequence[Study] = (CHARACTERS, TEXT8, BITS, CONDITIONAL, MUSIC)
+STUDIES: Sequence[Study] = (CHARACTERS, TEXT8, BITS)

@@ -23,7 +23,7 @@ def load_europarl(source: str, dir: Path | None = None) -> dict[str, str]:
 
     Jernite et al. (2017), section 5.2.2, have "about 20M characters" of each language, a part of the corpus; they state neither which, nor
     their splits. Here it is the beginning of the parallel text with English, up to the line that reaches `CHARACTERS`, cut 90/5/5 at line
-    ends. Lines that are blank are left out, and blanks around the others; case and punctuation stay.
+    ends. Lines that are blank are left out, and in the others every white space is one blank; case and punctuation stay.
 
     The text or its archive is looked for in `dir`, in `dir`/europarl, and in the user's cache. Nothing is downloaded, because no checksum
     of the archives is published.
@@ -60,8 +60,8 @@ def _beginning(path: Path, name: str) -> str:
 def _lines(lines: Iterable[str]) -> str:
     kept, size = [], 0
     for line in lines:
-        if stripped := line.strip():
-            kept.append(f"{stripped}\n")
+        if words := line.split():
+            kept.append(f"{' '.join(words)}\n")
             size += len(kept[-1])
         if size >= CHARACTERS:
             break

@@ -51,6 +51,7 @@ def test_pitches(music, key, expected):
 
 @pytest.mark.parametrize(("scope", "expected"), [("pitch", "F#4 F#5 F#4"), ("octave", "F#4 F5 F#4"), ("not", "F#4 F5 F4")])
 def test_how_far_accidentals_reach(scope, expected):
+    assert pitches("^F f F", header=f"I:propagate-accidentals {scope}") == expected
     assert pitches(f"%%propagate-accidentals {scope}\n^F f F") == pitches(f"[I:propagate-accidentals {scope}] ^F f F") == expected
 
 
@@ -125,6 +126,7 @@ def test_chords_have_the_length_of_their_first_note():
         ("[M:x]A", r"line 5: the meter is 'x', expected a fraction such as M:6/8"),
         ("[L:0]A", r"line 5: the unit length is '0', expected a fraction such as L:1/8"),
         ("[M:none]Z A", r"line 5: 'Z' stands in free meter"),
+        ("A []", r"line 5: '\[\]' stands where a chord of notes was expected"),
         ("z |", r"line 5: the music has no note"),
     ],
 )

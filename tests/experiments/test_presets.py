@@ -50,7 +50,8 @@ def test_two_updates(experiment, preset, tmp_path, monkeypatch):
     if experiment.name == "char_lm" and preset not in ("quick", "paper"):
         few = ["--model.size", "48", "--model.rank", "8"]
     if experiment.name == "conditional":
-        few = ["--model.size", "8", "--model.slow-size", "6"]
+        few = ["--model.size", "8", "--model.slow-size", "6", "--data.steps", "20"]
+        few += ["--train.batch-size", "4", "--train.evaluation-batch", "4"]
     main(experiment, ["--preset", preset, "--no-compare", "--train.updates", "2", "--workdir", str(tmp_path / "run"), *few])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")

@@ -33,11 +33,11 @@ _TOKEN = re.compile(
             r"(?P<grace>\{[^}]*\})",
             r"(?P<field>\[[A-Za-z]:[^\]]*\])",
             r"(?P<bar>\.?(?:\[\||:*\||::)[:|]*\]?(?:\s*\[?[1-9][\d,-]*)?|\[[1-9][\d,-]*)",
-            r"(?P<tuplet>\()(?P<p>\d+)(?::(?P<q>\d*))?(?::(?P<r>\d*))?",
-            r"\[(?P<chord>[^\]]*)\]" + _LENGTH.format("chord_"),
+            r"(?P<tuplet>\((?P<p>\d+)(?::(?P<q>\d*))?(?::(?P<r>\d*))?)",
+            r"(?P<chord>\[(?P<inner>[^\]]*)\]" + _LENGTH.format("chord_") + ")",
             f"(?P<note>{_PITCH.format('note_')}{_LENGTH.format('note_')})",
-            r"(?P<rest>[zx])" + _LENGTH.format("rest_"),
-            r"(?P<bars>[ZX])(?P<count>\d*)",
+            r"(?P<rest>[zx]" + _LENGTH.format("rest_") + ")",
+            r"(?P<bars>[ZX](?P<count>\d*))",
             r"(?P<broken>>+|<+)",
             r"(?P<tie>-)",
             r"(?P<overlay>&+)",
@@ -45,7 +45,7 @@ _TOKEN = re.compile(
         )
     )
 )
-_KINDS = ("bar", "chord", "note", "rest", "bars", "tuplet", "broken", "tie", "overlay", "field")
+_PASSED_OVER = {"text", "grace", "nothing"}
 _TUPLETS = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}
 _COMPOUND = {(6, 8), (9, 8), (12, 8)}
 _SEMITONES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
@@ -62,8 +62,8 @@ def read_tune(tune: Tune) -> list[Symbol]:
         raise UsageError(f"{tune.place}: it has no field K:, expected one at the end of its header")
     reader, where = _Reader(), "the header"
     try:
-        for letter in "MLK":
-            for contents in tune.fields.get(letter, [])[-1:]:
+        for letter in "IMLK":
+            for contents in tune.fields.get(letter, []):
                 reader.read_field(letter, contents)
         for number, line in tune.lines:
             where = f"line {number}"
@@ -161,10 +161,10 @@ class _Reader:
             if found is None:
                 raise ValueError(f"'{line[place : place + 12]}' stands where a note, a rest or a bar was expected")
             place = found.end()
-            kind = _kind(found)
+            kind = found.lastgroup
             if kind == "field":
                 self.read_field(found["field"][1], found["field"][3:-1])
-            elif not self.silent and kind is not None and (kind in ("bar", "overlay") or not self.overlaid):
+            elif not self.silent and kind not in _PASSED_OVER and (kind == "bar" or not self.overlaid):
                 getattr(self, f"read_{kind}")(found)
 
     def read_overlay(self, found: re.Match[str]) -> None:
@@ -190,12 +190,12 @@ class _Reader:
         self.add(name, pitch, _times(found, "note_"))
 
     def read_chord(self, found: re.Match[str]) -> None:
-        inner = list(_NOTE.finditer(found["chord"]))
+        inner = list(_NOTE.finditer(found["inner"]))
         if not inner:
-            raise ValueError(f"'[{found['chord']}]' stands where a chord of notes was expected")
+            raise ValueError(f"'{found[0]}' stands where a chord of notes was expected")
         name, pitch = max((self.pitch_of(note, "") for note in inner), key=lambda of: of[1])
         self.add(name, pitch, _times(inner[0], "") * _times(found, "chord_"))
-        if "-" in found["chord"]:
+        if "-" in found["inner"]:
             self.read_tie(found)
 
     def read_rest(self, found: re.Match[str]) -> None:
@@ -244,8 +244,10 @@ class _Reader:
         return name, 12 * (octave + 1) + _SEMITONES[name[0]] + alteration
 
     def add(self, name: tuple[str, int] | None, pitch: int | None, times: Fraction) -> None:
-        factor, left = self.tuplet
-        length = times * self.unit_length * (factor if left else 1) * (self.broken or 1)
+        length, (factor, left) = times * self.unit_length, self.tuplet
+        for further in (factor if left else None, self.broken):
+            if further is not None:
+                length *= further
         if not length:
             raise ValueError("a note of length 0 stands where one that sounds was expected")
         self.tuplet, self.broken = (factor, max(left - 1, 0)), None
@@ -261,11 +263,6 @@ class _Reader:
             raise ValueError("the music ends where the last notes of a tuplet or of a broken rhythm were expected")
         if not any(symbol.kind == "note" for symbol in self.symbols):
             raise ValueError("the music has no note, expected some behind the field K:")
-
-
-def _kind(found: re.Match[str]) -> str | None:
-    """Which of the tokens that mean something it is."""
-    return next((kind for kind in _KINDS if found[kind] is not None), None)
 
 
 def _times(found: re.Match[str], prefix: str) -> Fraction:
