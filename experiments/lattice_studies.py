@@ -24,9 +24,9 @@ import numpy as np
 
 from experiments.lattice_models import MODELS, NAMES, PAPER, sized
 from experiments.writing import run_or_sample
-from lrpt.analysis.efficiency import efficiency_figure
 from lrpt.analysis.epochs import epochs_figure
 from lrpt.analysis.layer_gradients import layer_gradients_figure, layer_norms_by_epoch
+from lrpt.analysis.statistical_efficiency import efficiency_figure
 from lrpt.data import NextSymbol
 from lrpt.errors import UsageError, check_choice
 from lrpt.training import parallel

@@ -19,11 +19,14 @@ from experiments.reproduction import crossing, lattice
 from experiments.reproduction.collecting import collect
 from experiments.reproduction.comparison import Comparison, compare
 from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
-from experiments.reproduction.published import STUDIES, Study
+from experiments.reproduction.melodies_and_words import STUDIES as MELODIES_AND_WORDS
+from experiments.reproduction.published import STUDIES as PASSTHROUGH
+from experiments.reproduction.published import Study
 from experiments.reproduction.records import load
 from experiments.reproduction.swarm import FIGURE as SWARM_FIGURE
 from experiments.reproduction.swarm import load as load_swarm
 from experiments.reproduction.swarm import section as swarm_section
+from experiments.reproduction.variable_computation import STUDIES as VARIABLE_COMPUTATION
 from experiments.swarm import draw as draw_swarm
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.errors import UsageError
@@ -34,6 +37,7 @@ from lrpt.training.run_directory import write_text
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parent.parent
 REPORT = "REPRODUCTION.md"
+STUDIES = (*PASSTHROUGH, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
 
 
 @dataclass(frozen=True)

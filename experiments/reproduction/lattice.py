@@ -9,9 +9,9 @@ import numpy as np
 from experiments.lattice_models import NAMES
 from experiments.reproduction.markdown import NONE, RESULTS, table
 from experiments.reproduction.records import FIGURES, anonymous, load_summary
-from lrpt.analysis.efficiency import efficiency_figure
 from lrpt.analysis.epochs import epochs_figure
 from lrpt.analysis.layer_gradients import layer_gradients_figure
+from lrpt.analysis.statistical_efficiency import efficiency_figure
 
 PTB = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
 BOOK = "--data.file BOOK.txt --data.text-share 18"

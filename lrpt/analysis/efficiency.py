@@ -1,32 +1,70 @@
-"""Statistical efficiency: how scores fall as more of the data is trained on."""
+"""How well networks predict beside how much they compute: Figure 4 of Jernite et al. (2017)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from lrpt.analysis.figures import png
+from lrpt.errors import UsageError
+
+SIZES = {
+    "paper": ("paper_equivalent_size", "equivalent size RNN-d (the paper's convention)"),
+    "counted": ("equivalent_size", "equivalent size (multiplications counted)"),
+}
+"""Convention -> the figure of a result, and how an axis is labelled."""
 
 
-def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
-    """Draws the mean score against the share of the data, a line for each model and a point for each run, and writes a PNG.
+class Point(NamedTuple):
+    """A run.
 
-    As Figure 5 of Ahuja and Morency 2018.
+    Attributes:
+      family: runs that are joined by a line: networks of one cell, guided or not.
+      label: the network.
+      size: of the Elman network of as many operations.
+      score: of the test part.
+    """
+
+    family: str
+    label: str
+    size: float
+    score: float
+
+
+def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, convention: str = "paper") -> Point:
+    """What `result.json` and `config.json` of a run say.
 
     Args:
-      groups: model -> per cent of the data -> scores of its runs.
-      path: of the PNG.
-      title: above the figure.
-      score: what the scores are.
+      result: the one.
+      config: the other.
+      score: a figure of its test part, such as 'bits_per_character'.
+      convention: a name in `SIZES`.
+
+    Raises:
+      UsageError: the run has no such score, or no equivalent size.
     """
+    figures, name = result["metrics"]["test"], SIZES[convention][0]
+    for wanted in (score, name):
+        if wanted not in figures:
+            raise UsageError(
+                f"the run of {result['model']} has no '{wanted}', only {', '.join(figures)}: choose another score or convention"
+            )
+    return Point(_family(config["model"]), result["model"], figures[name], figures[score])
+
+
+def _family(model: Mapping[str, Any]) -> str:
+    cell = model.get("cell", "conditional")
+    name = {"elman": "RNN", "conditional": "CRNN"}.get(cell, cell.upper().replace("_", " "))
+    return f"{name} guided" if model.get("guided_symbols") and cell.startswith("vc") else name
+
+
+def efficiency_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
+    """Draws the score over the equivalent size, a line for each family, and writes a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
-        for name, of_share in groups.items():
-            shares = sorted(of_share)
-            (line,) = axes.plot(shares, [np.mean(of_share[share]) for share in shares], label=name)
-            every = [(share, one) for share in shares for one in of_share[share]]
-            axes.plot(*zip(*every, strict=True), "o", markersize=3, alpha=0.8, color=line.get_color())
-        axes.set(xlabel="per cent of the data", ylabel=score)
+        for family in dict.fromkeys(point.family for point in points):
+            own = sorted((point for point in points if point.family == family), key=lambda point: point.size)
+            axes.plot([point.size for point in own], [point.score for point in own], "o-", label=family)
+        axes.set(xlabel=SIZES[convention][1], ylabel=f"test {score.replace('_', ' ')}")
         axes.set_title(title, fontsize=9, loc="left")
         axes.legend()
     return path

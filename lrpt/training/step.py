@@ -182,6 +182,18 @@ def layer_norms(grads: Any) -> Figures:
     return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
 
 
+def with_settings(collections: Any, values: Mapping[str, Array]) -> Any:
+    """Collections in which the settings whose names end so, in whatever layer, have these values."""
+    if not values:
+        return collections
+
+    def changed(path: Any, leaf: Array) -> Array:
+        new = next((value for name, value in values.items() if path[-1].key.endswith(name)), leaf)
+        return jnp.asarray(new, leaf.dtype)
+
+    return {**collections, "settings": jax.tree_util.tree_map_with_path(changed, collections["settings"])}
+
+
 def train_steps(
     model: nn.Module,
     task: Task,
@@ -191,16 +203,18 @@ def train_steps(
     indices: Int[Array, "k b"],
     shares: Shares = ALONE,
     windows: int = 1,
+    settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
 ) -> tuple[TrainState, Figures]:
     """k updates in one compiled loop, which spares small networks an allocation of temporaries each. Figures have a leading axis k.
 
-    `optimizer` is a function of the number of updates made, on which its learning rate may depend. In a task of streams each of them is
-    read in so many `windows`, and then from its start again.
+    `optimizer` is a function of the number of updates made, on which its learning rate may depend. An epoch has so many `windows`: in a
+    task of streams each of them is read in as many, and then from its start again. `settings` is a function of the number of epochs made.
     """
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Figures]:
         fresh = state.update % windows == 0
+        state = state._replace(collections=with_settings(state.collections, settings(state.update // windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 
     return jax.lax.scan(body, state, indices)

@@ -299,3 +299,26 @@ def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
 def test_shares_that_cannot_be_read_are_refused(options, says):
     with pytest.raises(UsageError, match=says):
         NextSymbol(**options)
+
+
+def test_inputs_say_which_word_is_complete(tmp_path):
+    task = task_of(tmp_path, TEXT, reading="stream", steps=20, words=3)
+    symbols, size = task.vocabulary.symbols, task.output_size
+    words = task.input_size // size - 2
+    codes = np.asarray(examples(task.splits["train"]).inputs).ravel()
+    symbol, unit = codes % size, codes // size
+    plain = task_of(tmp_path, TEXT, reading="stream", steps=20)
+    np.testing.assert_array_equal(symbol, np.asarray(examples(plain.splits["train"]).inputs).ravel())
+    text = "".join(symbols[number] for number in symbol[1:])
+    ends = [place + 1 for place in range(1, len(text)) if text[place].isspace() and not text[place - 1].isspace()]
+    np.testing.assert_array_equal(np.flatnonzero(unit), ends)
+    known = sorted(word for word in set(text.split()) if TEXT[: len(text) + 40].split().count(word) >= 3)
+    found = {text[:end].split()[-1]: unit[end] for end in ends if text[: end - 1].strip()}
+    assert {number: word for word, number in found.items() if number > 1} == dict(enumerate(known, 2))
+    assert words == len(known)
+    assert set(unit) == {0, 1, *range(2, words + 2)}
+
+
+def test_words_need_a_stream(tmp_path):
+    with pytest.raises(UsageError, match=r"data\.words is 2, and sentences begin afresh: choose --data\.reading stream"):
+        NextSymbol(words=2)

@@ -6,27 +6,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm
+from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm
 from lrpt.cells import CELLS
 from lrpt.data import bytes as bytes_
 from lrpt.data import images, ptb, text, wikipedia
 from lrpt.data import jsb as jsb_files
 from lrpt.training.command import main
 
-MODULES = (adding, char_lm, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
+MODULES = (adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
 EXPERIMENTS = [module.EXPERIMENT for module in MODULES]
 
 SMALL = "--no-compare --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
 FEW_EXAMPLES = f"{SMALL} --data.test-size 8"
 OF_TEXTS = f"{SMALL} --data.steps 4"
-SHRUNK = dict.fromkeys(("adding", "copy_memory"), FEW_EXAMPLES) | dict.fromkeys(("char_lm", "lattice", "wiki", "word_lm"), OF_TEXTS)
+SHRUNK = dict.fromkeys(("adding", "copy_memory"), FEW_EXAMPLES) | dict.fromkeys(
+    ("char_lm", "conditional", "lattice", "wiki", "word_lm"), OF_TEXTS
+)
 
 
 def small(model):
     """The settings that make a network small."""
-    deep = CELLS[model.cell].deep if hasattr(model, "cell") else True
-    settings = {"size": 6, "rank": 2, "depth": 1 + deep}
-    return {**settings, "embedding": 6} if getattr(model, "embedding", None) else settings
+    settings = {name: 6 for name in ("size", "slow_size", "embedding") if getattr(model, name, None)}
+    if hasattr(model, "depth"):
+        settings["depth"] = 1 + (CELLS[model.cell].deep if hasattr(model, "cell") else True)
+    return {**settings, "rank": 2}
 
 
 def without_sizes(model):
