@@ -36,8 +36,8 @@ PAPER = RunConfig(
 )
 
 QUICK = RunConfig(
-    network("vcrnn", 64, target=0.3, penalty_weight=0.1, sharpness=0.4, sharpness_growth=0.3, lag=8),
-    OptimConfig("char_lm", 5e-3),
+    network("vcrnn", 128, target=0.25, penalty_weight=0.1, sharpness=0.5, sharpness_growth=0.5, lag=8),
+    OptimConfig("char_lm", 2e-3),
     TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
     NextBit("python", steps=100),
 )
@@ -69,10 +69,10 @@ EXPERIMENT = Experiment(
         "small-buffer-8": _preset(SMALL, "two hours on two cores", buffer=8, epochs=4),
         "small-buffer-24": _preset(SMALL, "four hours on two cores", buffer=24, epochs=4),
     },
-    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 24, "embedding": 24}},
+    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 56, "embedding": 56}},
     score="bits_per_character",
     closing="""
-What you saw: bits per character of a text that is read bit by bit, by a unit of 64 dimensions that updates some of them in each step, and
+What you saw: bits per character of a text that is read bit by bit, by a unit of 128 dimensions that updates some of them in each step, and
 by a usual one that does about as many multiplications.
 
 Next:

@@ -20,6 +20,7 @@ import tyro
 from jaxtyping import Float, Int
 
 from experiments.trained import Trained
+from experiments.writing import run_or_sample
 from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.analysis.figures import png
@@ -27,7 +28,6 @@ from lrpt.analysis.schedules import autocorrelation, means_by_symbol, schedule_f
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.errors import UsageError
 from lrpt.models import Recurrent, Start
-from lrpt.training.command import main
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import parse_dataclass
@@ -270,10 +270,10 @@ COMMANDS: Commands = {
 
 
 def train_or_inspect(experiment: Experiment[Any], arguments: Sequence[str] | None = None, further: Commands | None = None) -> None:
-    """As `lrpt.training.command.main`; with a name in `COMMANDS`, or in `further`, as the first argument that command instead."""
+    """As `experiments.writing.run_or_sample`; with a name in `COMMANDS`, or in `further`, as the first argument that command instead."""
     words, commands = list(sys.argv[1:] if arguments is None else arguments), {**COMMANDS, **(further or {})}
     if not words or words[0] not in commands:
-        return main(experiment, words)
+        return run_or_sample(experiment, words)
     console = Console()
     kind, show = commands[words[0]]
     try:

@@ -4,6 +4,7 @@
     python -m experiments.variable_computation --preset paper --data.dir DIR        a VCRNN of 1024 units on the Penn Treebank
     python -m experiments.variable_computation --preset text8-vcgru-0.4 --data.dir DIR      text8
     python -m experiments.variable_computation --data.file BOOK.txt --model.guided-symbols 0 2     more computation on blanks and line ends
+    python -m experiments.variable_computation sample RUN_DIRECTORY --prompt "The " text from a checkpoint
     python -m experiments.variable_computation schedule RUN_DIRECTORY               m_t over the text (Figures 3 and 5)
     python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
@@ -51,7 +52,7 @@ PAPER = RunConfig(
 
 QUICK = RunConfig(
     network("vcrnn", 128, target=0.3, sharpness=0.2, sharpness_growth=0.2),
-    OptimConfig("char_lm", 5e-3),
+    OptimConfig("char_lm", 3e-3),
     TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
     NextSymbol("python", reading="stream", steps=50),
 )
@@ -100,7 +101,7 @@ EXPERIMENT = Experiment(
         **{name: _preset(SMALL, model, "hours on two cores") for name, model in SMALL_TABLE.items()},
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
     },
-    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 64, "embedding": 64}},
+    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},
     score="bits_per_character",
     closing="""
 What you saw: bits per character of a unit of 128 dimensions that updates some of them in each step, and of a usual one that does about as

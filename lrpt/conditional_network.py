@@ -18,13 +18,13 @@ from lrpt.analysis.operations import paper_equivalent
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.models import Reads, Start
+from lrpt.models import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import LOOPS, Store, Tuning, recur
 
 
 @dataclass(frozen=True)
-class ConditionalConfig:
+class ConditionalConfig(Steady):
     """A conditional network: how wide its two levels are, and how its matrices are stored."""
 
     size: int = 100
@@ -75,9 +75,6 @@ class ConditionalConfig:
     @property
     def needs_gpu(self) -> bool:
         return False
-
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        return {}
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""

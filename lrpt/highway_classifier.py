@@ -17,7 +17,7 @@ l2hinge_classifier.py). Where that code differs from what stands here:
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
@@ -25,14 +25,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
-from lrpt.models import Reads
+from lrpt.models import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 PenaltyForm = Literal["squared", "original"]
@@ -56,7 +56,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class HighwayConfig:
+class HighwayConfig(Steady):
     """A Highway network: how deep and wide, how its matrices are stored, and what regularizes it."""
 
     depth: int = 5
@@ -121,12 +121,6 @@ class HighwayConfig:
     @property
     def needs_gpu(self) -> bool:
         return False
-
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        return {}
-
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        return dict(figures)
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
         """The network for a task that gives vectors, of any width, and asks for one prediction."""

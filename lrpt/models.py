@@ -26,8 +26,18 @@ SOWN = "penalties", "figures"
 """Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
 
 
+class Steady:
+    """A configuration of a network that is the same in all epochs, and has nothing to add to the figures of a task."""
+
+    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
+        return {}
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return dict(figures)
+
+
 @dataclass(frozen=True)
-class ModelConfig(DropoutConfig):
+class ModelConfig(Steady, DropoutConfig):
     """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
 
     cell: str = "gru"
@@ -155,12 +165,6 @@ class ModelConfig(DropoutConfig):
     @property
     def needs_gpu(self) -> bool:
         return self.recurrence == KERNEL
-
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        return {}
-
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        return dict(figures)
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
         """The network for a task; it does not look at the batch, whatever axis that is spread over."""

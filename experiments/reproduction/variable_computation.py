@@ -119,4 +119,5 @@ BITS = Study(
     updates=tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),
 )
 
+
 STUDIES: Sequence[Study] = (CHARACTERS, TEXT8, BITS)

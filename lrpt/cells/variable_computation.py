@@ -34,6 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import sigmoid
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, as_wide_as_the_state, check_width
@@ -140,7 +141,7 @@ class _Unit(NamedTuple):
 _UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru), "vclstm": _Unit(LSTM, _update_lstm)}
 
 
-def soft_mask(sharpness: float | Array, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
+def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
     """e of eqs. 8 and 11, from m."""
     e = sigmoid(sharpness * (m * n - _positions(m, n)))
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))

@@ -1,6 +1,6 @@
 """Figures of a schedule: by hand, against NumPy, and of sequences whose period is known; what a step by blocks is timed with."""
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 from table import Row, network
@@ -55,7 +55,7 @@ def test_what_is_timed_is_counted_too():
     counts = {name: one.multiplications for name, one in found.items()}
     assert counts["unit"] == 6 * n * n
     assert counts["masked"] == counts["blocks, m = 1"] == 6 * n * n + 2 * n
-    assert counts["blocks, m = 0.5"] == 6 * 3 * 3 + 2 * n
+    assert counts["blocks, m = 0.5"] == pytest.approx(6 * 3 * 3 + 2 * n)
     assert found["blocks, m = 0.5"].proportion == pytest.approx(0.5)
     assert 0 < found["blocks, as trained"].proportion < 1
-    assert jnp.all(at_constant_schedule(net.params, 1.0).scheduler.bias.bias == 40)
+    assert jax.tree.leaves(at_constant_schedule(net.params, 1.0).scheduler.bias) == [40]

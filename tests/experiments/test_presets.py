@@ -17,7 +17,6 @@ LARGE = [module.EXPERIMENT for module in (jsb, wiki, word_lm)]
 PRESETS = [(experiment, preset) for experiment in EXPERIMENTS for preset in experiment.presets]
 
 SMALL = "--no-compare --model.size 6 --model.depth 2 --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
-FEW = "--model.size 8 --model.slow-size 6 --data.steps 20 --train.batch-size 4 --train.evaluation-batch 4"
 OF_TEXTS = f"{SMALL} --model.embedding 6 --data.steps 4"
 SHRUNK = {"jsb": SMALL, "wiki": OF_TEXTS, "word_lm": OF_TEXTS}
 
@@ -51,7 +50,8 @@ def test_two_updates(experiment, preset, tmp_path, monkeypatch):
     if experiment.name == "char_lm" and preset not in ("quick", "paper"):
         few = ["--model.size", "48", "--model.rank", "8"]
     if experiment.name == "conditional":
-        few = FEW.split()
+        few = ["--model.size", "8", "--model.slow-size", "6", "--data.steps", "20"]
+        few += ["--train.batch-size", "4", "--train.evaluation-batch", "4"]
     main(experiment, ["--preset", preset, "--no-compare", "--train.updates", "2", "--workdir", str(tmp_path / "run"), *few])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")

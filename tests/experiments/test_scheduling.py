@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import bit_lm, variable_computation
+from experiments import bit_lm, europarl, music, variable_computation
 from experiments.scheduling import read_schedule, train_or_inspect
 from experiments.trained import Trained
 from lrpt.analysis.compression import cell_params, initial_carry
@@ -101,12 +101,10 @@ def test_runs_without_a_scheduler_are_refused(tmp_path, monkeypatch, capsys):
     assert "holds a ELMAN 5, which has no scheduler" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("module", "preset"), [(variable_computation, "text8-vcgru-0.4"), (variable_computation, "quick"), (bit_lm, "quick")]
-)
+@pytest.mark.parametrize(("module", "preset"), [(variable_computation, "text8-vcgru-0.4"), (europarl, "quick"), (music, "quick")])
 def test_two_updates(module, preset, tmp_path, monkeypatch):
     """Those that the runs above do not have: other presets differ from these in size and cell alone."""
     monkeypatch.setattr(wikipedia, "load_wikipedia", fake_wikipedia)
-    monkeypatch.setattr(text, "python_documentation", lambda: fake_ptb(None)["train"] * 3)  # bits are read by `text`
+    monkeypatch.setattr(text, "python_documentation", lambda: fake_ptb(None)["train"] * 3)
     train_or_inspect(module.EXPERIMENT, ["--preset", preset, *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)])
     assert json.loads((tmp_path / "result.json").read_text())["updates"] == 2
