@@ -61,7 +61,7 @@ def tables():
 
 @pytest.fixture(autouse=True, scope="module")
 def programs_of_one_module():
-    """Programs go with the module that compiled them: a process may map 65,530 pieces of memory, a program is six, and XLA crashes there."""
+    """Programs go with the module that compiled them: a process may map 65,530 pieces of memory, a program is six, and XLA crashes."""
     yield
     jax.clear_caches()
     gc.collect()
