@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import jax
+
 from lrpt.matrices import num_params
 from lrpt.models import ModelConfig
 from lrpt.networks import NetworkConfig
@@ -36,6 +38,18 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
         return Counts(true, true)
     parts = count_parts(config, input_size, output_size)
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
+
+
+def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, figures: int = 2) -> int:
+    """Bytes that devices which share a batch average at every update, each of its own: one number for each parameter, and `figures`.
+
+    A ring sends 2 (N - 1) / N times as many from each of N devices. Statistics of batch normalization come on top.
+
+    Args:
+      figures: scalars that a task reports beside the gradient, 'loss' among them.
+    """
+    shapes = config.parameter_shapes(input_size, output_size)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * figures
 
 
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:

@@ -14,6 +14,14 @@ class UsageError(ValueError):
         self.code = code
 
 
+class Elsewhere(Exception):
+    """The first of several processes failed, and has said why; the others end with it, silently and with the same `code`."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
     """Raises a UsageError unless `value` is one of `choices`."""
     if value not in choices:

@@ -40,12 +40,13 @@ ONLY_IN = {
     "orbax": "lrpt/training/checkpoint.py",
     "rich": "lrpt/training/console.py",
 }
-DEVICES = "lrpt/training/parallel.py"
-# What of `jax` knows that there are devices.
+DEVICES, PROCESSES = "lrpt/training/parallel.py", "lrpt/training/processes.py"
+# What of `jax` knows that there are devices, and that there are processes.
 OF_DEVICES = {
-    *("devices", "local_devices", "device_count", "local_device_count", "process_index", "process_count", "device_put", "default_device"),
-    *("pmap", "shard_map", "make_mesh", "set_mesh", "sharding", "distributed", "NamedSharding", "Mesh", "PartitionSpec"),
+    *("devices", "local_devices", "device_count", "local_device_count", "device_put", "default_device"),
+    *("pmap", "shard_map", "make_mesh", "set_mesh", "sharding", "NamedSharding", "Mesh", "PartitionSpec"),
 }
+OF_PROCESSES = {"distributed", "multihost_utils", "process_index", "process_count"}
 
 
 def name_of(path):
@@ -117,14 +118,15 @@ def test_one_file_knows_each_of_these_packages(path):
 
 
 @every_file
-def test_one_file_knows_of_devices(path):
+@pytest.mark.parametrize(("what", "where"), [(OF_DEVICES, DEVICES), (OF_PROCESSES, PROCESSES)], ids=["devices", "processes"])
+def test_one_file_knows_of_devices_and_one_of_processes(path, what, where):
     tree = ast.parse(path.read_text())
     read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[0] == "jax"}
     taken = {part for name in imported(path) if name.startswith("jax.") for part in name.split(".")[1:]}
-    used = (read | taken) & OF_DEVICES
-    assert not used or name_of(path) == DEVICES, f"{name_of(path)} uses {sorted(used)}: that belongs into {DEVICES}"
+    used = (read | taken) & what
+    assert not used or name_of(path) == where, f"{name_of(path)} uses {sorted(used)}: that belongs into {where}"
 
 
 def test_the_files_that_know_are_there():
-    for name in {*ONLY_IN.values(), DEVICES}:
+    for name in {*ONLY_IN.values(), DEVICES, PROCESSES}:
         assert (ROOT / name).is_file()

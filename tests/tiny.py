@@ -2,7 +2,10 @@
 
 import dataclasses
 import json
+import os
 import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -10,6 +13,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from table import assert_close
 
 from experiments.copy_memory import EXPERIMENT
 from lrpt.data import CopyMemory
@@ -23,7 +27,20 @@ from lrpt.training.flags import words
 from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.step import init_state
 
-__all__ = ["CONFIG", "EVEN", "EXPERIMENT", "arrays", "changed", "flags", "interrupted_after", "lines", "numbers", "tree"]
+__all__ = [
+    "CONFIG",
+    "EVEN",
+    "EXPERIMENT",
+    "arrays",
+    "assert_same_run",
+    "changed",
+    "driven",
+    "flags",
+    "interrupted_after",
+    "lines",
+    "numbers",
+    "tree",
+]
 
 # Calls end at 3, 4, 7, 8 and 11: evaluations do not fall on their own rhythm. Evaluations are at 4, 8 and 11.
 CONFIG = RunConfig(
@@ -79,9 +96,28 @@ def numbers(path: Path, config=CONFIG):
     return lines(path), {name: result[name] for name in ("updates", "stopped", "best_update", "metrics")}, arrays(path, config)
 
 
+def assert_same_run(one, other):
+    """The same lines, result and parameters, but for rounding."""
+    for a, b in zip(lines(one), lines(other), strict=True):
+        assert a.keys() == b.keys()
+        assert a["split"] == b["split"]
+        assert_close([a[name] for name in a if name != "split"], [b[name] for name in a if name != "split"])
+    assert_close(arrays(one), arrays(other), rtol=1e-4, atol=1e-5)
+
+
 def tree(path: Path):
     """Content of every file below a directory."""
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def driven(root: Path, jobs):
+    """The exit statuses of what `driver.py` does; what job i says is in `root`/i.log."""
+    (root / "jobs.json").write_text(json.dumps([{**job, "log": str(root / f"{i}.log")} for i, job in enumerate(jobs)]))
+    driver = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "training" / "driver.py"), str(root / "jobs.json")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(driver, capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @contextmanager

@@ -107,6 +107,8 @@ def read(directory: Path, growing: bool = False) -> Record | None:
     Raises:
       UsageError: a file is missing or damaged.
     """
+    if growing and not (directory / ENVIRONMENT).exists() and not (directory / METRICS).exists():
+        return None  # a worker is just making it
     config, environment = _object(directory / CONFIG), _object(directory / ENVIRONMENT)
     metrics = _metrics(directory / METRICS, growing)
     result = _object(directory / RESULT) if (directory / RESULT).exists() else None

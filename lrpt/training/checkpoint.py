@@ -53,6 +53,7 @@ class Checkpoints:
     def manager(self) -> ocp.CheckpointManager:
         """Made at first use: looking for checkpoints must not leave a directory behind."""
         if self._manager is None:
+            self.path.mkdir(parents=True, exist_ok=True)
             self._manager = ocp.CheckpointManager(self.path, options=_options(self._best))
         return self._manager
 
@@ -194,7 +195,10 @@ class _KeepOne:
 
 
 def _options(best: _KeepOne) -> ocp.CheckpointManagerOptions:
+    """Of several processes only the first comes here, so that orbax must not wait for the others, nor make the directory for them."""
     return ocp.CheckpointManagerOptions(
+        create=False,
+        multiprocessing_options=ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0}),
         preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(2), best]),
         enable_async_checkpointing=False,
         cleanup_tmp_directories=True,

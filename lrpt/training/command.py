@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lrpt.errors import UsageError
-from lrpt.training import parallel
+from lrpt.errors import Elsewhere, UsageError
+from lrpt.training import parallel, processes
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
@@ -36,8 +36,11 @@ def leaving_with_a_line(console: Console) -> Iterator[None]:
     """Exit status of what is trained inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
     try:
         yield
+    except Elsewhere as error:
+        sys.exit(error.code)
     except (UsageError, Interrupted) as error:
-        console.error(str(error))
+        if processes.is_first() or not isinstance(error, Interrupted):  # all processes are interrupted together
+            console.error(str(error))
         sys.exit(error.code)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
@@ -46,7 +49,10 @@ def leaving_with_a_line(console: Console) -> Iterator[None]:
     except KeyboardInterrupt:
         console.error(f"stopped by Ctrl-C: {INTACT}")
         sys.exit(128 + signal.SIGINT)
-    except (MemoryError, RuntimeError) as error:
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if processes.has_lost_another(error):
+            console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {INTACT}")
+            processes.abandon(1)
         if not parallel.is_out_of_memory(error):
             raise
         console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {INTACT}")
@@ -70,30 +76,40 @@ def concluding(conclude: Callable[[], None]) -> Iterator[None]:
 
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
     """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
+    command, jobs = next(iter(commands.values())), planned(experiment, commands)
+    several, directories = len(jobs) > 1, [job.path for job in jobs]
+    processes.join(command.distributed)
+    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
+    names = {"experiment": experiment.name, "preset": command.preset}
+    results = fit_all(jobs, names=names, devices=command.devices, console=console)
+
+    def say() -> None:
+        if several:
+            title = f"{experiment.name}, preset {command.preset}"
+            summarize(_root(experiment, command), experiment.score, results, directories, title, console)
+        else:
+            _report(experiment, results[0], directories[0], console)
+        if experiment.closing and command.compare:
+            console.say(experiment.closing)
+
+    processes.by_first(say)
+    return results
+
+
+def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], several: bool = False) -> list[Job]:
+    """The runs of one or several commands; each in a directory below --workdir where they are, or are to count as, `several`."""
     command = next(iter(commands.values()))
     models = {
         "-".join(filter(None, (name, variant))): config
         for name, one in commands.items()
         for variant, config in _models(experiment, one).items()
     }
-    several = len(models) * command.seeds > 1
-    jobs = [
+    several = several or len(models) * command.seeds > 1
+    return [
         Job(config, seed, path)
         for name, config in models.items()
         for seed, path in _directories(experiment, command, name, several).items()
     ]
-    directories = [job.path for job in jobs]
-    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
-    names = {"experiment": experiment.name, "preset": command.preset}
-    results = fit_all(jobs, names=names, devices=command.devices, console=console)
-    if several:
-        title = f"{experiment.name}, preset {command.preset}"
-        summarize(_root(experiment, command), experiment.score, results, directories, title, console)
-    else:
-        _report(experiment, results[0], directories[0], console)
-    if experiment.closing and command.compare:
-        console.say(experiment.closing)
-    return results
 
 
 def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str, RunConfig[Any]]:

@@ -5,7 +5,7 @@ import io
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +17,7 @@ from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment
 from lrpt.training.parallel import check_devices
+from lrpt.training.processes import Distributed
 
 SEEDS = 2**32 - 2**16
 """Seeds above are not told apart by JAX; the margin is for --seeds."""
@@ -47,6 +48,7 @@ class Command(Generic[M, D]):
     """where to write (None: runs/<experiment>)"""
     devices: int | None = None
     """devices to use; on a CPU, host devices to make (None: all accelerators, or as many as there are cores for)"""
+    distributed: Distributed = field(default_factory=Distributed)
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < SEEDS:

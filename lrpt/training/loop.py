@@ -4,14 +4,15 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrpt.counting import count
 from lrpt.data.order import batch_indices
 from lrpt.errors import UsageError
-from lrpt.training import parallel
-from lrpt.training.config import RunConfig
+from lrpt.training import parallel, processes, pulse
+from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.console import Bar, Console
 from lrpt.training.group import Group, Program
 from lrpt.training.interrupts import Interrupted, StopRequests
@@ -50,12 +51,15 @@ def fit_all(
 
     Raises:
       UsageError: anything the user can put right, before or during training; a loss that is not finite.
-      Interrupted: SIGINT or SIGTERM came; the checkpoints are written.
+      Elsewhere: of several processes the first has raised something.
+      Interrupted: SIGINT or SIGTERM came, to whichever process; the checkpoints are written.
     """
-    console = console or Console(quiet=True)
+    if console is None or not processes.is_first():
+        console = Console(quiet=True)
     names = names or {"experiment": "custom", "preset": "custom"}
+    processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     for together in _by_program(jobs):
-        _check(together, names, devices)
+        processes.by_first(partial(_check, together, names, devices))
     results: dict[Path, dict[str, Any]] = {}
     for together in _by_program(jobs):
         with ExitStack() as stack:
@@ -136,6 +140,7 @@ def _train_call(group: Group, bar: Bar) -> None:
     seconds = time.monotonic() - start
     for run, own in zip(group.runs, figures, strict=True):
         run.trained(group.update, own, seconds)
+    pulse.beat()
     bar.advance(group.update, float(figures[0]["loss"][-1]))
 
 
@@ -143,6 +148,7 @@ def _evaluate(group: Group, bar: Bar) -> None:
     start = time.monotonic()
     figures = group.validate()
     seconds = time.monotonic() - start
+    pulse.beat()
     group.collect()
     changed = [run.evaluated(own, seconds) for run, own in zip(group.runs, figures, strict=True)]
     for run, own in zip(group.runs, figures, strict=True):
@@ -152,11 +158,12 @@ def _evaluate(group: Group, bar: Bar) -> None:
 
 
 def _heed(stop: StopRequests, group: Group) -> None:
-    """If a signal came: writes checkpoints where there are none of this update, and leaves."""
-    if stop.received is None:
+    """If a signal came, to whichever process: writes checkpoints where there are none of this update, and leaves."""
+    number = processes.highest(stop.received or 0)
+    if not number:
         return
     group.collect()
     for run in group.runs:
         if run.saved != run.update:
             run.save()
-    raise Interrupted(stop.received, group.update)
+    raise Interrupted(number, group.update)

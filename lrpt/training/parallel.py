@@ -2,7 +2,8 @@
 
 Two ways to use several, by `pmap` in both: the batch of one model is split over all devices and gradients are averaged, or every device
 trains models of its own, and nothing is exchanged: one on a host device of a CPU, on an accelerator as many as are needed, by `vmap`.
-One device is the same code.
+One device is the same code, and so are the devices of several processes, over which only the batch of one model is split: each process
+hands its own rows to its own devices.
 """
 
 import contextlib
@@ -18,21 +19,35 @@ import numpy as np
 
 from lrpt.errors import UsageError
 from lrpt.recurrence import KERNEL
+from lrpt.training import processes
 
 AXIS = "devices"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """`models` trained side by side, `stacked` of them on each device, or one model whose batches are split into `shards`."""
+    """`models` trained side by side, `stacked` of them on each device, or one model whose batches are split into `shards`.
+
+    The shards of several `processes` stand in the order of these, equally many of each.
+    """
 
     models: int
     shards: int
     stacked: int = 1
+    processes: int = 1
 
     @property
     def devices(self) -> list[Any]:
-        return jax.local_devices()[: self.models * self.shards // self.stacked]
+        if self.processes == 1:
+            return jax.local_devices()[: self.models * self.shards // self.stacked]
+        return [device for i in range(self.processes) for device in jax.local_devices(i)[: self.shards // self.processes]]
+
+    @property
+    def own_shards(self) -> range:
+        """Those that lie on devices of this process."""
+        each = self.shards // self.processes
+        first = processes.index() * each if self.processes > 1 else 0
+        return range(first, first + each)
 
 
 ROWS_PER_SHARD = 8
@@ -46,7 +61,8 @@ def request_devices(wanted: int | None, models: int, batch_size: int) -> None:
     """Asks for as many devices as are useful, before JAX starts, and for the widest vectors that the CPU has.
 
     Accelerators are there or not; a CPU is divided into host devices: `wanted`, or by rule one for each model as far as there are cores,
-    and for a single model one for each core that gets at least 8 rows of every batch, up to 4.
+    and for a single model one for each core that gets at least 8 rows of every batch, up to 4. Each of several processes has devices of
+    its own.
     """
     _prefer_wide_vectors()
     count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size))
@@ -90,6 +106,8 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
     if wanted is not None and not 1 <= wanted <= found:
         raise UsageError(f"devices is {wanted}, and {found} {_platform()} device(s) were found: choose 1 to {found}")
     count = wanted or found
+    if processes.count() > 1:
+        return _layout_of_processes(models, batch_size, count, wanted is not None)
     if models > 1 and on_cpu():
         return Layout(min(models, count), 1)
     if models > 1:
@@ -100,6 +118,20 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
         return Layout(1, 1)
     check_devices(count, batch_size)
     return Layout(1, count)
+
+
+def _layout_of_processes(models: int, batch_size: int, count: int, exactly: bool) -> Layout:
+    """As many devices of each process as divide a batch, at most `count`; or `exactly` so many."""
+    several = processes.count()
+    if models > 1:
+        raise UsageError(f"{models} models train side by side, and {several} processes share one: train one seed at a time")
+    fitting = [n for n in range(count, 0, -1) if batch_size % (n * several) == 0]
+    if not fitting or (exactly and fitting[0] != count):
+        raise UsageError(
+            f"train.batch_size is {batch_size}, which {several} processes with {count if exactly else 1} device(s) each do not divide: "
+            f"choose another --train.batch-size or --devices"
+        )
+    return Layout(1, fitting[0] * several, 1, several)
 
 
 def check_devices(count: int, batch_size: int) -> None:
@@ -151,20 +183,22 @@ def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int,
 
 def place(layout: Layout, trees: Sequence[Any]) -> Any:
     """One tree for each model, on the devices that train it, with a leading axis of devices."""
-    return _stack(layout, [tree for tree in trees for _ in range(layout.shards)])
+    return _stack(layout, [tree for tree in trees for _ in layout.own_shards])
 
 
 def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
     """As `place`, for one tree for each model whose leaves have the rows of a batch, of which each shard gets its own."""
     if not jax.tree.leaves(trees):
         return trees[0]
-    parts = range(layout.shards)
+    parts = layout.own_shards
     return _stack(layout, [jax.tree.map(lambda a, i=i: np.split(np.asarray(a), layout.shards)[i], tree) for tree in trees for i in parts])
 
 
 def gather(layout: Layout, tree: Any) -> list[Any]:
-    """The inverse of `scatter`."""
-    return _unstack(layout, tree, np.concatenate)
+    """The inverse of `scatter`; every process gets all rows."""
+    if layout.processes == 1 or not jax.tree.leaves(tree):
+        return _unstack(layout, tree, np.concatenate)
+    return [jax.tree.map(lambda a: np.concatenate(a[0]), jax.device_get(_all_shards(layout)(tree)))]
 
 
 def fetch(layout: Layout, tree: Any) -> list[Any]:
@@ -179,10 +213,10 @@ def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
 
 def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]:
     """One tree of host arrays for each model, each array `join`ed from those of its shards."""
-    host = jax.device_get(tree)
+    host, own = jax.device_get(tree), len(layout.own_shards)
     if layout.stacked > 1:
         host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
-    return [jax.tree.map(lambda a, i=i: join(a[i * layout.shards : (i + 1) * layout.shards]), host) for i in range(layout.models)]
+    return [jax.tree.map(lambda a, i=i: join(a[i * own : (i + 1) * own]), host) for i in range(layout.models)]
 
 
 def _by_device(layout: Layout, rows: Any) -> Any:
@@ -195,9 +229,15 @@ def _identity(layout: Layout) -> Callable[[Any], Any]:
     return compile_for(layout, lambda tree: tree)
 
 
+@cache
+def _all_shards(layout: Layout) -> Callable[[Any], Any]:
+    return compile_for(layout, lambda tree: jax.lax.all_gather(tree, AXIS))
+
+
 def deal(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Indices (k, b) for each model -> (devices, k, b / shards)."""
-    return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)) for r in rows]))
+    """Indices (k, b) for each model -> (devices of this process, k, b / shards)."""
+    own = slice(layout.own_shards.start, layout.own_shards.stop)
+    return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)[own]) for r in rows]))
 
 
 def operations_per_second() -> float:
@@ -211,6 +251,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def describe_devices() -> dict[str, Any]:
-    """Kind and number of the devices of this process."""
+    """Kind and number of the devices of all processes, and how many processes there are, where there are several."""
     device = jax.local_devices()[0]
-    return {"device": f"{device.platform} {device.device_kind}", "devices": jax.local_device_count()}
+    several = {"processes": processes.count()} if processes.count() > 1 else {}
+    return {"device": f"{device.platform} {device.device_kind}", "devices": jax.device_count(), **several}

@@ -18,11 +18,13 @@ from lrpt.data.task import Task
 from lrpt.errors import UsageError
 from lrpt.metrics import BETTER_LOW, NEITHER_BETTER
 from lrpt.optim import RECIPES
+from lrpt.training import pulse
 from lrpt.training.annealing import Annealing
 from lrpt.training.checkpoint import Checkpoints, Damaged, Restored
 from lrpt.training.config import RunConfig, to_json
 from lrpt.training.console import Console
 from lrpt.training.parallel import describe_devices
+from lrpt.training.processes import by_first, first_alone
 from lrpt.training.run_directory import RunDirectory
 from lrpt.training.step import TrainState, init_state
 
@@ -50,7 +52,7 @@ class Tally:
 
 
 class Run:
-    """A seed of a configuration, and its directory.
+    """A seed of a configuration, and its directory, which of several processes only the first reads and writes.
 
     Args:
       names: 'experiment' and 'preset', as `result.json` gives them.
@@ -97,8 +99,12 @@ class Run:
 
     @cached_property
     def task(self) -> Task:
-        """The examples of this seed; the network adds its own to what is said of them."""
-        task, network = self.config.data.build(self.seed), self.config.model
+        """The examples of this seed; the network adds its own to what is said of them.
+
+        What is prepared for them on disk is prepared by the first process, and then read by the others.
+        """
+        network = self.config.model
+        task = first_alone(lambda: self.config.data.build(self.seed))
         return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
 
     def finished(self) -> bool:
@@ -107,8 +113,7 @@ class Run:
         Raises:
           UsageError: the directory holds another run, or files that are damaged.
         """
-        self.directory.check(self.identity)
-        result = self.directory.result()
+        result = by_first(self._earlier_result)
         if result is None:
             return False
         best = {"update": result["best_update"], "loss": result["metrics"]["valid"]["loss"]}
@@ -117,6 +122,10 @@ class Run:
         self.result = result
         self.console.say(f"{self.label}: finished already, see {self.directory.path / 'result.json'}")
         return True
+
+    def _earlier_result(self) -> dict[str, Any] | None:
+        self.directory.check(self.identity)
+        return self.directory.result()
 
     @cached_property
     def model(self) -> nn.Module:
@@ -136,12 +145,23 @@ class Run:
         """
         optimizer = self.config.optim.build()
         fresh = jax.device_get(init_state(self.model, self.task, optimizer, self.seed, self.config.train.batch_size))
+        start = by_first(lambda: self._start(fresh, optimizer))
+        if isinstance(start, Restored):
+            self._resume(start)
+        else:
+            self.state = start
+        by_first(self._open)
+
+    def _start(self, fresh: TrainState, optimizer: optax.GradientTransformation) -> Restored | TrainState:
+        """The newest intact checkpoint, or the start from named arrays, where one is given, or a fresh one."""
         self.directory.claim()
         restored = self.checkpoints.latest(fresh)
-        if restored is None:
-            self.state = self._started(fresh, optimizer)
-        else:
-            self._resume(restored)
+        if restored is not None or self.config.train.start is None:
+            return restored or fresh
+        params = named_arrays.load(self.config.train.start, fresh.params)
+        return fresh._replace(params=params, opt_state=jax.device_get(optimizer.init(params)))
+
+    def _open(self) -> None:
         self.directory.open(self.identity)
         self.checkpoints.remove_after(self.update)
         self.directory.keep_metrics_until(self.update if self._is_evaluated() else self.update - 1)
@@ -157,13 +177,6 @@ class Run:
 
     def _is_evaluated(self) -> bool:
         return not self.tally.sums
-
-    def _started(self, fresh: TrainState, optimizer: optax.GradientTransformation) -> TrainState:
-        """The start from named arrays, where one is given."""
-        if self.config.train.start is None:
-            return fresh
-        params = named_arrays.load(self.config.train.start, fresh.params)
-        return fresh._replace(params=params, opt_state=jax.device_get(optimizer.init(params)))
 
     def trained(self, update: int, figures: Mapping[str, np.ndarray], seconds: float) -> None:
         """Takes note of the figures of one call, which ended at `update`.
@@ -193,7 +206,7 @@ class Run:
             self.best = {"update": self.update, **figures}
         when = {"update": self.update, "seconds": round(self.seconds, 3)}
         train = {**when, "split": "train", **self._reported(self.tally.means())}
-        self.directory.append_metrics([train, {**when, "split": "valid", **figures}])
+        by_first(lambda: self.directory.append_metrics([train, {**when, "split": "valid", **figures}]))
         self.tally = Tally()
         halved = self.annealing.evaluated(figures["loss"])
         if halved and self.config.optim.return_to_best:
@@ -214,16 +227,20 @@ class Run:
         return dict(self.task.summarize(means))  # type: ignore[arg-type]
 
     def _give_up(self, what: str, update: int, loss: float) -> None:
-        kept = self.checkpoints.updates()
-        good = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}" if kept else "no checkpoint was due yet"
-        advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
-        raise UsageError(f"{self.label}: {what} loss is {loss} at update {update}; {good}; {advice}", code=1)
+        def advise() -> None:
+            kept = self.checkpoints.updates()
+            last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}" if kept else "no checkpoint was due"
+            advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
+            raise UsageError(f"{self.label}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1)
+
+        by_first(advise)
 
     def save(self) -> None:
         """A checkpoint of where the run stands."""
         notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
-        self.checkpoints.save(self.update, self.state, notes, self.best["update"])
+        by_first(lambda: self.checkpoints.save(self.update, self.state, notes, self.best["update"]))
         self.saved = self.update
+        pulse.saved()
 
     def _reason_to_stop(self, update: int, best: Mapping[str, Any]) -> str | None:
         train = self.config.train
@@ -237,13 +254,16 @@ class Run:
 
     def best_variables(self) -> Any:
         """The variables with the lowest validation loss."""
+        self.best, variables = by_first(self._best_and_variables)
+        return variables
+
+    def _best_and_variables(self) -> tuple[dict[str, Any], Any]:
         try:
-            return self.checkpoints.restore(self.state, self.best["update"]).state.variables
+            return self.best, self.checkpoints.restore(self.state, self.best["update"]).state.variables
         except Damaged as error:
             where = f"the best checkpoint, of update {self.best['update']}, in {self.checkpoints.path}"
             self.console.warn(f"{self.label}: {where} is damaged ({error}); the result is that of the latest evaluation")
-            self.best = self._latest_figures()
-            return self.state.variables
+            return self._latest_figures(), self.state.variables
 
     def _latest_figures(self) -> dict[str, Any]:
         return {name: value for name, value in self._evaluations()[-1].items() if name not in ("seconds", "split")}
@@ -253,8 +273,11 @@ class Run:
 
     def finish(self, test: Mapping[str, float]) -> None:
         """Writes `result.json`."""
+        self.result = by_first(lambda: self._write_result(test))
+
+    def _write_result(self, test: Mapping[str, float]) -> dict[str, Any]:
         counts = count(self.config.model, self.task.input_size, self.task.output_size)
-        self.result = {
+        result = {
             **self.names,
             "model": self.config.model.label,
             "seed": self.seed,
@@ -268,7 +291,8 @@ class Run:
             **describe_devices(),
             "config": to_json(self.config),
         }
-        self.directory.write_result(self.result)
+        self.directory.write_result(result)
+        return result
 
     def close(self) -> None:
         """Lets go of the directory; the run is over, or will be resumed by another object."""

@@ -20,6 +20,10 @@ MAY_CHANGE = {"train.updates", "train.stop_below", "train.patience", "train.upda
 OF_A_RESULT = {"model", "seed", "updates", "stopped", "seconds", "parameters", "metrics"}
 
 
+class InUse(UsageError):
+    """Another command is at work in a run directory."""
+
+
 class RunDirectory:
     """`config.json`, `environment.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
 
@@ -54,7 +58,7 @@ class RunDirectory:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.release()
-            raise UsageError(f"another command is at work in {self.path}: wait for its end, or name another --workdir", code=1) from error
+            raise InUse(f"another command is at work in {self.path}: wait for its end, or name another --workdir", code=1) from error
         except OSError:  # a file system without locks
             pass
 

@@ -1,25 +1,32 @@
-"""Runs commands of the tiny experiment, each in a process of its own that a signal ends at a given place.
+"""Runs commands of tiny experiments, each in a process of its own that a signal ends at a given place.
 
     python driver.py JOBS
 
-JOBS is a JSON list of {"argv": [...], "end": name of a function below or null, "at": call of that number, "log": file}. The packages are
-imported once; each job is a fork, made before JAX starts. Prints the JSON list of exit statuses: negative for a signal that nobody caught.
+JOBS is a JSON list of {"argv": [...], "end": name of a function below or null, "at": call of that number, "log": file}; "experiment" names
+another one than copy_memory. With "together": n it is one run of n processes, of which "of" is the number of the one that ends, and each
+has a log of its own, FILE.0 and so on. The packages are imported once; each process is a fork, made before JAX starts. Prints the JSON list
+of exit statuses, negative for a signal that nobody caught, and lists of them where processes ran together.
 """
 
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.copy_memory import EXPERIMENT
+import jax
+
+from experiments import char_lm, copy_memory
 from lrpt.training import checkpoint
 from lrpt.training.checkpoint import Checkpoints
 from lrpt.training.command import main
 from lrpt.training.group import Group
 from lrpt.training.run_directory import RunDirectory
+
+EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (char_lm, copy_memory)}
 
 # What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -107,11 +114,33 @@ def run(job: dict[str, Any]) -> None:
     os.dup2(log, 2)
     if job["end"]:
         globals()[job["end"]](job["at"])
-    main(EXPERIMENT, job["argv"])
+    main(EXPERIMENTS[job.get("experiment", "copy_memory")], job["argv"])
 
 
-def status(job: dict[str, Any]) -> int:
-    """Forks, waits, and returns the exit status."""
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def statuses(job: dict[str, Any]) -> int | list[int]:
+    """Forks, waits, and returns the exit status, or those of all processes of the run."""
+    if "together" not in job:
+        return status(start(job))
+    address = ["--distributed.coordinator-address", f"127.0.0.1:{free_port()}", "--distributed.num-processes", str(job["together"])]
+    several = []
+    for i in range(job["together"]):
+        own = {"argv": [*job["argv"], *address, "--distributed.process-id", str(i)], "log": f"{job['log']}.{i}"}
+        several.append(job | own | {"end": job["end"] if i == job["of"] else None})
+    return [status(child) for child in [start(one) for one in several]]
+
+
+def status(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def start(job: dict[str, Any]) -> int:
+    """Forks, and returns the number of the child."""
     child = os.fork()
     if child == 0:
         try:
@@ -120,9 +149,11 @@ def status(job: dict[str, Any]) -> int:
         except SystemExit as leaving:
             code = int(leaving.code or 0)
         sys.stderr.flush()
+        if jax.distributed.is_initialized():
+            jax.distributed.shutdown()  # as at the end of any process that no os._exit cuts short
         os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child
 
 
 if __name__ == "__main__":
-    print(json.dumps([status(job) for job in json.loads(Path(sys.argv[1]).read_text())]))
+    print(json.dumps([statuses(job) for job in json.loads(Path(sys.argv[1]).read_text())]))

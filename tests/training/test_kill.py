@@ -4,15 +4,12 @@ All jobs go to one driver program, as the start of a program is what takes time 
 """
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiny import EVEN, EXPERIMENT, flags, numbers
+from tiny import EVEN, EXPERIMENT, driven, flags, numbers
 
 from lrpt.training.command import main
 
@@ -70,17 +67,10 @@ def processes(tmp_path_factory):
 
 def drive(root, jobs):
     """Runs a command for each job, one after the other."""
-    described = [
-        {"argv": command(root / job.directory), "end": job.end and job.end.how, "at": job.end and job.end.at, "log": str(root / f"{i}.log")}
-        for i, job in enumerate(jobs)
-    ]
-    (root / "jobs.json").write_text(json.dumps(described))
-    driver = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("driver.py")), str(root / "jobs.json")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(driver, capture_output=True, text=True, timeout=300, env=environment)
-    assert done.returncode == 0, done.stderr
+    described = [{"argv": command(root / job.directory), "end": job.end and job.end.how, "at": job.end and job.end.at} for job in jobs]
+    statuses = driven(root, described)
     logs = [(root / f"{i}.log").read_text() for i in range(len(jobs))]
-    return [Ended(root / job.directory, *rest) for job, *rest in zip(jobs, json.loads(done.stdout), logs, strict=True)]
+    return [Ended(root / job.directory, *rest) for job, *rest in zip(jobs, statuses, logs, strict=True)]
 
 
 def last_evaluation(path):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import EVEN, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers
+from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_after, lines, numbers
 
 from lrpt.training import group, parallel
 from lrpt.training.command import main
@@ -35,15 +35,6 @@ def three_devices(tmp_path_factory):
     root = tmp_path_factory.mktemp("three")
     train(root, devices=3)
     return root
-
-
-def assert_same_run(one, other):
-    """The same lines, result and parameters, but for rounding."""
-    for a, b in zip(lines(one), lines(other), strict=True):
-        assert a.keys() == b.keys()
-        assert a["split"] == b["split"]
-        assert_close([a[name] for name in a if name != "split"], [b[name] for name in a if name != "split"])
-    assert_close(arrays(one), arrays(other), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

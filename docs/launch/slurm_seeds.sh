@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# One seed for each task of a job array; a preempted task is requeued, and goes on from its checkpoint.
+#
+#   sbatch docs/launch/slurm_seeds.sh permuted_mnist --preset paper --data.dir DIR
+#
+#SBATCH --job-name=lrpt
+#SBATCH --array=0-4
+#SBATCH --ntasks=1
+#SBATCH --cpus-per-task=8
+#SBATCH --gpus-per-task=1
+#SBATCH --time=12:00:00
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --signal=B:USR1@120
+set -euo pipefail
+
+experiment=${1:?the name of an experiment, as in permuted_mnist}
+shift
+workdir=${LRPT_RUNS:-runs}/$experiment/seed${SLURM_ARRAY_TASK_ID:?submit this script with sbatch}
+
+# Two minutes before its time is over (USR1) the task writes a checkpoint, leaves with 143, and asks for another turn. When it is preempted
+# or cancelled (TERM) it does the same, and Slurm decides whether there is another turn.
+again=no
+stop() {
+    kill -TERM "$child" 2> /dev/null || true
+}
+trap 'again=yes; stop' USR1
+trap stop TERM
+
+${PYTHON:-python} -m experiments.supervise -- ${PYTHON:-python} -m "experiments.$experiment" \
+    --seed "$SLURM_ARRAY_TASK_ID" --workdir "$workdir" "$@" &
+child=$!
+status=0
+wait "$child" || status=$?
+while kill -0 "$child" 2> /dev/null; do # a signal has ended the first wait, and not the child
+    status=0
+    wait "$child" || status=$?
+done
+
+if [[ $again == yes ]] && ((status == 143)); then
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
+fi
+exit "$status"

@@ -1,0 +1,247 @@
+"""What growth costs: time against devices, bytes between them, memory against length and state size. The figures of docs/scaling.md.
+
+    python -m experiments.scaling traffic       bytes averaged per update, for every published model; no training
+    python -m experiments.scaling hosts         what the largest text8 model needs on many hosts; on paper
+    python -m experiments.scaling memory        what fits into the memory of an accelerator, from compiled programs
+    python -m experiments.scaling devices       time per update on 1, 2 and 4 host devices
+
+Memory is that of temporaries, as the compiler gives it (`memory_analysis`), at four small sizes. It grows with steps T, batch B and state
+size n as c + B T (a n + b), whose coefficients are fitted, and printed; all that is larger is extrapolated by this formula.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments import wiki
+from experiments.benchmarking.contenders import jax_contender, lrpt_network
+from experiments.benchmarking.workloads import WORKLOADS, Workload
+from experiments.highway_mnist import EXPERIMENT as HIGHWAY
+from experiments.parameter_table import PUBLISHED
+from lrpt.counting import averaged_bytes, count
+from lrpt.errors import UsageError, check_choice
+from lrpt.models import ModelConfig
+from lrpt.training import parallel
+from lrpt.training.command import leaving_with_a_line
+from lrpt.training.console import Console
+from lrpt.training.flags import parse_dataclass
+
+PROGRAM = "python -m experiments.scaling"
+GIB = 2**30
+COPIES = 4
+"""of the parameters: themselves, their gradient, and two of an optimizer such as Adam"""
+
+LOOPS = {"plain": ("plain", "auto"), "chunked, all states kept": ("fast", "all"), "chunked, boundaries kept": ("fast", "boundaries")}
+"""How the recurrence is differentiated: loop, and what the chunked one stores."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says after what is asked."""
+
+    devices: tuple[int, ...] = (1, 2, 4)
+    """devices: how many"""
+    workload: str = "permuted_mnist"
+    """devices: what to train, as in the benchmark"""
+    rounds: int = 15
+    """devices: times to measure each number, in turn"""
+    memory: tuple[float, ...] = (24.0, 139.0)
+    """memory: of an accelerator, in GiB"""
+    batch: int = 20
+    """memory: examples at once"""
+    rank: int = 64
+    """memory: of the low-rank-plus-diagonal GRU"""
+    sizes: tuple[int, ...] = (128, 1024, 8192)
+    """memory: state sizes for which the longest sequence is asked"""
+    lengths: tuple[int, ...] = (100, 1000, 10000)
+    """memory: lengths for which the largest state is asked"""
+    hosts: int = 32
+    """hosts: how many, of one accelerator each"""
+    teraflops: float = 50.0
+    """hosts: what an accelerator reaches"""
+    gigabits: tuple[float, ...] = (10.0, 100.0, 400.0)
+    """hosts: per second, between any two of them"""
+
+    def __post_init__(self) -> None:
+        check_choice("workload", self.workload, WORKLOADS)
+        for name in ("devices", "rounds", "memory", "batch", "rank", "sizes", "lengths", "hosts", "teraflops", "gigabits"):
+            value = getattr(self, name)
+            if not value or not np.min(value) > 0:
+                raise UsageError(f"{name} is {value}: expected numbers above 0")
+
+
+def traffic(options: Options, console: Console) -> None:
+    """Bytes that are averaged per update, for every published model."""
+    models = [(p.where, p.config.label, p.config, p.sizes) for p in PUBLISHED]
+    highway = [preset.config.model for name, preset in HIGHWAY.presets.items() if name != "quick"]
+    models += [("A.1", model.label, model, (784, 10)) for model in highway]
+    rows = [[where, label, f"{count(m, *sizes).true:,}", f"{averaged_bytes(m, *sizes):,}"] for where, label, m, sizes in models]
+    console.table(["", "model", "parameters", "bytes averaged per update"], rows)
+
+
+class Need(NamedTuple):
+    """What one update of a model takes on each of several hosts.
+
+    Attributes:
+      operations: floating-point operations of one host.
+      sent: bytes that it sends, by a ring.
+    """
+
+    operations: float
+    sent: float
+
+
+def need(model: ModelConfig, symbols: int, batch: int, steps: int, hosts: int) -> Need:
+    """Six operations for each parameter, example and step; 2 (N - 1) / N of the averaged bytes."""
+    operations = 6 * count(model, symbols, symbols).true * batch * steps / hosts
+    return Need(operations, 2 * (hosts - 1) / hosts * averaged_bytes(model, symbols, symbols))
+
+
+def hosts(options: Options, console: Console) -> None:
+    """The largest text8 model, split by its batch."""
+    config = wiki.EXPERIMENT.presets["text8-10x1500"].config
+    model, symbols, batch = config.model, wiki.SYMBOLS["text8"], config.train.batch_size
+    if batch % options.hosts:
+        raise UsageError(f"hosts is {options.hosts}, which does not divide the batch of {batch}: choose another number")
+    one = need(model, symbols, batch, config.data.steps, options.hosts)  # type: ignore[arg-type]
+    compute = one.operations / (options.teraflops * 1e12)
+    rows_each, true = batch // options.hosts, count(model, symbols, symbols).true
+    console.say(f"{model.label}: {true:,} parameters, batch {batch}, {rows_each} rows on each host")
+    reached = f"{1e3 * compute:.2f} ms at {options.teraflops:g} TFLOP/s"
+    console.say(f"each host per update: {one.operations / 1e9:.1f} GFLOP, {reached}; sends {one.sent / 1e6:.0f} MB")
+    rows = []
+    for gigabits in options.gigabits:
+        exchange = one.sent / (gigabits / 8 * 1e9)
+        days = config.train.updates * (compute + exchange) / 86400
+        rows.append([f"{gigabits:g} Gbit/s", f"{1e3 * exchange:.1f} ms", f"{compute / (compute + exchange):.0%}", f"{days:,.1f}"])
+    console.table(["between hosts", "exchange", "time spent computing", f"days for {config.train.updates:,} updates"], rows)
+
+
+class Fit(NamedTuple):
+    """Bytes of temporaries: constant + B T (per_unit n + per_step)."""
+
+    per_unit: float
+    per_step: float
+    constant: float
+
+    def bytes(self, size: int, rows: int) -> float:
+        """For a state of `size` and B T = `rows`."""
+        return self.constant + rows * (self.per_unit * size + self.per_step)
+
+
+def fit(
+    measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int] = (64, 128), lengths: tuple[int, int] = (128, 256)
+) -> Fit:
+    """The coefficients that give temporaries at two sizes and two lengths, by least squares.
+
+    Args:
+      measured: (n, T) -> bytes.
+      batch: B.
+    """
+    points = [(n, t) for n in sizes for t in lengths]
+    matrix = np.array([[batch * t * n, batch * t, 1.0] for n, t in points])
+    return Fit(*map(float, np.linalg.lstsq(matrix, np.array([measured(n, t) for n, t in points]), rcond=None)[0]))
+
+
+def measure(loop: str, store: str, options: Options) -> Callable[[int, int], float]:
+    """Temporaries of an update of a low-rank-plus-diagonal GRU, as it is compiled here."""
+
+    def temporaries(size: int, steps: int) -> float:
+        model = ModelConfig(size=size, rank=min(options.rank, size), store=store, materialize="never")  # type: ignore[arg-type]
+        workload = Workload(model, 2, 1, steps, options.batch, "last")
+        return jax_contender(lrpt_network(loop), workload).figures["temporary_bytes"]
+
+    return temporaries
+
+
+def longest(found: Fit, parameters: int, size: int, batch: int, budget: float) -> int:
+    """The largest T that fits, or 0."""
+    room = budget - COPIES * 4 * parameters - found.constant
+    return max(int(room / (batch * (found.per_unit * size + found.per_step))), 0)
+
+
+def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int:
+    """The largest n that fits, or 0; its parameters grow with n too."""
+    low, high = 0, 2**40
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = COPIES * 4 * recurrent_parameters(middle, rank) + found.bytes(middle, batch * steps) <= budget
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+def recurrent_parameters(size: int, rank: int) -> int:
+    """Of a GRU on two inputs with low-rank-plus-diagonal matrices."""
+    start, slope = _line(rank)
+    return start + (size - rank) * slope
+
+
+@cache
+def _line(rank: int) -> tuple[int, int]:
+    """The parameters at n = rank, and how many another unit adds: two counts tell all others, as their number is linear in n."""
+    one, two = (count(ModelConfig(size=n, rank=rank), 2, 1).true for n in (rank, 2 * rank))
+    return one, (two - one) // rank
+
+
+def memory(options: Options, console: Console) -> None:
+    """What fits with each way to differentiate the recurrence."""
+    parallel.request_devices(1, 1, options.batch)
+    for name, (loop, store) in LOOPS.items():
+        found = fit(measure(loop, store, options), options.batch)
+        console.say(f"{name}: {found.constant:,.0f} + B T ({found.per_unit:.1f} n + {found.per_step:.0f}) bytes")
+        rows = [list(_fitting(found, gib * GIB, options)) for gib in options.memory]
+        head = [*(f"longest T, n = {n:,}" for n in options.sizes), *(f"largest n, T = {t:,}" for t in options.lengths)]
+        console.table(["", *head], [[f"{gib:g} GiB", *row] for gib, row in zip(options.memory, rows, strict=True)])
+
+
+def _fitting(found: Fit, budget: float, options: Options) -> Iterator[str]:
+    for size in options.sizes:
+        yield f"{longest(found, recurrent_parameters(size, options.rank), size, options.batch, budget):,}"
+    for steps in options.lengths:
+        yield f"{largest(found, options.rank, steps, options.batch, budget):,}"
+
+
+def devices(options: Options, console: Console) -> None:
+    """Time per update of one model, its batch split over host devices."""
+    workload = WORKLOADS[options.workload]
+    for number in options.devices:
+        parallel.check_devices(number, workload.batch)
+    parallel.request_devices(max(options.devices), 1, workload.batch)
+    network = lrpt_network(workload.model.recurrence)
+    timed = {n: jax_contender(network, workload, shards=n, updates=4) for n in options.devices}
+    times: dict[int, list[float]] = {n: [] for n in timed}
+    for round_ in range(options.rounds + 1):
+        for n, contender in timed.items():
+            start = time.perf_counter()
+            contender.train()
+            if round_:  # the first one warms up
+                times[n].append((time.perf_counter() - start) / contender.updates)
+    base = statistics.median(times[options.devices[0]])
+    rows = [
+        [str(n), *(f"{1e3 * f(values):.1f}" for f in (statistics.median, min, max)), f"{base / statistics.median(values):.2f}x"]
+        for n, values in times.items()
+    ]
+    console.table(["devices", "median ms per update", "min", "max", "speed"], rows, f"{options.workload}, {parallel.cores()} cores")
+
+
+ASKED = {"traffic": traffic, "hosts": hosts, "memory": memory, "devices": devices}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints what is asked."""
+    words, console = list(sys.argv[1:] if arguments is None else arguments), Console()
+    with leaving_with_a_line(console):
+        named = [] if not words or words[0].startswith("-") else words[:1]
+        options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"What growth costs: {', '.join(ASKED)}.", Options())
+        check_choice("what is asked", named[0] if named else "", ASKED)
+        ASKED[named[0]](options, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What growth costs, on paper: the formulas against what is really exchanged, and against themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import EVEN
+
+from experiments import scaling
+from experiments.scaling import Fit, fit, largest, longest, main, need, recurrent_parameters
+from lrpt.counting import averaged_bytes, count
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.training import parallel
+from lrpt.training.step import Shares, init_state, train_step
+
+
+def exchanged(jaxpr):
+    """Bytes of all sums over the devices in a program."""
+    found = 0
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name.startswith("psum"):
+            found += sum(v.aval.size * v.aval.dtype.itemsize for v in eqn.invars)
+        for value in eqn.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                found += exchanged(inner)
+    return found
+
+
+@pytest.mark.parametrize("parametrization", ["dense", "low_rank_plus_diagonal"])
+def test_averaged_bytes_are_those_of_the_sums_in_the_program(parametrization):
+    """Parameters and three figures: loss, accuracy and recall."""
+    task = EVEN.data.build(0)
+    config = ModelConfig(size=4, rank=2, parametrization=parametrization, recurrence="plain")
+    model, optimizer = SequenceModel(config, task.input_size, task.output_size, task.reads), EVEN.optim.build()
+    layout, train = parallel.Layout(1, 2), task.splits["train"]
+    shares = Shares(parallel.average(layout))
+    state = jax.eval_shape(lambda: init_state(model, task, optimizer, 0))
+
+    def update(state, indices):
+        return train_step(model, task, optimizer, state, train.batch(train.arrays, indices), shares)
+
+    program = jax.make_jaxpr(update, axis_env=[(parallel.AXIS, 2)])(state, jnp.zeros((2,), jnp.int32))
+    assert exchanged(program.jaxpr) == averaged_bytes(config, task.input_size, task.output_size, figures=3)
+    assert averaged_bytes(config, task.input_size, task.output_size, 0) == 4 * count(config, task.input_size, task.output_size).true
+
+
+def test_what_each_host_takes():
+    model = ModelConfig(size=8, rank=2)
+    one, four = (need(model, 5, 16, 50, hosts) for hosts in (1, 4))
+    true = count(model, 5, 5).true
+    assert (one.operations, one.sent) == (6 * true * 16 * 50, 0)
+    assert four.operations == one.operations / 4
+    assert four.sent == 1.5 * (4 * true + 8)
+
+
+LINEAR = Fit(per_unit=12.0, per_step=40.0, constant=5e6)
+
+
+def test_the_fit_finds_the_coefficients():
+    found = fit(lambda n, t: LINEAR.bytes(n, 20 * t), batch=20)
+    np.testing.assert_allclose(found, LINEAR, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "batch", "budget"), [(128, 20, 1e9), (1024, 1, 3e8)])
+def test_the_longest_sequence_fits_and_one_step_more_does_not(size, batch, budget):
+    parameters = recurrent_parameters(size, 8)
+    steps = longest(LINEAR, parameters, size, batch, budget)
+    taken = [16 * parameters + LINEAR.bytes(size, batch * t) for t in (steps, steps + 1)]
+    assert taken[0] <= budget < taken[1]
+
+
+def test_the_largest_state_fits_and_one_unit_more_does_not():
+    size = largest(LINEAR, 8, 100, 20, 1e9)
+    taken = [16 * recurrent_parameters(n, 8) + LINEAR.bytes(n, 2000) for n in (size, size + 1)]
+    assert taken[0] <= 1e9 < taken[1]
+    assert largest(LINEAR, 8, 10**9, 20, 1e9) == 0
+    assert longest(LINEAR, 10**9, 8, 20, 1e9) == 0
+
+
+def test_recurrent_parameters_are_counted():
+    assert recurrent_parameters(19, 8) == count(ModelConfig(size=19, rank=8), 2, 1).true
+
+
+def test_tables_on_paper(capsys, monkeypatch):
+    monkeypatch.setattr(scaling, "PUBLISHED", scaling.PUBLISHED[:2])
+    main(["traffic"])
+    main(["hosts", "--hosts", "32", "--gigabits", "100"])
+    out = capsys.readouterr().out
+    assert "GRU 128" in out
+    assert "LR-Highway" in out or "Highway" in out
+    assert "4 rows on each host" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "what is asked is ''"),
+        (["speed"], "what is asked is 'speed'"),
+        (["hosts", "--hosts", "3"], "hosts is 3, which does not divide"),
+        (["devices", "--devices", "3"], "devices is 3"),
+        (["devices", "--workload", "nothing"], "workload is 'nothing'"),
+        (["memory", "--memory", "0"], "memory is (0.0,)"),
+    ],
+)
+def test_wrong_flags(words, says, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(words)
+    assert leaving.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
