@@ -138,11 +138,20 @@ class VariableConfig(ModelConfig):
             variance = figures["proportion_squared"] - square
             rest["autocorrelation"] = (figures["lagged_product"] - square) / variance if variance > 0 else 0.0
         mean, square = (figures[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
-        products = mean_multiplications(_operators(self), mean, square)
+        return rest | self._operations(mean, square)
+
+    def _operations(self, mean: float, square: float) -> dict[str, float]:
+        """Nothing where inputs are symbols without vectors of a known width, or operators cannot be counted."""
+        if self.embedding_width is None:
+            return {}
+        try:
+            products = mean_multiplications(_operators(self), mean, square)
+        except TypeError:
+            return {}
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
         if self.cell in PAPER_FACTORS and self.layers == 1 and {self.parametrization, self.input_parametrization} == {"dense"}:
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
-        return {**rest, **found}
+        return found
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "VariableModel":
         if self.has_scheduler and self.guided_symbols and max(self.guided_symbols) >= input_size:
@@ -153,7 +162,7 @@ class VariableConfig(ModelConfig):
 @cache
 def _operators(config: VariableConfig) -> Any:
     """The operators of a network's cell, with shapes for arrays."""
-    network = Recurrent(config, config.embedding_width or config.size)
+    network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]
     owner = Parameters(network.cell.template(network.spec), config.recurrent_matrices, config.input_matrices)
     return jax.eval_shape(lambda: owner.init_with_output(jax.random.key(0))[0])
 

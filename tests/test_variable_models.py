@@ -198,6 +198,8 @@ def test_operations_of_a_run():
     assert "paper_equivalent_size" not in found
     assert VariableConfig("elman", 20, embedding=20, parametrization="dense").summarize({})["paper_equivalent_size"] == 20
     assert dense.summarize({"loss": 1.0}) == {"loss": 1.0}
+    for uncounted in (VariableConfig("elman", 20), VariableConfig("unitary", 20, embedding=20)):
+        assert uncounted.summarize({"loss": 1.0}) == {"loss": 1.0}
 
 
 @pytest.mark.parametrize(
