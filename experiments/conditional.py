@@ -12,6 +12,7 @@ own if it is twice or more in the training part, as by default in the authors' c
 """
 
 from dataclasses import replace
+from typing import Any
 
 from lrpt.conditional_network import ConditionalConfig
 from lrpt.data import NextBit, NextSymbol
@@ -47,7 +48,7 @@ QUICK_BITS = replace(
     QUICK, model=replace(QUICK.model, slow_size=None), data=NextBit(steps=200, characters=True), train=replace(QUICK.train, updates=600)
 )
 
-EXPERIMENT = Experiment(
+EXPERIMENT: Experiment[Any] = Experiment(
     name="conditional",
     about="Predict each character, or bit, of a text with a second level that steps once for each word, or character.",
     reproduces="Jernite et al. 2017, Table 3 (the CRNN)",
