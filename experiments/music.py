@@ -29,9 +29,10 @@ from lrpt.variable_models import VariableConfig
 EPOCH = 132
 """updates in which 32 streams of O'Neill's training part are read once, 50 symbols at a time"""
 
-VCRNN = network("vcrnn", 500, target=0.4)
+MODEL = network("vcrnn", 500, target=0.4)
+
 PAPER = RunConfig(
-    VCRNN,
+    MODEL,
     OptimConfig("char_lm"),
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextNote("irish"),
@@ -56,7 +57,7 @@ EXPERIMENT = Experiment(
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on melodies drawn at random", "2 minutes on two cores, no download", compare=True),
-        "paper": _preset(VCRNN),
+        "paper": _preset(MODEL),
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (200, 250)},
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 64, "embedding": 64}},

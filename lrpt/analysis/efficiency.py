@@ -52,8 +52,9 @@ def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, c
 
 
 def _family(model: Mapping[str, Any]) -> str:
-    cell: str = model.get("cell", "conditional")
-    name = {"elman": "RNN", "conditional": "CRNN"}.get(cell) or cell.upper().replace("_", " ")
+    cell = str(model.get("cell", "conditional"))
+    names = {"elman": "RNN", "conditional": "CRNN"}
+    name = names[cell] if cell in names else cell.upper().replace("_", " ")
     return f"{name} guided" if model.get("guided_symbols") and cell.startswith("vc") else name
 
 
