@@ -41,8 +41,9 @@ def load_europarl(source: str, dir: Path | None = None) -> dict[str, str]:
         raise UsageError(f"missing data: neither {name} nor {archive} is in {where}: {advice}", code=1)
     try:
         return cut(_beginning(path, name))
-    except (OSError, EOFError, KeyError, tarfile.TarError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is damaged, or not {name} in UTF-8 ({error}): replace it by {_SITE}{archive}", code=1) from error
+    except (OSError, EOFError, tarfile.TarError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise UsageError(f"{path} is damaged, or not {name} in UTF-8 ({reason}): replace it by {_SITE}{archive}", code=1) from error
 
 
 def _beginning(path: Path, name: str) -> str:
@@ -54,7 +55,7 @@ def _beginning(path: Path, name: str) -> str:
         for member in archive:
             if Path(member.name).name == name and (content := archive.extractfile(member)):
                 return _lines(io.TextIOWrapper(content, "utf-8"))
-    raise KeyError(f"it has no {name}")
+    raise tarfile.TarError(f"it has no {name}")
 
 
 def _lines(lines: Iterable[str]) -> str:

@@ -66,8 +66,9 @@ def test_what_is_missing_or_damaged_is_one_line(published):
         europarl.load_europarl("europarl_cs", published / "elsewhere")
     for content in (b"no archive", (published / "de-en.tgz").read_bytes()[:100]):
         (published / "de-en.tgz").write_bytes(content)
-        with pytest.raises(UsageError, match=r"de-en\.tgz is damaged, or not europarl-v7\.de-en\.de in UTF-8"):
+        with pytest.raises(UsageError, match=r"de-en\.tgz is damaged, or not europarl-v7\.de-en\.de in UTF-8") as raised:
             europarl.load_europarl("europarl_de", published)
+        assert "\n" not in str(raised.value)
     (published / "europarl-v7.cs-en.cs").write_bytes(b"\xff\n" * 9)
     with pytest.raises(UsageError, match=r"europarl-v7\.cs-en\.cs is damaged, or not europarl-v7\.cs-en\.cs in UTF-8"):
         europarl.load_europarl("europarl_cs", published)
