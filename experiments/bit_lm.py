@@ -43,15 +43,15 @@ QUICK = RunConfig(
 )
 
 
-def _preset(model: VariableConfig, cost: str = "days on two cores", buffer: int = 0, epochs: int = 20) -> Preset:
-    train = replace(PAPER.train, updates=epochs * EPOCH)
+def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str = "days on two cores", buffer: int = 0) -> Preset:
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
+    model = replace(model, lag=data.period) if model.has_scheduler else model
     target = f", target {model.target}" * model.has_scheduler
     behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
-    model = replace(model, lag=data.period) if model.has_scheduler else model
-    return Preset(replace(PAPER, model=model, train=train, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
+    return Preset(replace(start, model=model, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
 
 
+SHORT = replace(PAPER, optim=OptimConfig("char_lm", 2e-3), train=replace(PAPER.train, updates=4 * EPOCH))
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness=0.25, sharpness_growth=0.25)
 """The mask is as sharp as it will be from the fourth epoch on."""
 
@@ -64,10 +64,10 @@ EXPERIMENT = Experiment(
         "paper": _preset(network("vcrnn", 1000, target=0.4, penalty_weight=0.1)),
         "vcrnn-1000-0.3": _preset(network("vcrnn", 1000, target=0.3, penalty_weight=0.1)),
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
-        "small": _preset(SMALL, "an hour on two cores", epochs=4),
-        "small-rnn": _preset(network("elman", 48), "an hour on two cores", epochs=4),
-        "small-buffer-8": _preset(SMALL, "two hours on two cores", buffer=8, epochs=4),
-        "small-buffer-24": _preset(SMALL, "four hours on two cores", buffer=24, epochs=4),
+        "small": _preset(SMALL, SHORT, "an hour on two cores"),
+        "small-rnn": _preset(network("elman", 64), SHORT, "an hour on two cores"),
+        "small-buffer-8": _preset(SMALL, SHORT, "two hours on two cores", buffer=8),
+        "small-buffer-24": _preset(SMALL, SHORT, "four hours on two cores", buffer=24),
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 56, "embedding": 56}},
     score="bits_per_character",
