@@ -6,7 +6,7 @@
     python -m experiments.scaling devices       time per update on 1, 2 and 4 host devices
 
 Memory is that of temporaries, as the compiler gives it (`memory_analysis`), at four small sizes. It grows with steps T, batch B and state
-size n as c + B T (a n + b), whose coefficients are fitted, and printed; all that is larger is extrapolated by this formula.
+size n as B T (a n + b) + c n + d, whose coefficients are found so, and printed; all that is larger is extrapolated by this formula.
 """
 
 import statistics
@@ -36,6 +36,9 @@ PROGRAM = "python -m experiments.scaling"
 GIB = 2**30
 COPIES = 4
 """of the parameters: themselves, their gradient, and two of an optimizer such as Adam"""
+
+CHUNK = 32
+"""steps that the chunked loop recomputes at once"""
 
 LOOPS = {"plain": ("plain", "auto"), "chunked, all states kept": ("fast", "all"), "chunked, boundaries kept": ("fast", "boundaries")}
 """How the recurrence is differentiated: loop, and what the chunked one stores."""
@@ -124,36 +127,38 @@ def hosts(options: Options, console: Console) -> None:
 
 
 class Fit(NamedTuple):
-    """Bytes of temporaries: constant + B T (per_unit n + per_step)."""
+    """Bytes of temporaries: B T (a n + b) + c n + d."""
 
-    per_unit: float
-    per_step: float
-    constant: float
+    a: float
+    b: float
+    c: float
+    d: float
 
     def bytes(self, size: int, rows: int) -> float:
         """For a state of `size` and B T = `rows`."""
-        return self.constant + rows * (self.per_unit * size + self.per_step)
+        return rows * (self.a * size + self.b) + self.c * size + self.d
 
 
 def fit(
     measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int] = (64, 128), lengths: tuple[int, int] = (128, 256)
 ) -> Fit:
-    """The coefficients that give temporaries at two sizes and two lengths, by least squares.
+    """The coefficients that give the temporaries at two sizes and two lengths.
 
     Args:
       measured: (n, T) -> bytes.
       batch: B.
     """
     points = [(n, t) for n in sizes for t in lengths]
-    matrix = np.array([[batch * t * n, batch * t, 1.0] for n, t in points])
-    return Fit(*map(float, np.linalg.lstsq(matrix, np.array([measured(n, t) for n, t in points]), rcond=None)[0]))
+    matrix = np.array([[batch * t * n, batch * t, n, 1.0] for n, t in points])
+    return Fit(*map(float, np.linalg.solve(matrix, np.array([measured(n, t) for n, t in points]))))
 
 
 def measure(loop: str, store: str, options: Options) -> Callable[[int, int], float]:
     """Temporaries of an update of a low-rank-plus-diagonal GRU, as it is compiled here."""
 
     def temporaries(size: int, steps: int) -> float:
-        model = ModelConfig(size=size, rank=min(options.rank, size), store=store, materialize="never")  # type: ignore[arg-type]
+        rank = min(options.rank, size)
+        model = ModelConfig(size=size, rank=rank, store=store, chunk=CHUNK, materialize="never")  # type: ignore[arg-type]
         workload = Workload(model, 2, 1, steps, options.batch, "last")
         return jax_contender(lrpt_network(loop), workload).figures["temporary_bytes"]
 
@@ -162,8 +167,8 @@ def measure(loop: str, store: str, options: Options) -> Callable[[int, int], flo
 
 def longest(found: Fit, parameters: int, size: int, batch: int, budget: float) -> int:
     """The largest T that fits, or 0."""
-    room = budget - COPIES * 4 * parameters - found.constant
-    return max(int(room / (batch * (found.per_unit * size + found.per_step))), 0)
+    room = budget - COPIES * 4 * parameters - found.c * size - found.d
+    return max(int(room / (batch * (found.a * size + found.b))), 0)
 
 
 def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int:
@@ -194,7 +199,7 @@ def memory(options: Options, console: Console) -> None:
     parallel.request_devices(1, 1, options.batch)
     for name, (loop, store) in LOOPS.items():
         found = fit(measure(loop, store, options), options.batch)
-        console.say(f"{name}: {found.constant:,.0f} + B T ({found.per_unit:.1f} n + {found.per_step:.0f}) bytes")
+        console.say(f"{name}: B T ({found.a:.2f} n + {found.b:.1f}) + {found.c:,.0f} n + {found.d:,.0f} bytes")
         rows = [list(_fitting(found, gib * GIB, options)) for gib in options.memory]
         head = [*(f"longest T, n = {n:,}" for n in options.sizes), *(f"largest n, T = {t:,}" for t in options.lengths)]
         console.table(["", *head], [[f"{gib:g} GiB", *row] for gib, row in zip(options.memory, rows, strict=True)])

@@ -54,7 +54,7 @@ def test_what_each_host_takes():
     assert four.sent == 1.5 * (4 * true + 8)
 
 
-LINEAR = Fit(per_unit=12.0, per_step=40.0, constant=5e6)
+LINEAR = Fit(12.0, 40.0, 3e3, 5e6)
 
 
 def test_the_fit_finds_the_coefficients():
