@@ -8,9 +8,10 @@ All networks predict the next character, and have vectors for symbols that are a
 on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
 `--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
 
-By default it takes about a quarter of an hour on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off
-the budget; the table gives them. Finished runs are not trained again, and others go on from their last checkpoint. `crossing.json`, in
-`--workdir`, holds every run.
+By default it takes 25 minutes on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off the budget;
+the table gives them. Finished runs are not trained again, and others go on from their last checkpoint: with more `--updates` all do.
+`crossing.json`, in `--workdir`, holds every finished run. Commands for other `--cells` may run at the same time, in the same `--workdir`
+and with `--devices 1`; then the command for all cells draws the table.
 """
 
 import json
@@ -32,12 +33,12 @@ from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
 from lrpt.training import parallel
-from lrpt.training.command import leaving_with_a_line
+from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.console import Console
 from lrpt.training.flags import SEEDS, parse_dataclass
-from lrpt.training.loop import Job, fit_all, most_together
-from lrpt.training.run_directory import write_json
+from lrpt.training.loop import Job, fit_all
+from lrpt.training.run_directory import RunDirectory, write_json
 
 SUMMARY = "crossing.json"
 SCORE = "bits_per_character"
@@ -60,9 +61,9 @@ class Options:
     """of each network"""
     depth: int = 2
     """transitions within a step, for cells that have several"""
-    updates: int = 200
+    updates: int = 600
     """of each network"""
-    evaluate_every: int = 50
+    evaluate_every: int = 100
     """updates between evaluations; the best one is reported"""
     batch_size: int = 32
     """streams that the text is read in"""
@@ -122,25 +123,44 @@ class Options:
             yield Job(config, seed, self.workdir / f"{model.cell}-{model.parametrization}-seed{seed}")
 
 
-def run(options: Options, console: Console) -> dict[str, Any]:
-    """Trains, and writes `crossing.json` and the figure.
-
-    Returns:
-      The content of `crossing.json`: 'options', 'environment', and under 'runs' what `kept` says of each.
-    """
+def run(options: Options, console: Console) -> None:
+    """Trains what is not finished, and writes `crossing.json` and the figure; where training is interrupted, those of what is finished."""
+    parallel.request_devices(options.devices, options.seeds, options.batch_size)  # now, as counting parameters starts JAX
     jobs = options.jobs()
-    parallel.request_devices(options.devices, most_together(jobs), options.batch_size)
-    results = fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
-    runs = [kept(job, result) for job, result in zip(jobs, results, strict=True)]
-    environment = json.loads((jobs[0].path / "environment.json").read_text())
-    summary = {"options": json.loads(json.dumps(asdict(options), default=str)), "environment": environment, "runs": runs}
-    write_json(options.workdir / SUMMARY, summary)
+    with concluding(partial(summarize, options, jobs, console)):
+        fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
+
+
+def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
+    """Writes `crossing.json` and the figure from the finished ones of these runs, if there are any.
+
+    It holds 'options', 'environment', and under 'runs' what `kept` says of each.
+    """
+    results = [(job, RunDirectory(job.path).result()) for job in jobs]
+    runs = [kept(job, result) for job, result in results if result is not None]
+    if not runs:
+        return
+    first = next(job for job, result in results if result is not None)
+    environment = json.loads((first.path / "environment.json").read_text())
+    asked = json.loads(json.dumps(asdict(options), default=str))
+    write_json(options.workdir / SUMMARY, {"options": asked, "environment": environment, "runs": runs})
+    figure = draw(runs, options.workdir / "figures" / "crossing.png")
+    _show(runs, title(runs), console)
+    console.say(f"{len(runs)} of {len(jobs)} runs are finished   summary: {options.workdir / SUMMARY}   figure: {figure}")
+
+
+def draw(runs: Sequence[dict[str, Any]], path: Path) -> Path:
+    """The figure of these runs."""
     groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
-    title = f"about {options.parameters:,} parameters, {options.updates:,} updates, {options.seeds} seed{'s' * (options.seeds > 1)}"
-    figure = crossing_figure(groups, options.workdir / "figures" / "crossing.png", title, "test bits per character")
-    _show(runs, title, console)
-    console.say(f"summary: {options.workdir / SUMMARY}   figure: {figure}")
-    return summary
+    return crossing_figure(groups, path, title(runs), "test bits per character")
+
+
+def title(runs: Sequence[dict[str, Any]]) -> str:
+    """What these runs have in common."""
+    parameters = [one["parameters"] for one in runs]
+    seeds = len({one["seed"] for one in runs})
+    updates = max(one["updates"] for one in runs)
+    return f"{min(parameters):,} to {max(parameters):,} parameters, {updates:,} updates, {seeds} seed{'s' * (seeds > 1)}"
 
 
 def kept(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:

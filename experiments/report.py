@@ -5,8 +5,9 @@
     python -m experiments.report --check                exits with 1 if that would change REPRODUCTION.md
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`. What was
-published is in `experiments.reproduction.published`.
+was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`; studies
+of `experiments.lattice` under the names in `experiments.reproduction.lattice`, and a crossing as `crossing.json`. What was published is
+there, and in `experiments.reproduction.published`.
 """
 
 import sys
@@ -14,14 +15,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.reproduction import crossing, lattice
 from experiments.reproduction.collecting import collect
 from experiments.reproduction.comparison import Comparison, compare
 from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
-from experiments.reproduction.published import STUDIES, Study
+from experiments.reproduction.melodies_and_words import STUDIES as MELODIES_AND_WORDS
+from experiments.reproduction.published import STUDIES as PASSTHROUGH
+from experiments.reproduction.published import Study
 from experiments.reproduction.records import load
 from experiments.reproduction.swarm import FIGURE as SWARM_FIGURE
 from experiments.reproduction.swarm import load as load_swarm
 from experiments.reproduction.swarm import section as swarm_section
+from experiments.reproduction.variable_computation import STUDIES as VARIABLE_COMPUTATION
 from experiments.swarm import draw as draw_swarm
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.errors import UsageError
@@ -32,6 +37,7 @@ from lrpt.training.run_directory import write_text
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parent.parent
 REPORT = "REPRODUCTION.md"
+STUDIES = (*PASSTHROUGH, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ def run(options: Options, root: Path, console: Console) -> None:
     records = load(root / RESULTS)
     comparisons = compare(STUDIES, records)
     swarm = load_swarm(root)
-    text = report(comparisons, records, [] if swarm is None else [swarm_section(swarm)])
+    further = [lattice.section(root), crossing.section(root)]
+    text = report(comparisons, records, further if swarm is None else [swarm_section(swarm), *further])
     for record in records:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
@@ -69,6 +76,8 @@ def run(options: Options, root: Path, console: Console) -> None:
         draw(root, comparisons)
         if swarm is not None:
             draw_swarm(swarm["dots"], root / SWARM_FIGURE)
+        lattice.draw(root)
+        crossing.draw(root)
         write_text(root / REPORT, text)
     console.say(
         f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lrpt.data.chorales import NOTES
 from lrpt.errors import UsageError, check_choice
 from lrpt.models import ModelConfig
 from lrpt.training import parallel
-from lrpt.training.command import leaving_with_a_line, main
+from lrpt.training.command import concluding, leaving_with_a_line, main
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
@@ -127,10 +128,8 @@ def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, con
     """Trains what is not finished, and writes `swarm.json` and the figure; where training is interrupted, those of what is finished."""
     jobs = options.jobs(base)
     parallel.request_devices(options.devices, most_together(jobs), base.train.batch_size)
-    try:
+    with concluding(partial(summarize, options, jobs, console)):
         fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
-    finally:
-        summarize(options, jobs, console)
 
 
 def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:

@@ -32,7 +32,7 @@ from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_temp
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
-from lrpt.models import Reads
+from lrpt.models import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 PenaltyForm = Literal["squared", "original"]
@@ -56,7 +56,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class HighwayConfig:
+class HighwayConfig(Steady):
     """A Highway network: how deep and wide, how its matrices are stored, and what regularizes it."""
 
     depth: int = 5

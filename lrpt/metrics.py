@@ -6,8 +6,11 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character"}
+BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"}
 """Figures of which less is better; of all others more is."""
+
+NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "autocorrelation"}
+"""But for these, which say how much was computed."""
 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
@@ -48,6 +51,25 @@ def corpus_figures(means: Mapping[str, float]) -> dict[str, float]:
 def word_figures(means: Mapping[str, float]) -> dict[str, float]:
     """Those of `corpus_figures` that are said of words: 'loss', the nats for each word, and 'perplexity'."""
     return {name: value for name, value in corpus_figures(means).items() if name != "bits_per_character"}
+
+
+def bit_figures(means: Mapping[str, float], period: int) -> dict[str, float]:
+    r"""Figures of a text that is read bit by bit, in the terms of Table 3 of Jernite et al. (2017).
+
+    With the sums L_i (nats) and the numbers n_i (bits predicted) of its excerpts i:
+
+        loss                L = \sum_i L_i / \sum_i n_i
+        bits_per_bit        L / \ln 2, at most 1 for a network that has learnt anything
+        bits_per_character  `period` times as much
+
+    Args:
+      means: as in `corpus_figures`.
+      period: bits from the start of a character to that of the next: 8, and those of a buffer.
+    """
+    figures = corpus_figures(means)
+    per_bit = figures["bits_per_character"]
+    kept = {name: value for name, value in figures.items() if name not in ("perplexity", "bits_per_character")}
+    return {**kept, "bits_per_bit": per_bit, "bits_per_character": period * per_bit}
 
 
 def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:

@@ -1,9 +1,10 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import flax.linen as nn
 import jax
@@ -17,7 +18,7 @@ from lrpt.initialization import INITIALIZATIONS
 from lrpt.materialize import Materialize, materialized
 from lrpt.matrices import Weighted
 from lrpt.parametrizations import MatrixConfig, Parameters
-from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning, recur
+from lrpt.recurrence import KERNEL, LOOPS, Step, Store, Tuning, recur
 
 Reads = Literal["last", "all"]
 
@@ -25,8 +26,18 @@ SOWN = "penalties", "figures"
 """Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
 
 
+class Steady:
+    """A configuration of a network that is the same in all epochs, and has nothing to add to the figures of a task."""
+
+    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
+        return {}
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return dict(figures)
+
+
 @dataclass(frozen=True)
-class ModelConfig(DropoutConfig):
+class ModelConfig(Steady, DropoutConfig):
     """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
 
     cell: str = "gru"
@@ -117,10 +128,18 @@ class ModelConfig(DropoutConfig):
             raise UsageError(f"model.state_dropout is {self.state_dropout}, and {self.cell} has no matrices it could act on: choose 0")
 
     @property
+    def layer(self) -> Cell:
+        """The cell of each layer."""
+        return CELLS[self.cell]
+
+    @property
     def network(self) -> Cell:
         """The cell, or the stack of cells."""
-        cell = CELLS[self.cell]
-        return cell if self.layers == 1 else stacked(cell, self.layers, self.shared_layers)
+        return self.stack(self.layer)
+
+    def stack(self, layer: Cell) -> Cell:
+        """As many layers of a cell as this network has."""
+        return layer if self.layers == 1 else stacked(layer, self.layers, self.shared_layers)
 
     @property
     def embedding_width(self) -> int | None:
@@ -139,7 +158,7 @@ class ModelConfig(DropoutConfig):
         return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
 
     @property
-    def compiled(self) -> "ModelConfig":
+    def compiled(self) -> Self:
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
         return replace(self, carry_bias=0.0, initialization="glorot", initial_scale=1.0)
 
@@ -212,8 +231,12 @@ class Recurrent(nn.Module):
         *,
         train: bool = False,
         outputs: Any = "all",
+        step: Step | None = None,
     ) -> tuple[Any, Any]:
-        """Runs over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Returns as `recur` does."""
+        """Runs over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Returns as `recur` does.
+
+        `step` is another one for the same parameters than that of the cell.
+        """
         config = self.config
         template = self.cell.template(self.spec)
         params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
@@ -228,7 +251,7 @@ class Recurrent(nn.Module):
         if start is not None:
             carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
         tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
-        return recur(self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
+        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
 
     def _masked(self, template: Any, params: Any, rows: int) -> Any:
         """The parameters, with this sequence's masks before the matrices."""
@@ -348,12 +371,16 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Array, "b *t o"], Any]:
         """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
-        carry, y = self.recurrent(xs, counts, start, train=train, outputs=self.reads)
+        carry, y = self.run(xs, counts, start, inputs, train)
         if train and self.config.output_dropout:
             keep = draw_mask(self.make_rng("dropout"), self.config.output_dropout, (inputs.shape[0], y.shape[-1]))
             y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
         predictions = self._read(y)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
+        """(the state after the last step, the outputs that are read), for what the cell sees of `inputs`."""
+        return self.recurrent(xs, mask, start, train=train, outputs=self.reads)
 
     def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
         if not self.config.tie_embedding:

@@ -1,8 +1,10 @@
 """What training asks of a network: a configuration that builds it. Any Flax module that answers so can be trained."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, Self
 
 import flax.linen as nn
+from jaxtyping import Array, Int
 
 from lrpt.models import Reads
 
@@ -30,6 +32,14 @@ class NetworkConfig(Protocol):
     @property
     def needs_gpu(self) -> bool:
         """Whether it runs nowhere else."""
+        ...
+
+    def settings(self, epoch: Int[Array, ""]) -> Mapping[str, Array]:
+        """What training sets the variables of the collection 'settings' to in an epoch, counted from 0, by the end of their names."""
+        ...
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """The same figures of a task, with what the network knows to say beside them."""
         ...
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> nn.Module:

@@ -3,6 +3,7 @@
 Warnings are errors: see pyproject.toml.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -56,3 +57,11 @@ def tables():
     for table, entries in zip((CELLS, PARAMETRIZATIONS), before, strict=True):
         table.clear()
         table.update(entries)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def programs_of_one_module():
+    """Programs go with the module that compiled them: a process may map 65,530 pieces of memory, a program is six, and XLA crashes."""
+    yield
+    jax.clear_caches()
+    gc.collect()

@@ -23,6 +23,8 @@ MAY_IMPORT = {
     "dropout": {"matrices", "cells"},
     "models": {*LOWER, "materialize", "parametrizations", "dropout", "initialization"},
     "highway_classifier": {"matrices", "cells", "parametrizations", "initialization", "models"},
+    "conditional_network": {"analysis", "cells", "recurrence", "parametrizations", "initialization", "models"},
+    "variable_models": {"cells", "parametrizations", "models", "analysis"},
     "networks": {"models"},
     "counting": {"matrices", "models", "networks"},
     "sampling": {"models"},

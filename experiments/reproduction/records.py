@@ -141,6 +141,20 @@ def load(results: Path) -> list[Record]:
     return records
 
 
+def load_summary(path: Path) -> dict[str, Any] | None:
+    """The JSON object of a study of many runs, or None where it is not kept.
+
+    Raises:
+      UsageError: it is damaged.
+    """
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        raise UsageError(f"{path} is damaged (it is not JSON): restore it, or remove it", code=1) from None
+
+
 def anonymous(content: Any) -> Any:
     """JSON content in which every path that means something on one machine only reads PATH."""
     if isinstance(content, str):

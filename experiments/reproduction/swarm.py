@@ -1,6 +1,5 @@
 """The swarm of random settings, as a section of the report."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from experiments.reproduction.markdown import RESULTS, table
-from experiments.reproduction.records import FIGURES, anonymous
+from experiments.reproduction.records import FIGURES, anonymous, load_summary
 from experiments.swarm import by_group
-from lrpt.errors import UsageError
 
 KEPT = RESULTS / "jsb_swarm.json"
 FIGURE = RESULTS / FIGURES / "jsb_swarm.png"
@@ -29,13 +27,7 @@ def load(root: Path) -> dict[str, Any] | None:
     Raises:
       UsageError: it is damaged.
     """
-    path = root / KEPT
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_text())
-    except ValueError:
-        raise UsageError(f"{path} is damaged (it is not JSON): restore it, or remove it", code=1) from None
+    return load_summary(root / KEPT)
 
 
 def section(summary: Mapping[str, Any]) -> str:

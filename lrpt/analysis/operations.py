@@ -70,7 +70,15 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
     return sum((_of_operators(node.unit, m) + _of_operators(node.scheduler, np.ones_like(m)) for node in variable), np.zeros_like(m))
 
 
-def equivalent_size(per_step: Float[np.ndarray, "..."]) -> float:
+def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
+    """The mean of `multiplications` over steps of which only the means of m and of its square are known."""
+    none, half, full = multiplications(params, np.array([0.0, 0.5, 1.0]))
+    # Every count is none + a m + b m^2.
+    a, b = 4 * half - full - 3 * none, 2 * (none + full) - 4 * half
+    return float(none + a * mean + b * mean_square)
+
+
+def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
     """d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
     return math.sqrt(np.mean(per_step) / 2)
 

@@ -1,6 +1,6 @@
 """Recurrent cells: pure functions, one file per family, and the table that names them."""
 
-from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, Stream, gate_spec, state_gate_spec
+from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, StateGate, Stream, gate_spec, state_gate_spec
 from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell, of_bits
 from lrpt.cells.deep_transition import DT_RNN, DTS_RNN, ShortcutLayer, TransitionInfo, TransitionLayer, dt_rnn, dts_rnn
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
@@ -123,6 +123,7 @@ __all__ = [
     "RGLRUParams",
     "RHNInfo",
     "RHNLayer",
+    "Schedule",
     "ShortcutLayer",
     "StackParams",
     "StateGate",

@@ -107,6 +107,18 @@ class Stream:
     leave: Callable[[Any], Array]
 
 
+class Schedule(NamedTuple):
+    """How much of the state a step updates, in cells that decide that; k is the number of layers that do.
+
+    Attributes:
+      proportion: m, the share that the scheduler asks for.
+      active: the share of components that the step changes, if only by a little.
+    """
+
+    proportion: Float[Array, "*b k"]
+    active: Float[Array, "*b k"]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One row of the table of cells.
@@ -121,6 +133,7 @@ class Cell:
       stream: what the layers of a stack pass on, where that is not y.
       initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
       penalty: `params -> scalar` that training adds to the loss, where the cell's source has one.
+      schedule: `info -> Schedule`, in cells with a scheduler.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
@@ -132,6 +145,7 @@ class Cell:
     stream: Stream | None = None
     initial_spread: Callable[[CellSpec], float] = lambda spec: 0.0
     penalty: Callable[[Any], Array] | None = None
+    schedule: Callable[[Any], Schedule] | None = None
 
     @property
     def has_recurrent_matrices(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lrpt.cells.cell import Cell, CellSpec, Stream, in_group
+from lrpt.cells.cell import Cell, CellSpec, Schedule, Stream, in_group
 from lrpt.errors import UsageError
 
 
@@ -45,11 +45,23 @@ def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
         return (cell.carry(spec),) * layers
 
     step = _step(cell, layers, shared)
-    return replace(cell, step=step, template=template, carry=carry, stream=None, penalty=cell.penalty and partial(_penalty, cell.penalty))
+    return replace(
+        cell,
+        step=step,
+        template=template,
+        carry=carry,
+        stream=None,
+        penalty=cell.penalty and partial(_penalty, cell.penalty),
+        schedule=cell.schedule and partial(_schedule, cell.schedule),
+    )
 
 
 def _penalty(penalty: Callable[[Any], Array], params: StackParams) -> Array:
     return jnp.stack([penalty(layer) for layer in params.layers]).sum()
+
+
+def _schedule(schedule: Callable[[Any], Schedule], infos: tuple[Any, ...]) -> Schedule:
+    return Schedule(*(jnp.concatenate(of_layers, axis=-1) for of_layers in zip(*map(schedule, infos), strict=True)))
 
 
 def _layers(cell: Cell, spec: CellSpec, layers: int, shared: bool) -> tuple[Any, ...]:

@@ -34,9 +34,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.nn import sigmoid
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from lrpt.cells.cell import Cell, CellSpec, Gate, as_wide_as_the_state, check_width
+from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, as_wide_as_the_state, check_width
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
@@ -83,7 +84,7 @@ def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
     Returns:
       h', (y, info): the new state, the output y = h', the schedule and the gates.
     """
-    return _step("vcrnn", partial(_soft, params.sharpness, epsilon), params, h, x)
+    return _step("vcrnn", partial(soft_mask, params.sharpness, epsilon), params, h, x)
 
 
 def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
@@ -93,7 +94,7 @@ def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
         u = \sigma((e \odot x) W_u + (e \odot h) U_u + b_u), \quad r = \sigma((e \odot x) W_r + (e \odot h) U_r + b_r), \\
         c = \tanh((e \odot x) W_c + (r \odot e \odot h) U_c + b_c), \quad z = e \odot (1 - u), \quad h' = z \odot c + (1 - z) \odot h
     """
-    return _step("vcgru", partial(_soft, params.sharpness, epsilon), params, h, x)
+    return _step("vcgru", partial(soft_mask, params.sharpness, epsilon), params, h, x)
 
 
 def vclstm(
@@ -108,7 +109,7 @@ def vclstm(
 
     The scheduler sees h.
     """
-    return _step("vclstm", partial(_soft, params.sharpness, epsilon), params, carry, x)
+    return _step("vclstm", partial(soft_mask, params.sharpness, epsilon), params, carry, x)
 
 
 def _update_elman(unit: ElmanParams, h: Array, x: Array, e: Array) -> tuple[Array, tuple[()]]:
@@ -140,7 +141,8 @@ class _Unit(NamedTuple):
 _UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru), "vclstm": _Unit(LSTM, _update_lstm)}
 
 
-def _soft(sharpness: Array, epsilon: float, m: Array, n: int) -> Array:
+def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
+    """e of eqs. 8 and 11, from m."""
     e = sigmoid(sharpness * (m * n - _positions(m, n)))
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
@@ -278,7 +280,12 @@ def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
         scheduler = Gate(vector, vector, BiasSpec(1))  # type: ignore[arg-type]
         return VariableParams(unit.template(spec), scheduler, SettingSpec(1.0))  # type: ignore[arg-type]
 
-    return Cell(step if epsilon == EPSILON else partial(step, epsilon=epsilon), template, unit.carry, input_size=as_wide_as_the_state)
+    step = step if epsilon == EPSILON else partial(step, epsilon=epsilon)
+    return Cell(step, template, unit.carry, input_size=as_wide_as_the_state, schedule=_schedule_of)
+
+
+def _schedule_of(info: VariableInfo) -> Schedule:
+    return Schedule(info.proportion[..., None], jnp.mean(info.mask > 0, axis=-1, keepdims=True, dtype=info.mask.dtype))
 
 
 VCRNN = variable_cell("vcrnn")

@@ -32,6 +32,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.symbols)
 
+    @property
+    def white_spaces(self) -> tuple[int, ...]:
+        """The numbers of line ends, blanks and the like, where words begin and end."""
+        return tuple(number for number, symbol in enumerate(self.symbols) if symbol.isspace())
+
     def encode(self, text: str) -> UInt[np.ndarray, " n"]:
         """The number of each character, in the smallest type that holds them all. U+FFFD stands for the unknown symbol."""
         own = np.array([ord(END_CHARACTER), ord(UNKNOWN_CHARACTER), *map(ord, self.symbols[2:])], np.uint32)

@@ -3,7 +3,7 @@
 import dataclasses
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from lrpt.training.flags import Command, combinations
 from lrpt.training.interrupts import Interrupted
 from lrpt.training.loop import Job, fit_all, most_together
 from lrpt.training.summary import draw_curves, summarize
+
+WRONG_FLAG = 2
+"""exit status"""
 
 INTACT = "what was written before is intact, and the same command resumes from it"
 
@@ -54,6 +57,21 @@ def leaving_with_a_line(console: Console) -> Iterator[None]:
             raise
         console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {INTACT}")
         sys.exit(1)
+
+
+@contextmanager
+def concluding(conclude: Callable[[], None]) -> Iterator[None]:
+    """Does something after what is trained inside, also when that is interrupted or fails.
+
+    Not where a flag is wrong: then nothing was trained, and what stands in the directories may be of another command.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not (isinstance(error, UsageError) and error.code == WRONG_FLAG):
+            conclude()
+        raise
+    conclude()
 
 
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:

@@ -72,9 +72,15 @@ class RunConfig(Generic[D]):
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A configuration as JSON can hold it; paths become strings."""
+    """A configuration as JSON can hold it; paths become strings, tuples lists."""
     plain = asdict(config)
-    return {group: {k: str(v) if isinstance(v, Path) else v for k, v in fields.items()} for group, fields in plain.items()}
+    return {group: {k: _as_json(v) for k, v in fields.items()} for group, fields in plain.items()}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:

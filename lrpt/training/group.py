@@ -42,7 +42,7 @@ class Program:
             def optimizer(update: Any) -> Any:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
 
-            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch)
+            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, config.model.settings)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)

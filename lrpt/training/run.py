@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lrpt import named_arrays
 from lrpt.counting import count
 from lrpt.data.task import Task
 from lrpt.errors import UsageError
-from lrpt.metrics import BETTER_LOW
+from lrpt.metrics import BETTER_LOW, NEITHER_BETTER
 from lrpt.optim import RECIPES
 from lrpt.training import pulse
 from lrpt.training.annealing import Annealing
@@ -98,8 +99,13 @@ class Run:
 
     @cached_property
     def task(self) -> Task:
-        """The examples of this seed. What is prepared for them on disk is prepared by the first process, and then read by the others."""
-        return first_alone(lambda: self.config.data.build(self.seed))
+        """The examples of this seed; the network adds its own to what is said of them.
+
+        What is prepared for them on disk is prepared by the first process, and then read by the others.
+        """
+        network = self.config.model
+        task = first_alone(lambda: self.config.data.build(self.seed))
+        return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
 
     def finished(self) -> bool:
         """Whether the directory holds a result that this configuration asks for; with more updates than were made it does not.
@@ -296,6 +302,6 @@ class Run:
     def _valid_figures(self) -> dict[str, float]:
         """The figures at the lowest loss, and the highest that each figure was at any evaluation, which is what Table 1 gives."""
         at_best = {name: value for name, value in self.best.items() if name != "update"}
-        others = [name for name in at_best if name != "loss"]
+        others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
         extremes = {name: ("lowest", min) if name in BETTER_LOW else ("highest", max) for name in others}
         return at_best | {f"{word}_{name}": best(line[name] for line in self._evaluations()) for name, (word, best) in extremes.items()}

@@ -1,5 +1,6 @@
 """One update and one evaluation, as pure functions."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -144,8 +145,8 @@ def train_step(
       fresh: in a task of streams, whether this update reads their first windows. No gradient goes back beyond a window.
 
     Returns:
-      The new state, and the batch's figures before the update with the gradient's norm (before any clipping), as scalars. 'loss' is without
-      penalties.
+      The new state, and the batch's figures before the update with the gradient's norm (before any clipping), as scalars; of a stack also
+      those of `layer_norms`. 'loss' is without penalties.
     """
     start = Start(state.carry, jnp.asarray(fresh)) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
@@ -159,13 +160,38 @@ def train_step(
     grads, (figures, result) = jax.grad(loss, has_aux=True)(state.params)
     grads, figures, collections = shares.average((grads, figures, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    figures["gradient_norm"] = optax.tree.norm(grads)
+    figures |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(grads)}
     count = recoveries(opt_state)
     if count is not None:
         figures["recoveries"] = count
     carry = result.carry if task.streams else None
     params = optax.apply_updates(state.params, updates)
     return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), figures
+
+
+_LAYER = re.compile(r"(?:^|[/_])layers_(\d+)(?:[/_]|$)")
+
+
+def layer_norms(grads: Any) -> Figures:
+    """'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of `lrpt.cells.stacked`, first to last."""
+    layers: dict[int, list[Array]] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(grads):
+        found = _LAYER.search(jax.tree_util.keystr(path, simple=True, separator="/"))
+        if found:
+            layers.setdefault(int(found[1]), []).append(leaf)
+    return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
+
+
+def with_settings(collections: Any, values: Mapping[str, Array]) -> Any:
+    """Collections in which the settings whose names end so, in whatever layer, have these values."""
+    if not values:
+        return collections
+
+    def changed(path: Any, leaf: Array) -> Array:
+        new = next((value for name, value in values.items() if path[-1].key.endswith(name)), leaf)
+        return jnp.asarray(new, leaf.dtype)
+
+    return {**collections, "settings": jax.tree_util.tree_map_with_path(changed, collections["settings"])}
 
 
 def train_steps(
@@ -177,16 +203,18 @@ def train_steps(
     indices: Int[Array, "k b"],
     shares: Shares = ALONE,
     windows: int = 1,
+    settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
 ) -> tuple[TrainState, Figures]:
     """k updates in one compiled loop, which spares small networks an allocation of temporaries each. Figures have a leading axis k.
 
-    `optimizer` is a function of the number of updates made, on which its learning rate may depend. In a task of streams each of them is
-    read in so many `windows`, and then from its start again.
+    `optimizer` is a function of the number of updates made, on which its learning rate may depend. An epoch has so many `windows`: in a
+    task of streams each of them is read in as many, and then from its start again. `settings` is a function of the number of epochs made.
     """
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Figures]:
         fresh = state.update % windows == 0
+        state = state._replace(collections=with_settings(state.collections, settings(state.update // windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 
     return jax.lax.scan(body, state, indices)

@@ -264,3 +264,61 @@ def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
     # Nine tenths of 800 characters are 720; the end of the line from there on is behind the 722nd, and so with the other cut.
     assert texts == {"train": "a\n" * 350 + "b\n" * 11, "valid": "b\n" * 9 + "c\n" * 11, "test": "c\n" * 19}
     assert load_texts("ptb", None, None) is parts
+
+
+def test_a_share_of_the_training_part_leaves_the_other_parts_and_the_symbols(tmp_path):
+    written = "ab\ncd\n" * 60
+    path = text_file(tmp_path, written)
+    all_of_it, some = (NextSymbol(file=path, reading="stream", steps=4, train_share=share).build(0) for share in (None, 10.0))
+    for part in ("valid", "test"):
+        np.testing.assert_array_equal(some.splits[part].arrays["text"], all_of_it.splits[part].arrays["text"])
+    assert some.vocabulary == all_of_it.vocabulary
+    symbols = {part: len(text) for part, text in load_texts("python", path, None).items()}
+    assert some.notes["symbols"] == symbols | {"train": round(symbols["train"] / 10)}
+
+
+def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
+    written = "".join(f"{'abcdefgh'[i // 50]}\n" for i in range(400))
+    whole, half = text_file(tmp_path, written), tmp_path / "half"
+    half.write_text(written[:400])
+    shared = NextSymbol(file=whole, reading="stream", steps=4, text_share=50.0).build(0)
+    expected = NextSymbol(file=half, reading="stream", steps=4).build(0)
+    assert shared.vocabulary == expected.vocabulary
+    for part in PARTS:
+        np.testing.assert_array_equal(shared.splits[part].arrays["text"], expected.splits[part].arrays["text"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"text_share": 0.0}, "data.text_share is 0.0: expected a number above 0, at most 100"),
+        ({"train_share": 101.0}, "data.train_share is 101.0: expected a number above 0, at most 100"),
+        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has given parts: choose source ptb_joined"),
+    ],
+)
+def test_shares_that_cannot_be_read_are_refused(options, says):
+    with pytest.raises(UsageError, match=says):
+        NextSymbol(**options)
+
+
+def test_inputs_say_which_word_is_complete(tmp_path):
+    task = task_of(tmp_path, TEXT, reading="stream", steps=20, words=3)
+    symbols, size = task.vocabulary.symbols, task.output_size
+    words = task.input_size // size - 2
+    codes = np.asarray(examples(task.splits["train"]).inputs).ravel()
+    symbol, unit = codes % size, codes // size
+    plain = task_of(tmp_path, TEXT, reading="stream", steps=20)
+    np.testing.assert_array_equal(symbol, np.asarray(examples(plain.splits["train"]).inputs).ravel())
+    text = "".join(symbols[number] for number in symbol[1:])
+    ends = [place + 1 for place in range(1, len(text)) if text[place].isspace() and not text[place - 1].isspace()]
+    np.testing.assert_array_equal(np.flatnonzero(unit), ends)
+    known = sorted(word for word in set(text.split()) if TEXT[: len(text) + 40].split().count(word) >= 3)
+    found = {text[:end].split()[-1]: unit[end] for end in ends if text[: end - 1].strip()}
+    assert {number: word for word, number in found.items() if number > 1} == dict(enumerate(known, 2))
+    assert words == len(known)
+    assert set(unit) == {0, 1, *range(2, words + 2)}
+
+
+def test_words_need_a_stream(tmp_path):
+    with pytest.raises(UsageError, match=r"data\.words is 2, and sentences begin afresh: choose --data\.reading stream"):
+        NextSymbol(words=2)

@@ -1,4 +1,4 @@
-"""Every preset of every experiment for two updates, large ones once for all that differ in size alone."""
+"""Every preset of every experiment: it is a network at its own size, and trains for two updates at a small one."""
 
 import json
 from dataclasses import replace
@@ -6,29 +6,43 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, copy_memory, highway_mnist, jsb, permuted_mnist, wiki, word_lm
+from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm
+from lrpt.cells import CELLS
 from lrpt.data import bytes as bytes_
 from lrpt.data import images, ptb, text, wikipedia
 from lrpt.data import jsb as jsb_files
 from lrpt.training.command import main
 
-EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, copy_memory, highway_mnist, permuted_mnist)]
-LARGE = [module.EXPERIMENT for module in (jsb, wiki, word_lm)]
-PRESETS = [(experiment, preset) for experiment in EXPERIMENTS for preset in experiment.presets]
+MODULES = (adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
+EXPERIMENTS = [module.EXPERIMENT for module in MODULES]
 
-SMALL = "--no-compare --model.size 6 --model.depth 2 --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
-OF_TEXTS = f"{SMALL} --model.embedding 6 --data.steps 4"
-SHRUNK = {"jsb": SMALL, "wiki": OF_TEXTS, "word_lm": OF_TEXTS}
+SMALL = "--no-compare --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
+FEW_EXAMPLES = f"{SMALL} --data.test-size 8"
+OF_TEXTS = f"{SMALL} --data.steps 4"
+SHRUNK = dict.fromkeys(("adding", "copy_memory"), FEW_EXAMPLES) | dict.fromkeys(
+    ("char_lm", "conditional", "lattice", "wiki", "word_lm"), OF_TEXTS
+)
+
+
+def small(model):
+    """The settings that make a network small."""
+    settings = {name: 6 for name in ("size", "slow_size", "embedding") if getattr(model, name, None)}
+    if hasattr(model, "depth"):
+        settings["depth"] = 1 + (CELLS[model.cell].deep if hasattr(model, "cell") else True)
+    return {**settings, "rank": 2}
+
+
+def without_sizes(model):
+    return replace(model, **small(model), **({"carry_bias": 0.0} if hasattr(model, "carry_bias") else {}))
 
 
 def different():
-    """The first of each lot of large presets that differ in size alone."""
+    """The first of each lot of presets that differ in size alone."""
     found = {}
-    for experiment in LARGE:
+    for experiment in EXPERIMENTS:
         for name, preset in experiment.presets.items():
             config = preset.config
-            model = replace(config.model, size=6, depth=2, embedding=config.model.embedding and 6, carry_bias=0.0)
-            found.setdefault((experiment.name, model, config.optim.weight_decay_form, config.data), (experiment, name))
+            found.setdefault((experiment.name, without_sizes(config.model), config.optim, config.data), (experiment, name))
     return list(found.values())
 
 
@@ -42,20 +56,6 @@ def fake_ptb(dir):
     return {name: "".join(f"{line}\n" for line in lines) for name in ("train", "valid", "test")}
 
 
-@pytest.mark.parametrize(("experiment", "preset"), PRESETS, ids=[f"{e.name}-{p}" for e, p in PRESETS])
-def test_two_updates(experiment, preset, tmp_path, monkeypatch):
-    monkeypatch.setitem(images.SOURCES, "mnist", (fake_mnist, 1 / 256))
-    monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
-    few = ["--data.test-size", "20"] if experiment.name in ("adding", "copy_memory") else []
-    if experiment.name == "char_lm" and preset not in ("quick", "paper"):
-        few = ["--model.size", "48", "--model.rank", "8"]
-    main(experiment, ["--preset", preset, "--no-compare", "--train.updates", "2", "--workdir", str(tmp_path / "run"), *few])
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")
-    assert np.isfinite(result["metrics"]["test"]["loss"])
-    assert (tmp_path / "run" / "figures" / "learning_curves.png").exists()
-
-
 def fake_wikipedia(name, dir):
     return dict.fromkeys(("train", "valid", "test"), b"the cat sat on a mat " * 20)
 
@@ -65,19 +65,33 @@ def fake_jsb(format, dir):
     return {"train": pieces, "valid": pieces[:3], "test": pieces[:4]}
 
 
-@pytest.mark.parametrize(("experiment", "preset"), different(), ids=lambda value: getattr(value, "name", value))
-def test_two_updates_of_what_is_large(experiment, preset, tmp_path, monkeypatch):
+@pytest.fixture
+def little_data(monkeypatch):
+    monkeypatch.setitem(images.SOURCES, "mnist", (fake_mnist, 1 / 256))
     monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
     monkeypatch.setattr(wikipedia, "load_wikipedia", fake_wikipedia)
     monkeypatch.setattr(jsb_files, "load_jsb", fake_jsb)
-    if preset == "quick" and experiment.name != "jsb":
-        monkeypatch.setattr(text, "python_documentation", lambda: fake_ptb(None)["train"] * 10)
-        monkeypatch.setattr(bytes_, "python_documentation", lambda: fake_ptb(None)["train"] * 10)
-    main(experiment, ["--preset", preset, *SHRUNK[experiment.name].split(), "--workdir", str(tmp_path)])
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert (result["updates"], result["stopped"]) == (2, "updates")
+    for module in (text, bytes_):
+        monkeypatch.setattr(module, "python_documentation", lambda: fake_ptb(None)["train"] * 10)
+
+
+@pytest.mark.parametrize(("experiment", "preset"), different(), ids=lambda value: getattr(value, "name", value))
+def test_two_updates(experiment, preset, tmp_path, little_data):
+    sizes = [f"--model.{name}={value}" for name, value in small(experiment.presets[preset].config.model).items()]
+    flags = [*SHRUNK.get(experiment.name, SMALL).split(), *sizes]
+    main(experiment, ["--preset", preset, *flags, "--workdir", str(tmp_path / "run")])
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["experiment"], result["preset"], result["updates"], result["stopped"]) == (experiment.name, preset, 2, "updates")
     assert np.isfinite(result["metrics"]["test"]["loss"])
+    assert (tmp_path / "run" / "figures" / "learning_curves.png").exists()
 
 
-def test_every_experiment_has_the_two_presets_that_all_have():
-    assert all({"quick", "paper"} <= experiment.presets.keys() for experiment in [*EXPERIMENTS, *LARGE])
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_every_preset_is_a_network(experiment):
+    for preset in experiment.presets.values():
+        assert preset.config.model.parameter_shapes(50, 50)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_every_experiment_has_the_two_presets_that_all_have(experiment):
+    assert {"quick", "paper"} <= experiment.presets.keys()

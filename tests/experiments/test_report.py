@@ -7,14 +7,13 @@ from dataclasses import replace
 import pytest
 
 from experiments import adding, copy_memory, parameter_table, permuted_mnist
-from experiments.report import ROOT, main
+from experiments.report import ROOT, STUDIES, main
 from experiments.reproduction.comparison import Spread, compare, same_model, span
 from experiments.reproduction.markdown import per_seed, report
 from experiments.reproduction.published import (
     ADDING,
     FIXED_LAG,
     PERMUTED_MNIST,
-    STUDIES,
     VARIABLE_LAG,
     VARIABLE_LENGTH,
 )

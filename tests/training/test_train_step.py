@@ -19,7 +19,7 @@ from lrpt.errors import UsageError
 from lrpt.models import SequenceModel
 from lrpt.training.loop import fit
 from lrpt.training.run import Tally
-from lrpt.training.step import evaluate, init_state, train_step, train_steps
+from lrpt.training.step import evaluate, init_state, layer_norms, train_step, train_steps
 
 TASK = CONFIG.data.build(0)
 MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.reads)
@@ -53,6 +53,16 @@ def test_an_update_is_one_of_gradient_descent(state):
     assert_close(figures["loss"], loss)
     assert_close(figures["gradient_norm"], np.sqrt(sum(np.square(g).sum() for g in jax.tree.leaves(gradient))))
     assert after.update == 1
+
+
+def test_gradients_of_a_stack_are_measured_by_layer():
+    cell = {
+        "bias": {"layers_0_reset": jnp.full(4, 1.0), "layers_10_reset": jnp.full(4, 3.0)},
+        "recurrent": {"layers_0_reset": {"left": jnp.full((2, 4), 1.0)}, "shared_layers_0": {"right": jnp.full((1, 4), 1.0)}},
+    }
+    norms = layer_norms({"recurrent": {"cell": cell}, "readout": {"bias": jnp.ones(3)}})
+    assert_close(norms, {"gradient_norm_layer_1": 4.0, "gradient_norm_layer_11": 6.0})
+    assert layer_norms({"recurrent": {"cell": {"bias": {"reset": jnp.ones(4)}}}}) == {}
 
 
 def test_many_updates_in_one_call_are_single_ones(state):

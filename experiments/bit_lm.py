@@ -1,0 +1,84 @@
+"""Units that decide how much to compute, on bits, where a character begins with every eighth: Jernite et al. 2017, section 5.2.1.
+
+    python -m experiments.bit_lm                                           a VCRNN and an RNN on bits of text that every Python carries
+    python -m experiments.bit_lm --preset paper --data.dir DIR             a VCRNN of 1000 units on bits of the Penn Treebank
+    python -m experiments.bit_lm --preset small-buffer-8 --data.dir DIR    eight 0 bits behind each character
+    python -m experiments.bit_lm schedule RUN_DIRECTORY                    m_t over the bits (Figure 2); also: hard, timing
+
+Published, single runs, bits per bit with the size of the Elman network of as many operations: RNN-100 0.287, RNN-500 0.227, RNN-1000 0.223,
+VCRNN-1000 0.231 (340) and 0.215 (460). Figure 2, without numbers: "the higher dimensions are modified roughly every 8 bits", and with 8 or
+24 buffer bits behind each character "the model learns to mostly ignore these". Here `schedule` gives the autocorrelation of m_t.
+
+Settings that the paper does not print are those of `experiments.variable_computation`, but for windows of 25 characters, a weight of 0.1,
+and targets of 0.3 and 0.4.
+"""
+
+from dataclasses import replace
+
+from experiments.scheduling import train_or_inspect
+from experiments.variable_computation import network
+from lrpt.data import NextBit
+from lrpt.optim import OptimConfig
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.experiment import Experiment, Preset
+from lrpt.variable_models import VariableConfig
+
+EPOCH = 6_271
+"""updates in which 32 streams of the treebank's training part are read once, 25 characters at a time"""
+CHARACTERS = 25
+"""in a window, with whatever buffer"""
+
+PAPER = RunConfig(
+    network("vcrnn", 1000, target=0.4, penalty_weight=0.1, lag=8),
+    OptimConfig("char_lm"),
+    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
+    NextBit("ptb", steps=8 * CHARACTERS),
+)
+
+QUICK = RunConfig(
+    network("vcrnn", 128, target=0.25, penalty_weight=0.1, sharpness=0.5, sharpness_growth=0.5, lag=8),
+    OptimConfig("char_lm", 2e-3),
+    TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
+    NextBit("python", steps=100),
+)
+
+
+def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str = "days on two cores", buffer: int = 0) -> Preset:
+    data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
+    model = replace(model, lag=data.period) if model.has_scheduler else model
+    target = f", target {model.target}" * model.has_scheduler
+    behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
+    return Preset(replace(start, model=model, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
+
+
+SHORT = replace(PAPER, optim=OptimConfig("char_lm", 2e-3), train=replace(PAPER.train, updates=4 * EPOCH))
+SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness=0.25, sharpness_growth=0.25)
+"""The mask is as sharp as it will be from the fourth epoch on."""
+
+EXPERIMENT = Experiment(
+    name="bit_lm",
+    about="Predict each bit of a text with units that decide in each step how much of their state to update.",
+    reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
+    presets={
+        "quick": Preset(QUICK, "VCRNN and RNN on bits of Python's documentation", "3 minutes on two cores, no download", compare=True),
+        "paper": _preset(network("vcrnn", 1000, target=0.4, penalty_weight=0.1)),
+        "vcrnn-1000-0.3": _preset(network("vcrnn", 1000, target=0.3, penalty_weight=0.1)),
+        **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
+        "small": _preset(SMALL, SHORT, "an hour on two cores"),
+        "small-rnn": _preset(network("elman", 64), SHORT, "an hour on two cores"),
+        "small-buffer-8": _preset(SMALL, SHORT, "two hours on two cores", buffer=8),
+        "small-buffer-24": _preset(SMALL, SHORT, "four hours on two cores", buffer=24),
+    },
+    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 56, "embedding": 56}},
+    score="bits_per_character",
+    closing="""
+What you saw: bits per character of a text that is read bit by bit, by a unit of 128 dimensions that updates some of them in each step, and
+by a usual one that does about as many multiplications.
+
+Next:
+  python -m experiments.bit_lm schedule runs/bit_lm/quick-vcrnn-seed0      does it compute at the same bit of every character?
+  python -m experiments.bit_lm --preset small --data.dir DIR               bits of the Penn Treebank""",
+)
+
+if __name__ == "__main__":
+    train_or_inspect(EXPERIMENT)

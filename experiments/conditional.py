@@ -1,0 +1,75 @@
+"""Networks of two levels, of which the slow one is told where words or characters end: the Conditional RNN of Bojanowski et al. 2015.
+
+    python -m experiments.conditional                                      characters with words, of text that every Python carries
+    python -m experiments.conditional --data.file BOOK.txt                 a text of yours
+    python -m experiments.conditional --preset paper --data.dir DIR        500-500 on characters of the Penn Treebank
+    python -m experiments.conditional --preset bits --data.dir DIR         100-100 on its bits, with characters
+
+Published, as baselines in Table 3 of Jernite et al. 2017, with the size of the Elman network of as many operations: CRNN-500 on characters
+1.46 bits per character (700); CRNN-100-100 on bits 0.222 bits per bit (140). They print no settings. The optimizer here is that of the
+other models of this project on these texts; windows and the start of parameters are this project's choice too. A word has a vector of its
+own if it is twice or more in the training part, as by default in the authors' code.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from lrpt.conditional_network import ConditionalConfig
+from lrpt.data import NextBit, NextSymbol
+from lrpt.optim import OptimConfig
+from lrpt.training.command import main
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.experiment import Experiment, Preset
+
+EPOCH = 3_135
+"""updates in which 32 streams of the treebank's training part are read once, 50 characters at a time"""
+
+QUICK = RunConfig(
+    ConditionalConfig(100, 200, rank=24),
+    OptimConfig("char_lm", 5e-3),
+    TrainConfig(updates=1_000, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
+    NextSymbol("python", reading="stream", steps=50, words=2),
+)
+
+PAPER = RunConfig(
+    ConditionalConfig(500),
+    OptimConfig("char_lm"),
+    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
+    NextSymbol("ptb", reading="stream", steps=50, words=2),
+)
+
+BITS = RunConfig(
+    ConditionalConfig(100),
+    OptimConfig("char_lm"),
+    TrainConfig(updates=20 * 2 * EPOCH, batch_size=32, order="stream", evaluate_every=2 * EPOCH, evaluation_batch=32),
+    NextBit("ptb", steps=200, characters=True),
+)
+QUICK_BITS = replace(
+    QUICK, model=replace(QUICK.model, slow_size=None), data=NextBit(steps=200, characters=True), train=replace(QUICK.train, updates=600)
+)
+
+EXPERIMENT: Experiment[Any] = Experiment(
+    name="conditional",
+    about="Predict each character, or bit, of a text with a second level that steps once for each word, or character.",
+    reproduces="Jernite et al. 2017, Table 3 (the CRNN)",
+    presets={
+        "quick": Preset(
+            QUICK, "CRNN and LRD-CRNN on characters of Python's documentation", "some minutes on two cores, no download", compare=True
+        ),
+        "quick-bits": Preset(QUICK_BITS, "CRNN 100-100 on bits of Python's documentation", "some minutes on two cores, no download"),
+        "paper": Preset(PAPER, "CRNN 500-500 on characters of the Penn Treebank", "a day on two cores"),
+        "bits": Preset(BITS, "CRNN 100-100 on bits of the Penn Treebank", "half a day on two cores"),
+    },
+    variants={"crnn": {}, "lrd": {"parametrization": "low_rank_plus_diagonal"}},
+    score="bits_per_character",
+    closing="""
+What you saw: bits per character on the last twentieth of the text, for two networks with a level for characters and one for words, which
+differ in how their recurrent matrices are stored.
+
+Next:
+  python -m experiments.conditional --preset quick-bits               levels for bits and for characters
+  python -m experiments.conditional --preset paper --data.dir DIR     Penn Treebank (DIR: where its files are, or are to go)""",
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT)

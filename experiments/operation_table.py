@@ -1,0 +1,124 @@
+"""How much the units of Jernite et al. 2017 compute: the "RNN-d" of its tables, as printed, by its convention, and as counted.
+
+    python -m experiments.operation_table            a table
+    python -m experiments.operation_table --json     the same as a JSON list
+
+Tables 1 and 3. RNN-d is the size of the Elman network of as many multiplications, for which the paper gives no formula: see
+`lrpt.analysis.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are
+those at this m.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from experiments.variable_computation import network
+from lrpt.analysis.operations import PAPER_FACTORS
+from lrpt.counting import count
+from lrpt.errors import UsageError
+from lrpt.training.console import Console
+from lrpt.training.flags import parse_dataclass
+from lrpt.variable_models import VariableConfig
+
+PROGRAM = "python -m experiments.operation_table"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    json: bool = False
+    """print a JSON list of objects instead of a table"""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A row of the paper's tables: symbols read and predicted, and RNN-d as printed."""
+
+    where: str
+    config: VariableConfig
+    symbols: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `m` is None for units with constant computation."""
+
+    where: str
+    model: str
+    parameters: int
+    m: float | None
+    printed: int
+    convention: float
+    counted: float
+    multiplications: float
+
+
+MUSIC, BITS, CHARACTERS, TEXT8 = 730, 2, 51, 27
+
+PRINTED = [
+    *(Printed("Table 1, music", network("elman", size), MUSIC, size) for size in (200, 250)),
+    Printed("Table 1, music", network("vcrnn", 500), MUSIC, 233),
+    *(Printed("Table 3, bits", network("elman", size), BITS, size) for size in (100, 500, 1000)),
+    *(Printed("Table 3, bits", network("vcrnn", 1000), BITS, size) for size in (340, 460)),
+    Printed("Table 3, characters", network("gru", 1024), CHARACTERS, 1450),
+    Printed("Table 3, characters", network("lstm", 1024), CHARACTERS, 2048),
+    Printed("Table 3, characters", network("elman", 1024), CHARACTERS, 1024),
+    Printed("Table 3, characters", network("vcrnn", 1024), CHARACTERS, 760),
+    Printed("Table 3, characters", network("elman", 760), CHARACTERS, 760),
+    Printed("Table 3, characters", network("lstm", 380), CHARACTERS, 760),
+    Printed("Table 3, characters", network("gru", 538), CHARACTERS, 760),
+    Printed("Table 3, characters", network("vcgru", 1024), CHARACTERS, 648),
+    Printed("Table 3, characters", network("lstm", 324), CHARACTERS, 648),
+    Printed("Table 3, characters", network("gru", 458), CHARACTERS, 648),
+    Printed("Table 3, text8", network("elman", 512), TEXT8, 512),
+    Printed("Table 3, text8", network("gru", 512), TEXT8, 725),
+    Printed("Table 3, text8", network("gru", 1024), TEXT8, 1450),
+    *(Printed("Table 3, text8", network("vcgru", 1024), TEXT8, size) for size in (464, 648, 820)),
+]
+
+
+def row(printed: Printed) -> Row:
+    """Counts a network."""
+    config = printed.config
+    m = printed.size / (PAPER_FACTORS[config.cell] * config.size) if config.has_scheduler else 1.0
+    figures = config.summarize({"active": m, "active_squared": m**2})
+    return Row(
+        where=printed.where,
+        model=config.label,
+        parameters=count(config, printed.symbols, printed.symbols).true,
+        m=m if config.has_scheduler else None,
+        printed=printed.size,
+        convention=figures["paper_equivalent_size"],
+        counted=figures["equivalent_size"],
+        multiplications=figures["multiplications"],
+    )
+
+
+def cells(r: Row) -> list[str]:
+    """A line as text."""
+    m = "" if r.m is None else f"{r.m:.3f}"
+    numbers = f"{r.printed:,}", f"{r.convention:,.0f}", f"{r.counted:,.0f}", f"{r.multiplications:,.0f}"
+    return [r.where, r.model, f"{r.parameters:,}", m, *numbers]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table; exits with 2 where a flag is wrong."""
+    console = Console()
+    try:
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Operations of units.", Options())
+    except UsageError as error:
+        console.error(str(error))
+        sys.exit(error.code)
+    rows = [row(printed) for printed in PRINTED]
+    if options.json:
+        print(json.dumps([asdict(r) for r in rows], indent=2))
+        return
+    columns = ["", "model", "parameters", "m", "RNN-d printed", "by the convention", "counted", "multiplications a step"]
+    console.table(columns, [cells(r) for r in rows])
+
+
+if __name__ == "__main__":
+    main()

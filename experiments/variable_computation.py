@@ -1,0 +1,117 @@
+"""Units that decide how much to compute, on characters: Jernite et al. 2017, section 5.2.
+
+    python -m experiments.variable_computation                                      a VCRNN and an RNN on text that every Python carries
+    python -m experiments.variable_computation --preset paper --data.dir DIR        a VCRNN of 1024 units on the Penn Treebank
+    python -m experiments.variable_computation --preset text8-vcgru-0.4 --data.dir DIR      text8
+    python -m experiments.variable_computation --data.file BOOK.txt --model.guided-symbols 0 2     more computation on blanks and line ends
+    python -m experiments.variable_computation sample RUN_DIRECTORY --prompt "The " text from a checkpoint
+    python -m experiments.variable_computation schedule RUN_DIRECTORY               m_t over the text (Figures 3 and 5)
+    python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
+    python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
+
+Published, single runs, bits per character with the size of the Elman network of as many operations ("RNN-d"). Penn Treebank: GRU-1024 1.42
+(1450), LSTM-1024 1.42 (2048), RNN-1024 1.47 (1024), VCRNN-1024 1.46 (760), RNN-760 1.47, LSTM-380 1.44 and GRU-538 1.43 (760),
+VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648). text8: RNN-512 1.80, GRU-512 1.69 (725), GRU-1024 1.58 (1450), VCGRU-1024 1.69
+(464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. Its "RNN-d" of GRUs counts too little: see `lrpt.analysis.operations`.
+
+The paper says nothing of optimizer, step size, batches, windows, clipping, dropout, the weight of the penalty or epsilon. Here: Adam at
+0.001, norm clipping at 1, 32 streams (text8: 128), windows of 50, no dropout, weight 0.3, epsilon 1e-5, 20 epochs, zero initial states. Its
+targets on the Penn Treebank are not printed either: `--model.target`.
+
+Until the tenth epoch the mask is less sharp than it will be. The checkpoint of the best validation loss may be of that time; figures of
+operations are those of its sharpness.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from experiments.scheduling import train_or_inspect
+from experiments.wiki import EPOCH as TEXT8_EPOCH
+from lrpt.data import NextByte, NextSymbol
+from lrpt.optim import OptimConfig
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.experiment import Experiment, Preset
+from lrpt.variable_models import VariableConfig
+
+
+def network(cell: str, size: int, **changes: Any) -> VariableConfig:
+    """As the paper compares units: full matrices, and symbols as vectors that are as wide as the state."""
+    plain: dict[str, Any] = {"parametrization": "dense", "carry_bias": 0.0, "trainable_initial_state": False, "embedding": size}
+    return VariableConfig(cell=cell, size=size, **plain | changes)
+
+
+EPOCH = 3_135
+"""updates in which 32 streams of the treebank's training part are read once, 50 symbols at a time"""
+
+PAPER = RunConfig(
+    network("vcrnn", 1024, target=0.5),
+    OptimConfig("char_lm"),
+    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
+    NextSymbol("ptb", reading="stream", steps=50),
+)
+
+QUICK = RunConfig(
+    network("vcrnn", 128, target=0.3, sharpness=0.2, sharpness_growth=0.2),
+    OptimConfig("char_lm", 3e-3),
+    TrainConfig(updates=1_200, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
+    NextSymbol("python", reading="stream", steps=50),
+)
+
+TEXT8 = replace(
+    PAPER,
+    train=replace(PAPER.train, updates=20 * TEXT8_EPOCH, batch_size=128, evaluate_every=4 * EPOCH, evaluation_batch=128),
+    data=NextByte("text8", steps=50),
+)
+
+SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
+
+
+def _preset(start: RunConfig[Any], model: VariableConfig, cost: str = "days on two cores") -> Preset:
+    target = f", target {model.target}" * model.has_scheduler
+    text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
+    return Preset(replace(start, model=model), f"{model.label}{target}, on {text}", cost)
+
+
+TABLE = {
+    "vcgru-1024": network("vcgru", 1024, target=0.4),
+    **{f"rnn-{size}": network("elman", size) for size in (1024, 760)},
+    **{f"gru-{size}": network("gru", size) for size in (1024, 538, 458)},
+    **{f"lstm-{size}": network("lstm", size) for size in (1024, 380, 324)},
+}
+"""Rows of Table 3 on the Penn Treebank beside VCRNN-1024 and the conditional network."""
+
+TEXT8_TABLE = {
+    **{f"vcgru-{target}": network("vcgru", 1024, target=target) for target in (0.3, 0.4, 0.5)},
+    "rnn-512": network("elman", 512),
+    **{f"gru-{size}": network("gru", size) for size in (512, 1024)},
+}
+"""Rows of Table 3 on text8."""
+
+SMALL_TABLE = {"small": network("vcrnn", 256, target=0.3, penalty_weight=0.5), "small-rnn": network("elman", 128)}
+"""Those that two cores can train: about as many operations."""
+
+EXPERIMENT = Experiment(
+    name="variable_computation",
+    about="Predict each character of a text with units that decide in each step how much of their state to update.",
+    reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
+    presets={
+        "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation", "3 minutes on two cores, no download", compare=True),
+        "paper": _preset(PAPER, network("vcrnn", 1024, target=0.5)),
+        **{name: _preset(PAPER, model) for name, model in TABLE.items()},
+        **{name: _preset(SMALL, model, "hours on two cores") for name, model in SMALL_TABLE.items()},
+        **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
+    },
+    variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},
+    score="bits_per_character",
+    closing="""
+What you saw: bits per character of a unit of 128 dimensions that updates some of them in each step, and of a usual one that does about as
+many multiplications. 'active' is the share that was updated, 'equivalent_size' the usual unit with as many multiplications.
+
+Next:
+  python -m experiments.variable_computation schedule runs/variable_computation/quick-vcrnn-seed0     when it computes
+  python -m experiments.variable_computation timing runs/variable_computation/quick-vcrnn-seed0       what that saves by the clock
+  python -m experiments.bit_lm                                                                        bits, where it can find characters""",
+)
+
+if __name__ == "__main__":
+    train_or_inspect(EXPERIMENT)

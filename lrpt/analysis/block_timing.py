@@ -1,0 +1,120 @@
+"""What variable computation saves by the clock, for one example at a time."""
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lrpt.analysis.operations import multiplications
+from lrpt.cells import CELLS, VariableParams, block_step, blocks
+from lrpt.matrices import Bias, Dense
+from lrpt.recurrence import recur
+
+BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}
+"""The unit with constant computation behind each."""
+
+
+class Timing(NamedTuple):
+    """One contender.
+
+    Attributes:
+      name: 'unit' (constant computation), 'masked' (all products, and the mask), 'blocks, m = 0.25' or 'blocks, as trained'.
+      proportion: mean m, None for the unit.
+      multiplications: of a mean step inside matrices, as many as the first ceil(m n) dimensions need.
+      microseconds: of a step, one value for each round.
+    """
+
+    name: str
+    proportion: float | None
+    multiplications: float
+    microseconds: tuple[float, ...]
+
+
+def block_sizes(n: int, count: int) -> tuple[int, ...]:
+    """About so many sizes of blocks, at equal distances, up to n."""
+    return tuple(sorted({-(-n * k // count) for k in range(1, count + 1)}))
+
+
+def at_constant_schedule(params: VariableParams, m: float) -> VariableParams:
+    """The same unit with a scheduler that always says m, up to rounding."""
+    nothing = Dense(jnp.zeros((params.scheduler.recurrent.shape[0], 1)))  # type: ignore[attr-defined]
+    # The logistic function of 40 is 1 in single precision.
+    bias = Bias(jnp.full(1, np.log(m / (1 - m)) if m < 1 else 40.0, jnp.float32))
+    return params._replace(scheduler=params.scheduler._replace(input=nothing, recurrent=nothing, bias=bias))
+
+
+def time_steps(
+    cell: str,
+    params: VariableParams,
+    carry: Any,
+    xs: Float[Array, "t 1 n"],
+    proportions: tuple[float, ...],
+    *,
+    count: int = 8,
+    rounds: int = 9,
+) -> list[Timing]:
+    """Times a unit with constant computation, its masked twin, and steps by blocks: at constant schedules, and at its own.
+
+    Every contender runs the whole sequence in one compiled loop; they take turns, so that ratios hold whatever else the machine does.
+
+    Args:
+      cell: 'vcrnn', 'vcgru' or 'vclstm'.
+      params: of one layer.
+      carry: the state before the first step, of one row.
+      xs: inputs.
+      proportions: m of the constant schedules.
+      count: of the sizes of blocks.
+      rounds: turns of each.
+    """
+    n = xs.shape[-1]
+    sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell))
+    cut = {f"blocks, m = {m:g}": blocks(at_constant_schedule(params, m), sizes) for m in proportions} | {
+        "blocks, as trained": blocks(params, sizes)
+    }
+    contenders: dict[str, Callable[[], Any]] = {
+        "unit": partial(_loop(CELLS[BASE[cell]].step), params.unit, carry, xs),
+        "masked": partial(_loop(CELLS[cell].step), params, carry, xs),
+        **{name: partial(by_blocks, own, carry, xs) for name, own in cut.items()},
+    }
+    found = {name: np.asarray(run()[1]) for name, run in contenders.items()}  # compiles
+    times = _in_turns(contenders, rounds, len(xs))
+    counted = {name: _counted(params, found[name], n, full=name in ("unit", "masked")) for name in contenders}
+    counted["unit"] = float(multiplications(params.unit))
+    means = {name: None if name == "unit" else float(np.mean(m)) for name, m in found.items()}
+    return [Timing(name, means[name], counted[name], tuple(times[name])) for name in contenders]
+
+
+def _loop(step: Any) -> Any:
+    """All steps: (the last output, m of each step)."""
+
+    @jax.jit
+    def run(params: Any, carry: Any, xs: Array) -> tuple[Array, Array]:
+        def body(params: Any, carry: Any, x: Array) -> Any:
+            carry, (y, info) = step(params, carry, x)
+            return carry, (y, (y, getattr(info, "proportion", jnp.ones(1, x.dtype))))
+
+        _, (_, (ys, m)) = recur(body, params, carry, xs, outputs="info")
+        return ys[-1], m
+
+    return run
+
+
+def _in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int, steps: int) -> dict[str, list[float]]:
+    """Microseconds of a step, by contender and round."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            jax.block_until_ready(run())
+            times[name].append((time.perf_counter() - start) / steps * 1e6)
+    return times
+
+
+def _counted(params: VariableParams, m: Float[np.ndarray, "..."], n: int, full: bool) -> float:
+    used = np.ones_like(m) if full else np.ceil(m * n) / n
+    return float(np.mean(multiplications(params, used)))

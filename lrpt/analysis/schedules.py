@@ -1,0 +1,81 @@
+"""How much a network computes at each step: its schedule beside what it reads, and whether that repeats itself."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from lrpt.analysis.figures import png
+from lrpt.errors import UsageError
+
+STEPS_IN_A_ROW = 100
+
+
+def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
+    r"""The correlation of a schedule with itself `lag` steps later, 1 where it has that period.
+
+    .. math::
+        r_k = \frac{\sum_{t} (m_t - \mu)(m_{t+k} - \mu)}{T - k} \Big/ \frac{\sum_t (m_t - \mu)^2}{T}
+
+    Args:
+      m: over T steps; of a schedule that never changes it is 0.
+      lag: k, from 0 to below T.
+
+    Raises:
+      UsageError: another lag.
+    """
+    values = np.asarray(m, np.float64)
+    if not 0 <= lag < values.size:
+        raise UsageError(f"the lag is {lag}, and the schedule has {values.size} steps: choose fewer")
+    values = values - values.mean()
+    variance = np.mean(np.square(values))
+    return float(np.mean(values[: values.size - lag] * values[lag:]) / variance) if variance > 0 else 0.0
+
+
+def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[str, tuple[float, int]]:
+    """The mean of a schedule at each symbol, and how often that is read; the one where it is highest comes first."""
+    found: dict[str, list[float]] = {}
+    for value, symbol in zip(m, symbols, strict=True):
+        found.setdefault(symbol, []).append(float(value))
+    means = {symbol: (float(np.mean(values)), len(values)) for symbol, values in found.items()}
+    return dict(sorted(means.items(), key=lambda item: -item[1][0]))
+
+
+def schedule_figure(
+    proportions: Float[np.ndarray, "t k"], symbols: Sequence[str], path: Path, mask: Float[np.ndarray, "t n"] | None = None, title: str = ""
+) -> Path:
+    """Draws m_t over what is read, and below it the mask of some components, as a PNG (Jernite et al. 2017, Figures 2, 3 and 5).
+
+    Args:
+      proportions: m of each step and layer.
+      symbols: what is read at each step; printed below it.
+      mask: of the components to be shown, each between 0 and 1; the last of them stands on top.
+      title: of the figure.
+    """
+    rows = -(-len(symbols) // STEPS_IN_A_ROW)
+    panels = 1 + (mask is not None)
+    with png(path, 9.0, 0.5 + rows * (1.1 + 0.8 * (panels - 1))) as figure:
+        axes = figure.subplots(rows * panels, 1, squeeze=False)[:, 0]
+        for row in range(rows):
+            shown = slice(row * STEPS_IN_A_ROW, (row + 1) * STEPS_IN_A_ROW)
+            _trace(axes[row * panels], proportions[shown], symbols[shown])
+            if mask is not None:
+                _map(axes[row * panels + 1], mask[shown])
+        axes[0].set_title(title, fontsize=9, loc="left")
+    return path
+
+
+def _trace(axes: Axes, proportions: Float[np.ndarray, "t k"], symbols: Sequence[str]) -> None:
+    steps = np.arange(len(symbols))
+    axes.plot(steps, proportions, drawstyle="steps-mid", linewidth=1)
+    axes.set(ylim=(0, 1), ylabel="$m_t$", xlim=(-0.5, STEPS_IN_A_ROW - 0.5))
+    axes.set_xticks(steps, symbols, fontsize=6, rotation=90 if max(map(len, symbols)) > 1 else 0)
+    axes.tick_params(axis="x", length=0)
+
+
+def _map(axes: Axes, mask: Float[np.ndarray, "t n"]) -> None:
+    axes.pcolormesh(np.arange(len(mask) + 1) - 0.5, np.arange(mask.shape[1] + 1), mask.T, vmin=0, vmax=1, cmap="Greys")
+    axes.grid(visible=False)
+    axes.set(xlim=(-0.5, STEPS_IN_A_ROW - 0.5), ylabel="$e_t$", xticks=[], yticks=[])

@@ -1,0 +1,49 @@
+"""What a melody is made of: notes and rests with their lengths, and bars."""
+
+from fractions import Fraction
+from typing import NamedTuple, Self
+
+REST, BAR_LINE = "z", "|"
+NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+
+
+class Symbol(NamedTuple):
+    """A note, a rest or a bar.
+
+    Attributes:
+      pitch: the MIDI note, 60 for the middle C; None for rests and bars.
+      length: in quarter notes, as in Table 2 of Jernite et al. (2017); 0 for bars.
+    """
+
+    pitch: int | None
+    length: Fraction
+
+    @property
+    def kind(self) -> str:
+        """'note', 'rest' or 'bar'."""
+        return "note" if self.pitch is not None else "rest" if self.length else "bar"
+
+    def __str__(self) -> str:
+        """'F#5:1/2', 'z:1' or '|'. Notes that sound alike have one name."""
+        if self.kind == "bar":
+            return BAR_LINE
+        name = REST if self.pitch is None else f"{NAMES[self.pitch % 12]}{self.pitch // 12 - 1}"
+        return f"{name}:{self.length}"
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The symbol that is written so.
+
+        Raises:
+          ValueError: none is.
+        """
+        if text == BAR_LINE:
+            return cls(None, Fraction(0))
+        name, _, length = text.partition(":")
+        if name == REST:
+            return cls(None, Fraction(length))
+        octave = name.lstrip("ABCDEFG#")
+        return cls(NAMES.index(name.removesuffix(octave)) + 12 * (int(octave) + 1), Fraction(length))
+
+
+BAR = Symbol(None, Fraction(0))

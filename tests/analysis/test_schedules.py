@@ -1,0 +1,61 @@
+"""Figures of a schedule: by hand, against NumPy, and of sequences whose period is known; what a step by blocks is timed with."""
+
+import jax
+import numpy as np
+import pytest
+from table import Row, network
+
+from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
+from lrpt.analysis.schedules import autocorrelation, means_by_symbol, schedule_figure
+from lrpt.errors import UsageError
+
+
+def test_autocorrelation_finds_a_period():
+    m = np.tile([0.9, 0.1, 0.1, 0.1], 50)
+    assert autocorrelation(m, 4) == pytest.approx(1.0)
+    assert autocorrelation(m, 0) == pytest.approx(1.0)
+    assert autocorrelation(m, 2) == pytest.approx(-1 / 3, abs=0.02)
+    noise = np.random.default_rng(0).standard_normal(4000)
+    assert abs(autocorrelation(noise, 3)) < 0.05
+    assert autocorrelation(noise, 1) == pytest.approx(np.corrcoef(noise[:-1], noise[1:])[0, 1], abs=1e-3)
+    assert autocorrelation(np.full(5, 0.3), 2) == 0
+
+
+@pytest.mark.parametrize("lag", [-1, 5])
+def test_a_lag_that_the_schedule_does_not_have(lag):
+    with pytest.raises(UsageError, match=rf"the lag is {lag}, and the schedule has 5 steps"):
+        autocorrelation(np.arange(5.0), lag)
+
+
+def test_means_by_symbol():
+    found = means_by_symbol(np.array([0.2, 0.9, 0.4]), ["a", "b", "a"])
+    assert list(found) == ["b", "a"]
+    assert found["a"] == (pytest.approx(0.3), 2)
+
+
+def test_figure(tmp_path):
+    rng = np.random.default_rng(0)
+    for mask in (None, rng.random((130, 4))):
+        path = schedule_figure(rng.random((130, 2)), ["a"] * 130, tmp_path / "figures" / "schedule.png", mask)
+        assert path.stat().st_size > 0
+        path.unlink()
+
+
+def test_sizes_of_blocks():
+    assert block_sizes(1000, 4) == (250, 500, 750, 1000)
+    assert block_sizes(3, 8) == (1, 2, 3)
+
+
+def test_what_is_timed_is_counted_too():
+    net = network(Row("vcgru", "dense"))
+    n = net.xs.shape[-1]
+    found = {one.name: one for one in time_steps("vcgru", net.params, net.carry[:1], net.xs[:, :1], (0.5, 1.0), count=2, rounds=2)}
+    assert set(found) == {"unit", "masked", "blocks, m = 0.5", "blocks, m = 1", "blocks, as trained"}
+    assert all(len(one.microseconds) == 2 and min(one.microseconds) > 0 for one in found.values())
+    counts = {name: one.multiplications for name, one in found.items()}
+    assert counts["unit"] == 6 * n * n
+    assert counts["masked"] == counts["blocks, m = 1"] == 6 * n * n + 2 * n
+    assert counts["blocks, m = 0.5"] == pytest.approx(6 * 3 * 3 + 2 * n)
+    assert found["blocks, m = 0.5"].proportion == pytest.approx(0.5)
+    assert 0 < found["blocks, as trained"].proportion < 1
+    assert jax.tree.leaves(at_constant_schedule(net.params, 1.0).scheduler.bias) == [40]

@@ -1,0 +1,128 @@
+"""The studies of the lattice paper: what they train, that nothing is trained twice, and what their files say."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny import interrupted_after, tree
+
+from experiments.lattice import EXPERIMENT
+from experiments.lattice_studies import STUDIES, Convergence, Efficiency, run_or_study, study
+from lrpt.analysis.layer_gradients import layer_norms_by_epoch
+from lrpt.data import NextSymbol
+from lrpt.training.console import Console
+from lrpt.training.flags import parse_dataclass
+
+TEXT = "the cat sat on a mat\n" * 60
+TINY = "--models gru lru --parameters 700 --epochs 3 --patience 3 --batch-size 4 --data.steps 4 --seeds 2"
+
+
+def summary(root, name):
+    return json.loads((root / f"{name}.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies")
+    (folder / "text").write_text(TEXT)
+    return [*TINY.split(), "--data.file", str(folder / "text"), "--workdir", str(folder / "runs")]
+
+
+@pytest.fixture(scope="module")
+def finished(flags):
+    """A workdir in which `convergence` was interrupted, and then came to its end."""
+    options = parse_dataclass(Convergence, flags, "", "", Convergence())
+    with interrupted_after(4):
+        study("lattice", "convergence", options, STUDIES["convergence"][1], Console(quiet=True))
+    run_or_study(EXPERIMENT, ["convergence", *flags])
+    return options.workdir
+
+
+def metrics(path):
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_convergence_keeps_losses_and_the_epoch_of_the_best(finished):
+    found = summary(finished, "convergence")
+    assert [(run["model"], run["seed"]) for run in found["runs"]] == [(name, seed) for name in ("gru", "lru") for seed in (0, 1)]
+    assert (finished / "figures" / "epochs.png").exists()
+    for run in found["runs"]:
+        assert abs(run["parameters"] - 700) < 150
+        assert run["bits_per_character"] == pytest.approx(run["loss"] / np.log(2))
+        valid = [line["loss"] for line in metrics(finished / f"{run['model']}-all-seed{run['seed']}") if line["split"] == "valid"]
+        assert len(valid) == run["epochs"] == 3
+        assert run["epochs_to_best"] == np.argmin(valid) + 1
+        assert run["valid_loss"] == min(valid)
+
+
+def test_nothing_is_trained_twice(finished, flags):
+    before = tree(finished)
+    run_or_study(EXPERIMENT, ["convergence", *flags])
+    assert {name: content for name, content in tree(finished).items() if "seed" in name} == {n: c for n, c in before.items() if "seed" in n}
+
+
+def test_efficiency_reads_what_convergence_has_trained(finished, flags):
+    trained = (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns
+    run_or_study(EXPERIMENT, ["efficiency", *flags, "--models", "gru", "--shares", "100", "50"])
+    found = summary(finished, "efficiency")
+    assert [(run["share"], run["seed"]) for run in found["runs"]] == [(50, 0), (50, 1), (100, 0), (100, 1)]
+    assert found["runs"][2:] == summary(finished, "convergence")["runs"][:2]
+    assert (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns == trained
+    assert (finished / "figures" / "efficiency_fixed.png").exists()
+    notes = [json.loads((finished / f"gru-{part}-seed0" / "result.json").read_text())["data"]["symbols"] for part in ("train50", "all")]
+    assert [notes[0][part] for part in ("valid", "test")] == [notes[1][part] for part in ("valid", "test")]
+    assert notes[0]["train"] == round(notes[1]["train"] / 2)
+
+
+def test_gradients_are_means_over_an_epoch_by_layer(finished, flags):
+    run_or_study(EXPERIMENT, ["gradients", *flags, "--layers", "2"])  # of the networks of two layers that are there
+    norms = summary(finished, "gradients")["norms"]
+    seeds = [metrics(finished / f"lru-all-seed{seed}") for seed in (0, 1)]
+    lines = [[line for line in of_seed if line["split"] == "train"] for of_seed in seeds]
+    expected = [[np.mean([of_seed[e][f"gradient_norm_layer_{k}"] for of_seed in lines]) for e in range(3)] for k in (1, 2)]
+    np.testing.assert_allclose(norms["LRU"], expected)
+    assert (finished / "figures" / "gradients.png").exists()
+
+
+def test_layers_come_in_the_order_of_their_numbers():
+    line = {"split": "train", "gradient_norm": 9.0} | {f"gradient_norm_layer_{k}": float(k) for k in (10, 2, 1)}
+    assert layer_norms_by_epoch([line, {"split": "valid", "loss": 1.0}]).tolist() == [[1.0], [2.0], [10.0]]
+
+
+def test_the_moving_test_part_is_that_of_the_original():
+    data = NextSymbol(reading="stream", source="ptb_joined", text_share=10.0)
+    moving = list(Efficiency(data=data, test="moving", shares=(20, 100)).texts())
+    assert [(name, share, part.text_share, part.train_share) for name, share, part in moving] == [
+        ("text20", 20, 2.0, None),
+        ("all", 100, 10.0, None),
+    ]
+    (fixed,) = Efficiency(data=data, shares=(20,)).texts()
+    assert (fixed[2].text_share, fixed[2].train_share) == (10.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("convergence --models gru gnu", "models is 'gnu': choose from "),
+        ("convergence --models gru gru", "models is gru gru: give at least one, and none twice"),
+        ("convergence --epochs 0", "epochs is 0: expected 1 or more"),
+        ("convergence --data.reading sentences", "data.reading is sentences: epochs are those of a stream"),
+        ("efficiency --shares 20 120", "shares is 20.0 120.0: expected numbers above 0, at most 100, and none twice"),
+        ("gradients --layers 1", "layers is 1: expected 2 or more"),
+        ("gradients --batch-size 1000000", "batch_size is 1000000, and the training part has "),
+    ],
+)
+def test_bad_options_are_one_line(words, says, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        run_or_study(EXPERIMENT, words.split())
+    assert leaving.value.code == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, capsys):
+    before = summary(finished, "convergence")
+    with pytest.raises(SystemExit) as leaving:
+        run_or_study(EXPERIMENT, ["convergence", *flags, "--learning-rate", "0.1"])
+    assert leaving.value.code == 2
+    assert "holds a run with optim.learning_rate = 0.001, not 0.1" in " ".join(capsys.readouterr().err.split())
+    assert summary(finished, "convergence") == before

@@ -1,0 +1,84 @@
+"""Melodies and words under a scheduler: two updates, then every table, and Figure 4 from their results."""
+
+import json
+
+import pytest
+
+from experiments import efficiency, europarl, music
+from experiments.schedule_tables import OF_MELODIES, OF_WORDS
+from experiments.scheduling import train_or_inspect
+from lrpt.data.abc import drawn_tunes
+
+FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "tunes.abc").write_text(drawn_tunes(30))
+    (folder / "text").write_text("the cat sat on a mat. " * 12)
+    for experiment, file, preset in ((music, "tunes.abc", "paper"), (europarl, "text", "cs-guide")):
+        name = experiment.EXPERIMENT.name
+        flags = ["--preset", preset, "--data.file", str(folder / file), "--data.steps", "6", "--workdir", str(folder / name)]
+        train_or_inspect(experiment.EXPERIMENT, [*FEW.split(), *flags])
+    return folder
+
+
+def test_presets_differ_in_size_and_language_alone():
+    for experiment in (music.EXPERIMENT, europarl.EXPERIMENT):
+        for name, preset in experiment.presets.items():
+            assert preset.config.model.parameter_shapes(20, 20), name
+            assert preset.config.data.source in ("drawn", "irish", "python", "europarl_cs", "europarl_de")
+
+
+def test_guidance_names_the_white_spaces():
+    found = europarl.QUICK.data.build(0).notes["white_spaces"]
+    assert tuple(found) == europarl.GUIDE["guided_symbols"]
+
+
+def test_notes_are_grouped(runs, capsys):
+    train_or_inspect(music.EXPERIMENT, ["notes", str(runs / "music"), "--length", "600"], OF_MELODIES)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "kind bar" in said
+    found = json.loads((runs / "music" / "notes.json").read_text())
+    assert {"bar", "note", "rest"} >= found["kind"].keys()
+    counts = [sum(count for _, count in found[name].values()) for name in ("kind", "bars")]
+    assert counts[0] == counts[1] <= 600
+    assert found["kind"]["note"][1] == sum(count for _, count in found["length"].values())
+    assert (runs / "music" / "figures" / "notes.png").exists()
+
+
+def test_words_have_ends(runs, capsys):
+    train_or_inspect(europarl.EXPERIMENT, ["words", str(runs / "europarl"), "--split", "train", "--reach", "2"], OF_WORDS)
+    assert "+2" in capsys.readouterr().out
+    found = json.loads((runs / "europarl" / "words.json").read_text())
+    assert (found["offsets"], len(found["means"])) == ([-2, -1, 0, 1, 2], 5)
+    assert found["words"] > 50
+
+
+@pytest.mark.parametrize(
+    ("experiment", "command", "commands", "message"),
+    [
+        (music, "notes {}/europarl", OF_MELODIES, "does not read melodies"),
+        (europarl, "words {}/music", OF_WORDS, "does not read characters"),
+        (europarl, "words {}/europarl --reach 0", OF_WORDS, "reach is 0: expected 1 or more"),
+        (europarl, "words {}/europarl --length 5 --reach 3", OF_WORDS, "boundaries has 3 steps on both sides"),
+    ],
+)
+def test_bad_flags(experiment, command, commands, message, runs, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        train_or_inspect(experiment.EXPERIMENT, command.format(runs).split(), commands)
+    assert leaving.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_efficiency_of_finished_runs(runs, capsys):
+    efficiency.main([str(runs / "europarl"), "--figure", str(runs / "efficiency.png")])
+    assert "VCRNN 5" in capsys.readouterr().out
+    assert (runs / "efficiency.png").exists()
+    with pytest.raises(SystemExit):
+        efficiency.main([str(runs / "nowhere")])
+    assert "holds no finished run" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        efficiency.main([str(runs / "music")])
+    assert "has no 'bits_per_character'" in " ".join(capsys.readouterr().err.split())

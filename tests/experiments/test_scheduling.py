@@ -1,0 +1,110 @@
+"""The subcommands that look at a scheduler, and the presets of the experiments that have them."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import bit_lm, europarl, music, variable_computation
+from experiments.scheduling import read_schedule, train_or_inspect
+from experiments.trained import Trained
+from lrpt.analysis.compression import cell_params, initial_carry
+from lrpt.data import ptb, text, wikipedia
+from lrpt.models import Recurrent
+from lrpt.recurrence import recur
+from lrpt.training.console import Console
+
+FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
+TEXT = "the cat sat on a mat. " * 12
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bits")
+    (folder / "text").write_text(TEXT)
+    flags = ["--data.file", str(folder / "text"), "--data.steps", "6", "--workdir", str(folder / "run")]
+    train_or_inspect(bit_lm.EXPERIMENT, [*FEW.split(), *flags])
+    return folder / "run"
+
+
+def test_the_result_says_how_much_was_computed(run):
+    found = json.loads((run / "result.json").read_text())["metrics"]["test"]
+    assert {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "agreement"} <= found.keys()
+    assert found["equivalent_size"] == pytest.approx(np.sqrt(found["multiplications"] / 2))
+
+
+def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
+    """Windows carry the state: the same as one loop over everything."""
+    trained = Trained(run, Console(quiet=True))
+    read = read_schedule(trained, "valid", 40)
+    params = trained.variables["params"]
+    network = Recurrent(trained.run.config.model, 5)
+    cell = cell_params(params["recurrent"], network)._replace(sharpness=jax.tree.leaves(trained.variables["settings"])[0])
+    xs = params["embedding"]["table"][read.symbols][:, None]
+    _, (_, info) = recur(network.cell.step, cell, initial_carry(params["recurrent"], network, 1), xs, outputs="info")
+    np.testing.assert_allclose(read.proportions, info.proportion, rtol=1e-5)
+    byte = np.frombuffer(TEXT.encode(), np.uint8)
+    assert read.symbols.shape == (40,)
+    assert read.proportions.shape == (40, 1)
+    assert "".join(map(str, read.symbols[1:])) in "".join(map(str, np.unpackbits(byte)))
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "says"),
+    [
+        ("schedule --length 60 --shown 20 --lags 1 8", ["schedule.npz", "figures/schedule.png"], ["autocorrelation of m", "mean m"]),
+        ("hard", ["hard.json"], ["soft", "hard", "same symbol"]),
+        ("timing --steps 6 --rounds 1 --proportions 0.5 1", ["timing.json", "figures/timing.png"], ["blocks, as trained"]),
+    ],
+)
+def test_every_command_says_and_writes(command, files, says, run, capsys):
+    name, *flags = command.split()
+    train_or_inspect(bit_lm.EXPERIMENT, [name, str(run), *flags])
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(words in said for words in says)
+    assert all((run / file).exists() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("schedule --split dev", "split is 'dev': choose from train, valid, test"),
+        ("schedule --length 20 --skip 20", "skip is 20, and 20 steps were read"),
+        ("schedule --length 0", "length is 0: expected 1 or more"),
+        ("schedule --components -1", "components is -1: expected 0 or more"),
+        ("timing --proportions 0.0", "proportions is 0.0: expected shares above 0"),
+    ],
+)
+def test_bad_flags(command, message, run, capsys):
+    name, *flags = command.split()
+    with pytest.raises(SystemExit) as leaving:
+        train_or_inspect(bit_lm.EXPERIMENT, [name, str(run), *flags])
+    assert leaving.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def fake_ptb(dir):
+    return dict.fromkeys(("train", "valid", "test"), "the cat sat\non a mat\n" * 20)
+
+
+def fake_wikipedia(name, dir):
+    return dict.fromkeys(("train", "valid", "test"), b"the cat sat on a mat " * 20)
+
+
+def test_runs_without_a_scheduler_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
+    words = ["--preset", "small-rnn", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
+    train_or_inspect(variable_computation.EXPERIMENT, words)
+    with pytest.raises(SystemExit):
+        train_or_inspect(variable_computation.EXPERIMENT, ["schedule", str(tmp_path)])
+    assert "holds a ELMAN 5, which has no scheduler" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("module", "preset"), [(variable_computation, "text8-vcgru-0.4"), (europarl, "quick"), (music, "quick")])
+def test_two_updates(module, preset, tmp_path, monkeypatch):
+    """Those that the runs above do not have: other presets differ from these in size and cell alone."""
+    monkeypatch.setattr(wikipedia, "load_wikipedia", fake_wikipedia)
+    monkeypatch.setattr(text, "python_documentation", lambda: fake_ptb(None)["train"] * 3)
+    train_or_inspect(module.EXPERIMENT, ["--preset", preset, *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)])
+    assert json.loads((tmp_path / "result.json").read_text())["updates"] == 2
