@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 
 from experiments.variable_computation import network
 from lrpt.analysis.operations import PAPER_FACTORS
@@ -80,6 +81,7 @@ PRINTED = [
 ]
 
 
+@cache
 def row(printed: Printed) -> Row:
     """Counts a network."""
     config = printed.config
