@@ -8,14 +8,13 @@ import pytest
 from table import (
     BATCH,
     INPUT_SIZE,
-    PLAIN_ROWS,
     SIZE,
     STEPS,
     Network,
     Row,
     assert_close,
     assert_equal,
-    every_row,
+    every_cell_and_every_row_of_the_gru,
     parameters_module,
     width_of_input,
 )
@@ -47,7 +46,7 @@ def model_and_params(config, reads="last", input_size=INPUT_SIZE):
     return model, jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
 
 
-@every_row
+@every_cell_and_every_row_of_the_gru
 def test_shapes(row):
     for reads, shape in (("last", (BATCH, OUTPUT_SIZE)), ("all", (BATCH, STEPS, OUTPUT_SIZE))):
         size = width_of_input(row.cell)
@@ -70,7 +69,7 @@ def float64_predictions(row, variables, xs):
     return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
 
 
-@pytest.mark.parametrize("row", [*PLAIN_ROWS, Row("gru", "low_rank_plus_diagonal", tied=True, weight_norm=True)], ids=str)
+@every_cell_and_every_row_of_the_gru
 def test_predictions_equal_the_float64_loop(row):
     size = width_of_input(row.cell)
     (model, variables), xs = model_and_params(row.config(), reads="all", input_size=size), inputs(size)

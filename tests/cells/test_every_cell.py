@@ -83,7 +83,7 @@ def test_vmap_over_examples_equals_batch(row):
     assert_close(each, net.cell.step(net.params, net.carry, net.xs[0]))
 
 
-@every_row
+@every_cell_and_every_row_of_the_gru
 def test_full_matrices_give_the_same_outputs_and_input_gradients(row):
     net, dense = network(row), network(row).dense()
     (_, outputs), (_, *to_inputs) = gradients(net.cell, net.params, net.carry, net.xs)
