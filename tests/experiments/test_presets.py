@@ -89,7 +89,8 @@ def test_two_updates(experiment, preset, tmp_path, little_data):
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_every_preset_is_a_network(experiment):
     for preset in experiment.presets.values():
-        assert preset.config.model.parameter_shapes(50, 50)
+        of_two_levels = hasattr(preset.config.model, "slow_size")
+        assert preset.config.model.parameter_shapes(100 if of_two_levels else 50, 50)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
