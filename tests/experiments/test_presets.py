@@ -37,12 +37,13 @@ def without_sizes(model):
 
 
 def different():
-    """The first of each lot of presets that differ in size alone."""
+    """The first of each lot of presets that differ in sizes, step sizes and sources of data alone."""
     found = {}
     for experiment in EXPERIMENTS:
         for name, preset in experiment.presets.items():
             config = preset.config
-            found.setdefault((experiment.name, without_sizes(config.model), config.optim, config.data), (experiment, name))
+            kind = type(config.data), *(getattr(config.data, name, None) for name in ("reading", "variant", "words"))
+            found.setdefault((experiment.name, without_sizes(config.model), config.optim.recipe, kind), (experiment, name))
     return list(found.values())
 
 
