@@ -229,7 +229,9 @@ class Run:
     def _give_up(self, what: str, update: int, loss: float) -> None:
         def advise() -> None:
             kept = self.checkpoints.updates()
-            last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}" if kept else "no checkpoint was due"
+            last = "no checkpoint was due yet"
+            if kept:
+                last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}"
             advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
             raise UsageError(f"{self.label}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1)
 
