@@ -1,7 +1,6 @@
 """Every preset of every experiment: it is a network at its own size, and trains for two updates at a small one."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,18 +31,21 @@ def small(model):
     return {**settings, "rank": 2}
 
 
-def without_sizes(model):
-    return replace(model, **small(model), **({"carry_bias": 0.0} if hasattr(model, "carry_bias") else {}))
+def kind(config):
+    """What decides which code a configuration runs, but for the cell."""
+    model = [
+        getattr(config.model, name, None) for name in ("parametrization", "tied", "weight_norm", "tie_embedding", "drops", "gate_masks")
+    ]
+    data = [getattr(config.data, name, None) for name in ("reading", "variant", "words")]
+    return type(config.data), *model, bool(getattr(config.model, "embedding", None)), config.optim.recipe, *data
 
 
 def different():
-    """The first of each lot of presets that differ in sizes, step sizes and sources of data alone."""
+    """The first of each lot of presets that differ in cells, sizes, step sizes and sources of data alone."""
     found = {}
     for experiment in EXPERIMENTS:
         for name, preset in experiment.presets.items():
-            config = preset.config
-            kind = type(config.data), *(getattr(config.data, name, None) for name in ("reading", "variant", "words"))
-            found.setdefault((experiment.name, without_sizes(config.model), config.optim.recipe, kind), (experiment, name))
+            found.setdefault((experiment.name, kind(preset.config)), (experiment, name))
     return list(found.values())
 
 
