@@ -31,7 +31,7 @@ def modules_with(pattern):
 def test_every_experiment_and_preset_and_tool_is_listed():
     text = words(printed(modules()))
     held = {module.EXPERIMENT.name: module.EXPERIMENT for module in modules() if hasattr(module, "EXPERIMENT")}
-    assert held.keys() == modules_with("^EXPERIMENT = ")
+    assert held.keys() == modules_with(r"^EXPERIMENT(: .*)? = ")
     for experiment in held.values():
         assert f"{experiment.name} {experiment.about} Reproduces: {experiment.reproduces}." in text
         for name, preset in experiment.presets.items():
