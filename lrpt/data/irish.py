@@ -1,13 +1,13 @@
 """O'Neill's "Music of Ireland" (1903) in ABC notation, through tensorflow-datasets, without TensorFlow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
 
-from lrpt.data.prepared import load_prepared
+from lrpt.data.prepared import PublishedFiles, load_prepared
 from lrpt.data.sources import Source
 
 FOLDER = "irish_abc"
@@ -58,27 +58,13 @@ _PUBLISHED = (
 FILES = tuple(Source(name, _MIRROR + name, size, sha256) for name, size, sha256 in _PUBLISHED)
 
 
-class LrptIrishAbc(tfds.core.GeneratorBasedBuilder):
-    """Each file as one example: its name and its text.
+class LrptIrishAbc(PublishedFiles):
+    """Each file as one example: its name and its text."""
 
-    Args:
-      files: the published files by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
-    """
+    about = "Tunes of O'Neill's collection of 1903 in ABC notation, some of them in two transcriptions."
 
-    VERSION = tfds.core.Version("1.0.0")
-
-    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
-        self._files = files
-        super().__init__(**options)
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Tunes of O'Neill's collection of 1903 in ABC notation, some of them in two transcriptions.",
-            features=tfds.features.FeaturesDict({"name": tfds.features.Text(), "text": tfds.features.Text()}),
-            disable_shuffling=True,
-        )
+    def _features(self) -> dict[str, Any]:
+        return {"name": tfds.features.Text(), "text": tfds.features.Text()}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         return {"tunes": self._generate_examples()}

@@ -1,7 +1,7 @@
 """The chorales of Bach as Boulanger-Lewandowski et al. (2012) divided them, in the two formats in which they are found."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
 from lrpt.data.chorales import LOWEST, NOTES
-from lrpt.data.prepared import load_prepared
+from lrpt.data.prepared import PublishedFiles, load_prepared
 from lrpt.data.sources import Source
 from lrpt.errors import UsageError
 
@@ -89,28 +89,14 @@ def read_pieces(path: Path) -> Pieces:
         raise UsageError(f"data.file is {path}, which does not hold pieces of 88 notes ({error}): {advice}") from error
 
 
-class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Each piece as one example, in file order.
+class _Builder(PublishedFiles, skip_registration=True):
+    """Each piece as one example, in file order."""
 
-    Args:
-      files: the published file by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
-    """
-
-    VERSION = tfds.core.Version("1.0.0")
     kind: str
+    about = "Chorales in quarter notes: which of 88 notes sound."
 
-    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
-        self._files = files
-        super().__init__(**options)
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Chorales in quarter notes: which of 88 notes sound.",
-            features=tfds.features.FeaturesDict({"frames": tfds.features.Tensor(shape=(None, NOTES), dtype=np.uint8)}),
-            disable_shuffling=True,
-        )
+    def _features(self) -> dict[str, Any]:
+        return {"frames": tfds.features.Tensor(shape=(None, NOTES), dtype=np.uint8)}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         pieces = READERS[self.kind](self._files[FILES[self.kind].name].read_bytes())

@@ -1,7 +1,7 @@
 """MNIST (LeCun, Cortes and Burges 1998) through tensorflow-datasets, without TensorFlow."""
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
-from lrpt.data.prepared import load_prepared
+from lrpt.data.prepared import PublishedFiles, load_prepared
 from lrpt.data.sources import Source
 
 # The mirror that tensorflow-datasets' own builder names, too: the original site is gone.
@@ -27,30 +27,17 @@ COUNTS = {"train": 60_000, "test": 10_000}
 PIXELS = 28 * 28
 
 
-class LrptMnist(tfds.core.GeneratorBasedBuilder):
+class LrptMnist(PublishedFiles):
     """The images and labels in file order, as flat rows of bytes.
 
     The builder that tensorflow-datasets brings needs TensorFlow to unpack the files, and shuffles them.
-
-    Args:
-      files: the four published files by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
+    about = "Handwritten digits, 28 x 28 pixels."
 
-    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
-        self._files = files
-        super().__init__(**options)
-
-    def _info(self) -> tfds.core.DatasetInfo:
+    def _features(self) -> dict[str, Any]:
         image = tfds.features.Tensor(shape=(PIXELS,), dtype=np.uint8, encoding=tfds.features.Encoding.BYTES)
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Handwritten digits, 28 x 28 pixels.",
-            features=tfds.features.FeaturesDict({"image": image, "label": tfds.features.ClassLabel(num_classes=10)}),
-            disable_shuffling=True,
-        )
+        return {"image": image, "label": tfds.features.ClassLabel(num_classes=10)}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         return {"train": self._generate_examples("train"), "test": self._generate_examples("t10k")}

@@ -7,12 +7,38 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+import tensorflow_datasets as tfds
 
 from lrpt.data.sources import Source, find, obtain, writable_root
 from lrpt.errors import UsageError
 
 T = TypeVar("T")
+
+
+class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Base of the builders: examples out of published files, in file order.
+
+    Args:
+      files: the published files by name; not needed where the data are prepared.
+      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    about: ClassVar[str]
+
+    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
+        self._files = files
+        super().__init__(**options)
+
+    def _features(self) -> dict[str, Any]:
+        """What an example holds."""
+        raise NotImplementedError
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        features = tfds.features.FeaturesDict(self._features())
+        return tfds.core.DatasetInfo(builder=self, description=self.about, features=features, disable_shuffling=True)
 
 
 def load_prepared(builder: Any, read: Callable[[Any], T], files: Sequence[Source], dir: Path | None, folder: str) -> T:
@@ -22,8 +48,7 @@ def load_prepared(builder: Any, read: Callable[[Any], T], files: Sequence[Source
     `dir`/prepared or, where `dir` cannot be written, in the user's cache; a prepared set that is damaged or incomplete is made again.
 
     Args:
-      builder: a class derived from `tfds.core.GeneratorBasedBuilder`, whose first argument is the published files by name; none are
-        named where the data are prepared.
+      builder: a class derived from `PublishedFiles`.
       read: is given a mapping from split to examples, and raises anything where they are not what they should be.
       files: the published files.
 

@@ -1,13 +1,13 @@
 """The Penn Treebank as Mikolov et al. (2010) prepared it, through tensorflow-datasets, without TensorFlow."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tensorflow_datasets as tfds
 
-from lrpt.data.prepared import load_prepared
+from lrpt.data.prepared import PublishedFiles, load_prepared
 from lrpt.data.sources import Source
 
 # Published in `simple-examples.tgz` (http://www.fit.vutbr.cz/~imikolov/rnnlm/), folder data. This is the copy that torchtext downloads too.
@@ -22,27 +22,13 @@ FOLDER = "ptb"
 SENTENCES = {"train": 42_068, "valid": 3_370, "test": 3_761}
 
 
-class LrptPtb(tfds.core.GeneratorBasedBuilder):
-    """Each part as one example: its text, a sentence a line, without the blanks that the published lines begin and end with.
+class LrptPtb(PublishedFiles):
+    """Each part as one example: its text, a sentence a line, without the blanks that the published lines begin and end with."""
 
-    Args:
-      files: the three published files by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
-    """
+    about = "Sentences of the Wall Street Journal, in lower case, without punctuation; rare words are <unk>, numbers N."
 
-    VERSION = tfds.core.Version("1.0.0")
-
-    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
-        self._files = files
-        super().__init__(**options)
-
-    def _info(self) -> tfds.core.DatasetInfo:
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Sentences of the Wall Street Journal, in lower case, without punctuation; rare words are <unk>, numbers N.",
-            features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
-            disable_shuffling=True,
-        )
+    def _features(self) -> dict[str, Any]:
+        return {"text": tfds.features.Text()}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         return {part: self._generate_examples(part) for part in SENTENCES}

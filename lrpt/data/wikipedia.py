@@ -1,7 +1,7 @@
 """enwik8 and text8, the first 100,000,000 bytes of an English Wikipedia of 2006, with and without markup, through tensorflow-datasets."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import tensorflow_datasets as tfds
 
-from lrpt.data.prepared import load_prepared
+from lrpt.data.prepared import PublishedFiles, load_prepared
 from lrpt.data.sources import Source
 
 FOLDER = "wikipedia"
@@ -51,29 +51,15 @@ CORPORA = {
 }
 
 
-class _Builder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """The text in file order, in examples of a million bytes: 90 for training, 5 for validation, 5 for testing.
+class _Builder(PublishedFiles, skip_registration=True):
+    """The text in file order, in examples of a million bytes: 90 for training, 5 for validation, 5 for testing."""
 
-    Args:
-      files: the published archive by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
-    """
-
-    VERSION = tfds.core.Version("1.0.0")
     corpus: str
+    about = "Bytes of Wikipedia."
 
-    def __init__(self, files: Mapping[str, Path], **options: Any) -> None:
-        self._files = files
-        super().__init__(**options)
-
-    def _info(self) -> tfds.core.DatasetInfo:
+    def _features(self) -> dict[str, Any]:
         chunk = tfds.features.Tensor(shape=(CHUNK,), dtype=np.uint8, encoding=tfds.features.Encoding.BYTES)
-        return tfds.core.DatasetInfo(
-            builder=self,
-            description="Bytes of Wikipedia.",
-            features=tfds.features.FeaturesDict({"bytes": chunk}),
-            disable_shuffling=True,
-        )
+        return {"bytes": chunk}
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         return {part: self._generate_examples(part) for part in CHUNKS}
