@@ -107,9 +107,8 @@ class ConditionalConfig(Steady):
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'CRNN 100-100'."""
-        kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
-        rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
-        return f"{kind}CRNN {self.size}-{self.slow_size or self.size}{rank}{' weight norm' * self.weight_norm}"
+        stored = self.recurrent_matrices
+        return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * self.weight_norm}"
 
 
 class ConditionalNetwork(nn.Module):

@@ -138,10 +138,8 @@ class HighwayConfig(Steady):
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'LR-Highway 5x1024/256'."""
-        kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
-        rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
         marks = " tied" * self.tied + " weight norm" * self.weight_norm
-        return f"{kind}Highway {self.depth}x{self.size}{rank}{marks}"
+        return f"{self.matrices.prefix}Highway {self.depth}x{self.size}{self.matrices.suffix}{marks}"
 
 
 class HighwayClassifier(nn.Module):

@@ -184,11 +184,10 @@ class ModelConfig(Steady, DropoutConfig):
         """A short name for tables and figures: 'LRD-GRU 128/24'."""
         if not CELLS[self.cell].has_recurrent_matrices:
             return f"{self.cell.upper().replace('_', ' ')} {self.size}"
-        kind = {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.parametrization, f"{self.parametrization}-")
-        rank = f"/{self.rank}" if self.parametrization.startswith("low_rank") else ""
+        stored = self.recurrent_matrices
         deep = f" depth {self.depth}" * CELLS[self.cell].deep + f" {self.layers} layers" * (self.layers > 1)
         marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm + " dropout" * self.drops
-        return f"{kind}{self.cell.upper().replace('_', ' ')} {self.size}{rank}{marks}"
+        return f"{stored.prefix}{self.cell.upper().replace('_', ' ')} {self.size}{stored.suffix}{marks}"
 
 
 class Start(NamedTuple):

@@ -38,6 +38,16 @@ class MatrixConfig:
     initial_scale: float = 0.04
     """range or standard deviation, for initializations that have one"""
 
+    @property
+    def prefix(self) -> str:
+        """How the name of a network with such matrices begins: 'LRD-' of 'LRD-GRU'."""
+        return {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.kind, f"{self.kind}-")
+
+    @property
+    def suffix(self) -> str:
+        """What follows the width of the network: '/24' for a rank."""
+        return f"/{self.rank}" if self.kind.startswith("low_rank") else ""
+
 
 class Parametrization(nn.Module):
     """Base of the parametrizations: the matrices to be stored, by name, and the configuration. Calling it hands them out."""
