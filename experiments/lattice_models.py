@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lrpt.analysis.budgets import LanguageModelSize, closest_width
+from lrpt.analysis.budgets import LanguageModelSize, closest_width, quadratic
 from lrpt.data import NextSymbol
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
@@ -37,7 +37,7 @@ def fields(cell: str, budget: int, symbols: int, layers: int = 2) -> dict[str, s
     """
     depth = RHN_DEPTH if cell == "rhn" else 1
     counted = LanguageModelSize(symbols, _COUNTED_AS.get(cell, cell), layers, depth, second_biases=cell in _COUNTED_AS)
-    size = closest_width(counted.parameters, budget).width
+    size = closest_width(quadratic(counted.parameters), budget).width
     return {"cell": cell, "depth": depth, "layers": layers, "size": size, "embedding": size}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.analysis.budgets import closest_width
+from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.analysis.swarm import swarm_figure
 from lrpt.cells import CELLS
 from lrpt.counting import count
@@ -97,13 +97,8 @@ class Options:
 
 
 def width(model: ModelConfig, parameters: int) -> int:
-    """The width at which a network on notes is closest to so many parameters.
-
-    Their number is a polynomial of degree two in the width, so that three of them tell all others.
-    """
-    one, two, three = (count(replace(model, size=size), NOTES, NOTES).true for size in (1, 2, 3))
-    bend = three - 2 * two + one
-    return closest_width(lambda size: one + (size - 1) * (two - one) + (size - 1) * (size - 2) // 2 * bend, parameters).width
+    """The width at which a network on notes is closest to so many parameters."""
+    return closest_width(quadratic(lambda size: count(replace(model, size=size), NOTES, NOTES).true), parameters).width
 
 
 def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments: Sequence[str] | None = None) -> None:

@@ -44,6 +44,13 @@ def closest_width(count: Callable[[int], int], budget: int) -> Width:
     return min((Width(width, count(width)) for width in (below, above)), key=lambda found: abs(found.parameters - budget))
 
 
+def quadratic(count: Callable[[int], int]) -> Callable[[int], int]:
+    """The same counts from three of them: parameters of a network whose ranks are fixed are a polynomial of degree two in its width."""
+    one, two, three = map(count, (1, 2, 3))
+    slope, bend = two - one, three - 2 * two + one
+    return lambda width: one + (width - 1) * slope + (width - 1) * (width - 2) // 2 * bend
+
+
 @dataclass(frozen=True)
 class LanguageModelSize:
     """What, beside the width, decides how many parameters a character language model of the lattice paper has.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrpt.analysis.budgets import LanguageModelSize, Width, closest_width
+from lrpt.analysis.budgets import LanguageModelSize, Width, closest_width, quadratic
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig
@@ -32,18 +32,10 @@ def columns(symbols):
     return [*stacks, *(LanguageModelSize(symbols, "rhn", layers, depth=5) for layers in (1, 2))]
 
 
-def polynomial(model):
-    """The model's count as a function that needs no shapes: it is quadratic in the width."""
-    at = [model.parameters(n) for n in (1, 2, 3)]
-    a = (at[2] - 2 * at[1] + at[0]) // 2
-    b = at[1] - at[0] - 3 * a
-    return lambda n: a * n * n + b * n + at[0] - a - b
-
-
 @pytest.mark.parametrize("symbols", [51, 88, 28, 206])
 def test_the_sizes_of_the_lattice_papers_budgets(symbols):
     models = columns(symbols)
-    counts = [polynomial(model) for model in models]
+    counts = [quadratic(model.parameters) for model in models]
     for model, count in zip(models, counts, strict=True):
         assert model.parameters(137) == count(137)
     for budget in (10, 24):
