@@ -61,6 +61,19 @@ QUICK = RunConfig(
 )
 
 
+SMALL = 200
+"""units of networks that two cores can train"""
+
+
+def _small(depth: int) -> Preset:
+    """Narrow, with as much less dropout, and a learning rate that falls as fast as there is time."""
+    dropout = {"word_dropout": 0.1, "input_dropout": 0.2, "state_dropout": 0.1, "output_dropout": 0.3}
+    model = replace(PAPER.model, size=SMALL, depth=depth, embedding=SMALL, **dropout)
+    optim, train = replace(PAPER.optim, decay=1 / 1.5, decay_after=5), replace(PAPER.train, updates=10 * EPOCH)
+    about = f"RHN, depth {depth}, {SMALL} units, tied, Penn Treebank, 10 epochs"
+    return Preset(replace(PAPER, model=model, optim=optim, train=train), about, "an hour on two cores")
+
+
 def _of_depth(depth: int, tied: bool) -> Preset:
     """A point of Figure 5a."""
     size = PTB_WIDTHS[depth]
@@ -84,6 +97,7 @@ EXPERIMENT = Experiment(
         **{f"tied-{depth}": _of_depth(depth, tied=True) for depth in PTB_WIDTHS if depth != 10},
         **{f"untied-{depth}": _of_depth(depth, tied=False) for depth in PTB_WIDTHS},
         "torch-8": _torch(),
+        **{f"small-{depth}": _small(depth) for depth in (1, 3)},
     },
     variants={
         "rhn": {"parametrization": "dense"},
