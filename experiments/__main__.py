@@ -13,8 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import experiments
-from lrpt.errors import UsageError
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import parse_dataclass
 
@@ -70,11 +69,8 @@ def _entry(start: str, text: str) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the list; exits with 2 where a flag is wrong."""
-    try:
+    with Explained(Console()):
         parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Lists experiments and tools.", Options())
-    except UsageError as error:
-        Console().error(str(error))
-        sys.exit(error.code)
     print("\n".join(listing(modules())))
 
 

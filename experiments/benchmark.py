@@ -24,7 +24,7 @@ from experiments.benchmarking.presentation import draw, markdown, table
 from experiments.benchmarking.rounds import measure
 from experiments.benchmarking.workloads import WORKLOADS
 from lrpt.errors import UsageError, check_choice
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.benchmark"
@@ -60,13 +60,10 @@ class Options:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Times contenders, or reads times, and shows them; exits with 2 where a flag is wrong."""
     console = Console()
-    try:
+    with Explained(console):
         description = (__doc__ or "").partition("\n")[0]
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
         report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options, console)
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     if options.markdown:

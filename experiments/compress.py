@@ -29,7 +29,7 @@ from lrpt.matrices import num_params
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.named_arrays import load_arrays, to_named
 from lrpt.training.config import flatten, to_json
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.compress"
@@ -204,14 +204,11 @@ def _row(matrix: str, shape: Sequence[int], rank: int, residual: float, output_e
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 2 where a flag is wrong, 1 where a file is damaged or cannot be written."""
     console = Console()
-    try:
+    with Explained(console):
         about = "Low-rank and low-rank-plus-diagonal parameters for a trained network, to be trained further."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         report = options.report(console)
         print(json.dumps(report, indent=2)) if options.json else show(report, console)
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
 
 
 if __name__ == "__main__":

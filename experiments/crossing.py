@@ -22,8 +22,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.analysis.crossing import crossing_figure
 from lrpt.cells import CELLS
@@ -39,6 +37,7 @@ from lrpt.training.console import Console
 from lrpt.training.flags import SEEDS, parse_dataclass
 from lrpt.training.loop import Job, fit_all
 from lrpt.training.run_directory import RunDirectory, write_json
+from lrpt.training.summary import mean_and_deviation
 
 SUMMARY = "crossing.json"
 SCORE = "bits_per_character"
@@ -194,11 +193,10 @@ def _show(runs: Sequence[dict[str, Any]], title: str, console: Console) -> None:
 
 def _row(runs: Sequence[dict[str, Any]]) -> list[str]:
     scores = [one[SCORE] for one in runs]
-    deviation = f"{np.std(scores, ddof=1):.3f}" if len(scores) > 1 else ""
     first = runs[0]
     rank = "" if first["rank"] is None else str(first["rank"])
     size = [str(first["size"]), rank, f"{first['parameters']:,}"]
-    return [first["cell"], first["parametrization"].replace("_", " "), *size, f"{np.mean(scores):.3f}", deviation]
+    return [first["cell"], first["parametrization"].replace("_", " "), *size, *mean_and_deviation(scores)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -18,7 +18,7 @@ import tyro
 
 from lrpt.analysis.efficiency import SIZES, Point, efficiency_figure, point_of
 from lrpt.errors import UsageError, check_choice
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.efficiency"
@@ -72,15 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table, and draws the figure."""
     console = Console()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
+    with Explained(console):
         options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
         found = points(options)
         rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]
         console.table(["network", "line", "equivalent size", options.score.replace("_", " ")], rows)
         console.say(f"figure: {efficiency_figure(found, options.score, options.figure, convention=options.convention)}")
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
 
 
 if __name__ == "__main__":

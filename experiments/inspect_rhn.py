@@ -12,7 +12,7 @@ part, from the first on; windows of a stream are read from the initial state. `d
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jaxtyping import Array, Bool, Float, Int
 
+from experiments.inspecting import Commands, OnRun, inspect
 from experiments.trained import Trained
 from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.analysis.gates import gate_activity, gate_figure
@@ -33,24 +33,10 @@ from lrpt.errors import UsageError
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.recurrence import recur
 from lrpt.training.console import Console
-from lrpt.training.flags import parse_dataclass
 from lrpt.training.monte_carlo import monte_carlo
 from lrpt.training.step import forward, init_state
 
 PROGRAM = "python -m experiments.inspect_rhn"
-
-
-@dataclass(frozen=True)
-class OnRun:
-    """What every command line says."""
-
-    run: tyro.conf.Positional[Path]
-    """run directory, finished or not"""
-
-    def __post_init__(self) -> None:
-        for name in ("examples", "passes", "rows"):
-            if getattr(self, name, 1) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
 
 
 @dataclass(frozen=True)
@@ -268,7 +254,7 @@ def _check_highway(options: OnRun, network: Recurrent) -> None:
         raise UsageError(f"{options.run} holds a {config.label}: name a run of one recurrent highway network (rhn or rhn_uncoupled)")
 
 
-COMMANDS: Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]] = {
+COMMANDS: Commands = {
     "discs": (Discs, show_discs),
     "gates": (Gates, show_gates),
     "lesions": (Shut, show_lesions),
@@ -279,22 +265,11 @@ COMMANDS: Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 2 where a flag is wrong, 1 where a file is damaged."""
-    console = Console()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] in (["--help"], ["-h"]):
         print(__doc__)
-        return
-    try:
-        if not words or words[0] not in COMMANDS:
-            raise UsageError(f"expected one of {', '.join(COMMANDS)} and a run directory; see {PROGRAM} --help")
-        kind, show = COMMANDS[words[0]]
-        options = parse_dataclass(kind, words[1:], f"{PROGRAM} {words[0]}", kind.__doc__ or "", kind(Path()))
-        figure = show(options, Trained(options.run, console), console)
-        if figure is not None:
-            console.say(f"figure: {figure}")
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
+    else:
+        inspect(COMMANDS, words, PROGRAM)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ from lrpt.training.experiment import Experiment
 from lrpt.training.flags import SEEDS, parse_dataclass
 from lrpt.training.loop import Job, fit_all
 from lrpt.training.run_directory import RunDirectory, write_json
+from lrpt.training.summary import mean_and_deviation
 
 PYTHON = replace(PAPER.data, source="python")
 
@@ -270,7 +271,7 @@ def show_convergence(options: Options, finished: Sequence[Finished], console: Co
     """A row for each model, and the box plot."""
     groups = by_model(finished)
     rows = [
-        [name, f"{runs[0].result['parameters']['true']:,}", str(len(runs)), *spread([one.loss for one in runs]), *_epochs(runs)]
+        [name, f"{runs[0].result['parameters']['true']:,}", str(len(runs)), *mean_and_deviation([one.loss for one in runs]), *_epochs(runs)]
         for name, runs in groups.items()
     ]
     columns = ["model", "parameters", "seeds", "test nats per character", "deviation", "epochs until the best", "deviation"]
@@ -280,16 +281,11 @@ def show_convergence(options: Options, finished: Sequence[Finished], console: Co
 
 
 def _epochs(runs: Sequence[Finished]) -> list[str]:
-    return spread([one.epochs for one in runs], "{:.1f}")
+    return mean_and_deviation([one.epochs for one in runs], "{:.1f}")
 
 
 def _epochs_by_model(groups: Mapping[str, Sequence[Finished]]) -> dict[str, list[float]]:
     return {name: [float(one.epochs) for one in runs] for name, runs in groups.items()}
-
-
-def spread(values: Sequence[float], form: str = "{:.3f}") -> list[str]:
-    """Mean and standard deviation (n - 1; none of a single value)."""
-    return [form.format(np.mean(values)), form.format(np.std(values, ddof=1)) if len(values) > 1 else ""]
 
 
 def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: Console) -> dict[str, Any]:

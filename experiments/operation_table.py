@@ -17,8 +17,7 @@ from functools import cache
 from experiments.variable_computation import network
 from lrpt.analysis.operations import PAPER_FACTORS
 from lrpt.counting import count
-from lrpt.errors import UsageError
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 from lrpt.variable_models import VariableConfig
 
@@ -109,11 +108,8 @@ def cells(r: Row) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table; exits with 2 where a flag is wrong."""
     console = Console()
-    try:
+    with Explained(console):
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Operations of units.", Options())
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
     rows = [row(printed) for printed in PRINTED]
     if options.json:
         print(json.dumps([asdict(r) for r in rows], indent=2))

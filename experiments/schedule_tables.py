@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from experiments.scheduling import Commands, OnRun, read_schedule
+from experiments.inspecting import Commands, OnRun
+from experiments.scheduling import read_schedule
 from experiments.trained import Trained
 from lrpt.analysis.schedule_groups import OTHER, around, around_figure, bars_and_others, kinds, length_figure, lengths, repetitions
 from lrpt.analysis.schedules import means_by_symbol

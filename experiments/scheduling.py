@@ -8,7 +8,7 @@ Jernite et al. 2017. Each prints a table; figures are in the figures/ of the run
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jaxtyping import Float, Int
 
+from experiments.inspecting import Commands, OnRun, inspect
 from experiments.trained import Trained
 from experiments.writing import run_or_sample
 from lrpt.analysis.block_timing import Timing, time_steps
@@ -30,23 +30,9 @@ from lrpt.errors import UsageError
 from lrpt.models import Recurrent, Start
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse_dataclass
 from lrpt.training.run_directory import write_json
 from lrpt.training.step import blank_carry
 from lrpt.variable_models import VariableConfig
-
-
-@dataclass(frozen=True)
-class OnRun:
-    """What every command line says."""
-
-    run: tyro.conf.Positional[Path]
-    """run directory, finished or not"""
-
-    def __post_init__(self) -> None:
-        for name in ("length", "shown", "steps", "rounds", "blocks"):
-            if getattr(self, name, 1) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
 
 
 @dataclass(frozen=True)
@@ -260,8 +246,6 @@ def _figures(options: OnRun) -> Path:
     return options.run / "figures"
 
 
-Commands = Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]]
-
 COMMANDS: Commands = {
     "schedule": (Scheduled, show_schedule),
     "hard": (Hard, show_hard),
@@ -273,14 +257,6 @@ def train_or_inspect(experiment: Experiment[Any], arguments: Sequence[str] | Non
     """As `experiments.writing.run_or_sample`; with a name in `COMMANDS`, or in `further`, as the first argument that command instead."""
     words, commands = list(sys.argv[1:] if arguments is None else arguments), {**COMMANDS, **(further or {})}
     if not words or words[0] not in commands:
-        return run_or_sample(experiment, words)
-    console = Console()
-    kind, show = commands[words[0]]
-    try:
-        options = parse_dataclass(kind, words[1:], f"python -m experiments.{experiment.name} {words[0]}", kind.__doc__ or "", kind(Path()))
-        figure = show(options, Trained(options.run, console), console)
-        if figure is not None:
-            console.say(f"figure: {figure}")
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
+        run_or_sample(experiment, words)
+    else:
+        inspect(commands, words, f"python -m experiments.{experiment.name}")

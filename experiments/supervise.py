@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any
 
 from lrpt.errors import UsageError
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 from lrpt.training.pulse import SAVED, VARIABLE
 
@@ -156,13 +156,10 @@ def supervise(options: Any, command: Sequence[str], console: Console) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Leaves with the exit status of the command, or 2 where the own command line is wrong."""
     console = Console()
-    try:
+    with Explained(console):
         own, command = split(sys.argv[1:] if arguments is None else arguments)
         options = parse_dataclass(Options, own, PROGRAM, "Starts a command again when it dies: ... -- COMMAND", Options())
         code = supervise(options, command, console)
-    except UsageError as error:
-        console.error(str(error))
-        code = error.code
     sys.exit(code)
 
 

@@ -19,7 +19,7 @@ from lrpt.data.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError
 from lrpt.sampling import sample
 from lrpt.training.command import main
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import parse_dataclass
 
@@ -53,16 +53,14 @@ def run_or_sample(experiment: Experiment[Any], arguments: Sequence[str] | None =
     """As `lrpt.training.command.main`; with the first argument 'sample' it prints a text instead."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] != ["sample"]:
-        return main(experiment, words)
+        main(experiment, words)
+        return
     console = Console()
-    try:
+    with Explained(console):
         about = "Text from a trained language model: the best checkpoint of a run, and a prompt."
         default = Options(Path(), length=500)
         options = parse_dataclass(Options, words[1:], f"python -m experiments.{experiment.name} sample", about, default)
         print(write(options, console))
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
 
 
 def write(options: Options, console: Console) -> str:

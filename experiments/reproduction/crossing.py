@@ -9,6 +9,7 @@ import numpy as np
 from experiments import crossing
 from experiments.reproduction.markdown import RESULTS, table
 from experiments.reproduction.records import FIGURES, anonymous, load_summary
+from lrpt.training.summary import mean_and_deviation
 
 KEPT = RESULTS / crossing.SUMMARY
 FIGURE = RESULTS / FIGURES / "crossing.png"
@@ -60,7 +61,6 @@ def _table(groups: Groups) -> str:
 
 def _row(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     first, scores = runs[0], _scores(runs)
-    deviation = f"{np.std(scores, ddof=1):.3f}" if len(scores) > 1 else ""
     names = [first["cell"], first["parametrization"].replace("_", " ")]
     return [
         *names,
@@ -68,8 +68,7 @@ def _row(runs: Sequence[Mapping[str, Any]]) -> list[str]:
         str(first["rank"] or ""),
         f"{first['parameters']:,}",
         str(len(runs)),
-        f"{np.mean(scores):.3f}",
-        deviation,
+        *mean_and_deviation(scores),
     ]
 
 

@@ -12,6 +12,7 @@ from experiments.reproduction.records import FIGURES, anonymous, load_summary
 from lrpt.analysis.epochs import epochs_figure
 from lrpt.analysis.layer_gradients import layer_gradients_figure
 from lrpt.analysis.statistical_efficiency import efficiency_figure
+from lrpt.training.summary import spread
 
 PTB = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
 BOOK = "--data.file BOOK.txt --data.text-share 18"
@@ -163,10 +164,7 @@ def _spreads(runs: Runs) -> list[str]:
 
 
 def _spread(values: Sequence[float], form: str) -> str:
-    if not values:
-        return "not yet run"
-    deviation = f" ± {form.format(np.std(values, ddof=1))}" if len(values) > 1 else ""
-    return form.format(np.mean(values)) + deviation
+    return spread(values, form) if values else "not yet run"
 
 
 def _order(losses: Mapping[str, float]) -> str:

@@ -1,5 +1,6 @@
 """The one file that writes to the terminal: a live bar on a terminal, plain lines on a pipe."""
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -8,6 +9,8 @@ from typing import Any, Self
 from rich.console import Console as RichConsole
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+from lrpt.errors import UsageError
 
 PIPE_WIDTH = 160
 """Columns of a table on a pipe, where no terminal says how wide it is."""
@@ -45,6 +48,21 @@ class Console:
     def bar(self, title: str, total: int, done: int) -> "Bar":
         """Progress of one training run; use it in a `with` statement."""
         return Bar(self.out, title, total, done)
+
+
+class Explained:
+    """A UsageError inside becomes its one line, and the program ends with its code; use it in a `with` statement."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, UsageError):
+            self.console.error(str(error))
+            sys.exit(error.code)
 
 
 class Bar:

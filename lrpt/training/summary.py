@@ -67,17 +67,21 @@ def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
         label,
         f"{first['parameters']['true']:,}",
         f"{first['parameters']['paper']:,}",
-        _spread([r["metrics"]["valid"][score] for r in results]),
-        _spread([r["metrics"]["test"][score] for r in results]),
-        _spread([r["updates"] for r in results], "{:,.0f}"),
-        _spread([r["updates"] / max(r["seconds"], 0.01) for r in results], "{:.1f}"),
+        spread([r["metrics"]["valid"][score] for r in results]),
+        spread([r["metrics"]["test"][score] for r in results]),
+        spread([r["updates"] for r in results], "{:,.0f}"),
+        spread([r["updates"] / max(r["seconds"], 0.01) for r in results], "{:.1f}"),
     ]
 
 
-def _spread(values: Sequence[float], form: str = "{:.4g}") -> str:
+def spread(values: Sequence[float], form: str = "{:.4g}") -> str:
     """'0.93', or '0.93 ± 0.01' for several: mean and standard deviation (n - 1)."""
-    mean = form.format(np.mean(values))
-    return mean if len(values) == 1 else f"{mean} ± {form.format(np.std(values, ddof=1))}"
+    return " ± ".join(filter(None, mean_and_deviation(values, form)))
+
+
+def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[str]:
+    """Mean and standard deviation (n - 1; empty for a single value)."""
+    return [form.format(np.mean(values)), form.format(np.std(values, ddof=1)) if len(values) > 1 else ""]
 
 
 def _aggregate(label: str, results: Sequence[Result]) -> Result:

@@ -103,9 +103,5 @@ def test_tables_on_paper(capsys, monkeypatch):
         (["memory", "--memory", "0"], "memory is (0.0,)"),
     ],
 )
-def test_wrong_flags(words, says, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(words)
-    assert leaving.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert says in line
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)

@@ -102,9 +102,5 @@ def test_a_pulse_that_nobody_hears_or_that_cannot_be_written_is_no_matter(monkey
         (["--", "no-such-program"], "'no-such-program' cannot be started"),
     ],
 )
-def test_wrong_flags(words, says, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(words)
-    assert leaving.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert says in line
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)

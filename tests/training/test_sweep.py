@@ -136,9 +136,5 @@ def test_a_run_with_which_workers_are_lost_is_given_up(worker, tmp_path):
         (["copy_memory", "--", "--distributed.auto"], "leave --distributed out"),
     ],
 )
-def test_wrong_flags(words, says, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(words)
-    assert leaving.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert says in line
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)

@@ -1,0 +1,46 @@
+"""Commands that read a trained run: `python -m experiments.NAME COMMAND RUN_DIRECTORY ...`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from experiments.trained import Trained
+from lrpt.errors import UsageError
+from lrpt.training.console import Console, Explained
+from lrpt.training.flags import parse_dataclass
+
+COUNTS = ("examples", "passes", "rows", "length", "shown", "steps", "rounds", "blocks")
+
+
+@dataclass(frozen=True)
+class OnRun:
+    """What every command line says."""
+
+    run: tyro.conf.Positional[Path]
+    """run directory, finished or not"""
+
+    def __post_init__(self) -> None:
+        for name in COUNTS:
+            value = getattr(self, name, 1)
+            if isinstance(value, int) and value < 1:
+                raise UsageError(f"{name} is {value}: expected 1 or more")
+
+
+Commands = Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]]
+"""By its name, the options of a command and what it does with them; it returns the figure that it drew."""
+
+
+def inspect(commands: Commands, words: Sequence[str], program: str) -> None:
+    """Does what the first word names, with the options in the others; exits with 2 where they are wrong, 1 where a file is damaged."""
+    console = Console()
+    with Explained(console):
+        if not words or words[0] not in commands:
+            raise UsageError(f"expected one of {', '.join(commands)} and a run directory; see {program} --help")
+        kind, show = commands[words[0]]
+        options = parse_dataclass(kind, words[1:], f"{program} {words[0]}", kind.__doc__ or "", kind(Path()))
+        figure = show(options, Trained(options.run, console), console)
+        if figure is not None:
+            console.say(f"figure: {figure}")
