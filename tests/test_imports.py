@@ -1,6 +1,7 @@
 """The arrows between the rooms of the library: who may import whom, and which file alone knows of which package."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,10 +59,16 @@ def room_of(path):
     return parts[0] if parts != ("__init__",) else ""
 
 
+@cache
+def nodes(path):
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imported(path):
     """Dotted names of everything a file imports, wherever in it: `from a import b` is a.b."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -120,8 +127,8 @@ def test_one_file_knows_each_of_these_packages(path):
 @every_file
 @pytest.mark.parametrize(("what", "where"), [(OF_DEVICES, DEVICES), (OF_PROCESSES, PROCESSES)], ids=["devices", "processes"])
 def test_one_file_knows_of_devices_and_one_of_processes(path, what, where):
-    tree = ast.parse(path.read_text())
-    read = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[0] == "jax"}
+    named = [node for node in nodes(path) if isinstance(node, ast.Attribute) and node.attr in what]
+    read = {node.attr for node in named if ast.unparse(node.value).split(".")[0] == "jax"}
     taken = {part for name in imported(path) if name.startswith("jax.") for part in name.split(".")[1:]}
     used = (read | taken) & what
     assert not used or name_of(path) == where, f"{name_of(path)} uses {sorted(used)}: that belongs into {where}"

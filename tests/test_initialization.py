@@ -10,8 +10,8 @@ from lrpt.models import ModelConfig
 WIDTH, SYMBOLS = 64, 300
 
 
-def within(values, bound):
-    """Whether these are uniform within the bound, as far as their number lets one see."""
+def assert_uniform_within(values, bound):
+    """These are uniform within the bound, as far as their number lets one see."""
     values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(values)])
     assert np.abs(values).max() <= bound
     assert np.std(values) == pytest.approx(bound / np.sqrt(3), rel=0.05)
@@ -25,12 +25,12 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
     params = config.build(SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
     table = params["embedding"]["table"]
     assert (table.shape, float(jnp.std(table))) == ((SYMBOLS, WIDTH), pytest.approx(1, rel=0.05))
-    within(params["recurrent"]["cell"], WIDTH**-0.5)
-    within(params["readout"], WIDTH**-0.5)
+    assert_uniform_within(params["recurrent"]["cell"], WIDTH**-0.5)
+    assert_uniform_within(params["readout"], WIDTH**-0.5)
     assert len(params["readout"]["bias"]) == SYMBOLS
 
 
 def test_an_input_matrix_goes_by_the_width_of_its_outputs():
     config = ModelConfig("elman", 100, parametrization="dense", initialization="lru")
     params = config.build(SYMBOLS, 5, "last").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
-    within(params["recurrent"]["cell"]["input"], 0.1)
+    assert_uniform_within(params["recurrent"]["cell"]["input"], 0.1)
