@@ -24,6 +24,7 @@ from experiments.reproduction.published import STUDIES as PASSTHROUGH
 from experiments.reproduction.published import Study
 from experiments.reproduction.records import load
 from experiments.reproduction.recurrent_highway import STUDIES as RECURRENT_HIGHWAY
+from experiments.reproduction.stability import STUDIES as STABILITY
 from experiments.reproduction.swarm import FIGURE as SWARM_FIGURE
 from experiments.reproduction.swarm import load as load_swarm
 from experiments.reproduction.swarm import section as swarm_section
@@ -38,7 +39,7 @@ from lrpt.training.run_directory import write_text
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parent.parent
 REPORT = "REPRODUCTION.md"
-STUDIES = (*PASSTHROUGH, *RECURRENT_HIGHWAY, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
+STUDIES = (*PASSTHROUGH, *STABILITY, *RECURRENT_HIGHWAY, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
 
 
 @dataclass(frozen=True)

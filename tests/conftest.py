@@ -5,6 +5,7 @@ Warnings are errors: see pyproject.toml.
 
 import gc
 import os
+from importlib.metadata import version
 from pathlib import Path
 
 # Read when JAX starts, and handed on to programs that tests start.
@@ -12,8 +13,9 @@ DEFAULTS = {
     "NPROC": "16",  # with fewer threads than virtual devices, steps with collectives that are queued wait for each other for ever
     "OPENBLAS_NUM_THREADS": "1",  # NumPy's threads would stand in the way of those of JAX
     # The first as the command line has it, so that programs that tests start round alike. The others halve the time of the tests: thousands
-    # of programs are compiled, and each runs for a moment.
-    "XLA_FLAGS": "--xla_cpu_prefer_vector_width=512 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    # of programs are compiled, and each runs for a moment. JAX 0.12 ends at the last.
+    "XLA_FLAGS": "--xla_cpu_prefer_vector_width=512 --xla_backend_optimization_level=0"
+    + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),
     "MPLBACKEND": "Agg",
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several workers share one accelerator
     "JAX_COMPILATION_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt-tests"),

@@ -36,7 +36,7 @@ class Comparison:
     @property
     def model(self) -> str:
         """Its name in tables."""
-        return self.config.model.label
+        return " ".join(filter(None, (self.config.model.label, self.claim.setting)))
 
     def values(self, quantity: Quantity) -> dict[int, float]:
         """seed -> figure, for the seeds that have one."""

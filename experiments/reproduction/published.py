@@ -39,12 +39,14 @@ class Claim:
       flags: of the command line, which say the model and how many updates are full scale.
       published: as printed.
       quantities: what is compared; all must agree.
+      setting: what tells it from other claims about the same model.
     """
 
     where: str
     flags: str
     published: str
     quantities: tuple[Quantity, ...]
+    setting: str = ""
 
 
 @dataclass(frozen=True, eq=False)
