@@ -16,7 +16,7 @@ from typing import Any
 
 import tyro
 
-from lrpt.analysis.efficiency import SIZES, Point, efficiency_figure, point_of
+from lrpt.analysis.efficiency import SIZES, Point, equivalent_size_figure, point_of
 from lrpt.errors import UsageError, check_choice
 from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found = points(options)
         rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]
         console.table(["network", "line", "equivalent size", options.score.replace("_", " ")], rows)
-        console.say(f"figure: {efficiency_figure(found, options.score, options.figure, convention=options.convention)}")
+        console.say(f"figure: {equivalent_size_figure(found, options.score, options.figure, convention=options.convention)}")
 
 
 if __name__ == "__main__":

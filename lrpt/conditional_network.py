@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.analysis.operations import paper_equivalent
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_choice
-from lrpt.initialization import INITIALIZATIONS
+from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.models import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import LOOPS, Store, Tuning, recur
@@ -155,10 +155,5 @@ class ConditionalNetwork(nn.Module):
         return jnp.swapaxes(self.readout(y), 0, 1), carry
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
-        start, scale = INITIALIZATIONS[self.config.initialization], self.config.initial_scale
-        draw, width = (start.readout or start.matrix), (self.config.size if start.readout else scale)
-
-        def kernel(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
-            return draw(key, shape, width)
-
-        return nn.Dense(self.symbols, kernel_init=kernel, name="readout")(y)
+        kernel, bias = of_readout(self.config.initialization, self.config.initial_scale, self.config.size)
+        return nn.Dense(self.symbols, kernel_init=kernel, bias_init=bias, name="readout")(y)

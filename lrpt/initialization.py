@@ -88,3 +88,16 @@ lru: chahuja/lru (model.py, and the defaults of PyTorch that it leaves in place)
 n is the width of a matrix's outputs; embeddings are standard normal; the readout is uniform in +-1/sqrt(n) with n the width that it reads.
 The paper (Ahuja and Morency 2018) says Glorot; for the gates of an LRU, one matrix from 2n to 4n in that code, both are the same. Factors
 of low-rank matrices, which that code does not have, are uniform in +-1/sqrt(n) with n the outputs of L, and the inputs of R."""
+
+
+def of_readout(name: str, scale: float, width: int) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """What Flax calls the initializers of the matrix and of the bias of a layer that reads `width` numbers."""
+    start = INITIALIZATIONS[name]
+
+    def kernel(key: Array, shape: Shape, dtype: object = None, **_: object) -> Array:
+        return start.readout(key, shape, width) if start.readout else start.matrix(key, shape, scale)
+
+    def bias(key: Array, shape: Shape, dtype: object = None, **_: object) -> Array:
+        return start.readout(key, shape, width) if start.readout else start.offset(key, shape, scale)
+
+    return kernel, bias

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError, check_choice
-from lrpt.initialization import INITIALIZATIONS
+from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.materialize import Materialize, materialized
 from lrpt.matrices import Weighted
 from lrpt.parametrizations import MatrixConfig, Parameters
@@ -328,15 +328,7 @@ class SequenceModel(nn.Module):
         self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
-        start = INITIALIZATIONS[config.initialization]
-        scale = self.recurrent.cell.output_size(self.recurrent.spec) if start.readout else config.initial_scale
-
-        def kernel(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
-            return (start.readout or start.matrix)(key, shape, scale)
-
-        def bias(key: Array, shape: Any, dtype: Any = None, **_: Any) -> Array:
-            return (start.readout or start.offset)(key, shape, scale)
-
+        kernel, bias = of_readout(config.initialization, config.initial_scale, self.recurrent.cell.output_size(self.recurrent.spec))
         if config.tie_embedding:
             self._check_tied()
             self.readout_bias = self.param("readout_bias", bias, (self.output_size,))

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lrpt.conditional_network import ConditionalConfig
 from lrpt.models import ModelConfig
 
 WIDTH, SYMBOLS = 64, 300
@@ -28,6 +29,13 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
     assert_uniform_within(params["recurrent"]["cell"], WIDTH**-0.5)
     assert_uniform_within(params["readout"], WIDTH**-0.5)
     assert len(params["readout"]["bias"]) == SYMBOLS
+
+
+@pytest.mark.parametrize("config", [ModelConfig(size=WIDTH, initialization="uniform"), ConditionalConfig(WIDTH, initialization="uniform")])
+def test_uniform_starts_are_those_of_readouts_too(config):
+    params = config.build(SYMBOLS * 2, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
+    assert_uniform_within(params["readout"], config.initial_scale)
+    assert np.std(params["readout"]["bias"]) > 0
 
 
 def test_an_input_matrix_goes_by_the_width_of_its_outputs():

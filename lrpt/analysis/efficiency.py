@@ -58,7 +58,7 @@ def _family(model: Mapping[str, Any]) -> str:
     return f"{name} guided" if model.get("guided_symbols") and cell.startswith("vc") else name
 
 
-def efficiency_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
+def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
     """Draws the score over the equivalent size, a line for each family, and writes a PNG."""
     with png(path) as figure:
         axes = figure.subplots()

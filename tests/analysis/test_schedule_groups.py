@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lrpt.analysis.efficiency import efficiency_figure, point_of
+from lrpt.analysis.efficiency import equivalent_size_figure, point_of
 from lrpt.analysis.schedule_groups import (
     OTHER,
     around,
@@ -84,7 +84,7 @@ def test_figures_are_written(tmp_path):
         for n in (4, 2)
     ]
     paths = [
-        efficiency_figure(points, "bits_per_character", tmp_path / "efficiency.png", convention="counted"),
+        equivalent_size_figure(points, "bits_per_character", tmp_path / "efficiency.png", convention="counted"),
         around_figure(np.array([0.1, 0.9, 0.3]), tmp_path / "words.png"),
         length_figure([("1/2", 0.3), ("1/3", 0.7)], tmp_path / "notes.png"),
     ]
