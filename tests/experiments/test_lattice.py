@@ -88,7 +88,7 @@ def test_widths_and_epochs_of_bytes():
     assert BYTES_EPOCH == 90_000_000 // 50 // 250
 
 
-@pytest.mark.parametrize("preset", ["paper", "grid-lstm-10m", "rhn-24m"])
+@pytest.mark.parametrize("preset", ["paper", "grid-lstm-10m"])
 def test_two_updates(preset, tmp_path, monkeypatch):
     monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
     main(EXPERIMENT, ["--preset", preset, *SMALL.split(), "--workdir", str(tmp_path), "--data.source", "ptb_joined"])
