@@ -32,7 +32,7 @@ from experiments.reproduction.variable_computation import STUDIES as VARIABLE_CO
 from experiments.swarm import draw as draw_swarm
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.errors import UsageError
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 from lrpt.training.run_directory import write_text
 
@@ -117,11 +117,9 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     """Exits with 2 where a flag is wrong, 1 where a file is damaged or the report is stale."""
     console = Console()
     try:
-        description = "Published figures and ours: writes REPRODUCTION.md from experiments/results."
-        run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
-    except UsageError as error:
-        console.error(str(error))
-        sys.exit(error.code)
+        with Explained(console):
+            description = "Published figures and ours: writes REPRODUCTION.md from experiments/results."
+            run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
     except OSError as error:
         console.error(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}")
         sys.exit(1)

@@ -17,11 +17,13 @@ def code_cells(path):
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(path, monkeypatch, tmp_path):
+    """Fails with whatever a cell raises (warnings are errors, and cells assert what they claim), and where nothing was drawn."""
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     with mpl.rc_context({"backend": "agg"}):
         for cell in code_cells(path):
             exec(compile("".join(cell["source"]), path.name, "exec"), namespace)
+        assert plt.get_fignums()
         plt.close("all")
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import shutil
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
@@ -32,9 +33,9 @@ class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         self._files = files
         super().__init__(**options)
 
+    @abstractmethod
     def _features(self) -> dict[str, Any]:
         """What an example holds."""
-        raise NotImplementedError
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = tfds.features.FeaturesDict(self._features())

@@ -11,7 +11,7 @@ from typing import Any
 from lrpt.errors import Elsewhere, UsageError
 from lrpt.training import parallel, processes
 from lrpt.training.config import RunConfig
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import Command, combinations
 from lrpt.training.interrupts import Interrupted
@@ -35,11 +35,12 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
 def leaving_with_a_line(console: Console) -> Iterator[None]:
     """Exit status of what is trained inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
     try:
-        yield
+        with Explained(console):
+            yield
     except Elsewhere as error:
         sys.exit(error.code)
-    except (UsageError, Interrupted) as error:
-        if processes.is_first() or not isinstance(error, Interrupted):  # all processes are interrupted together
+    except Interrupted as error:
+        if processes.is_first():  # all processes are interrupted together
             console.error(str(error))
         sys.exit(error.code)
     except OSError as error:
