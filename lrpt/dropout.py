@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.cells.cell import Gate
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Bias, MatrixSpec, Operator, Weighted, type_of_input
+from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 WordMasks = Literal["positions", "types"]
@@ -55,28 +55,28 @@ class DropoutConfig:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Masked:
+class Masked(Composite):
     """An operator that sees its input through a mask, which has a row for each row of the batch."""
 
     operator: Operator
     mask: Float[Array, "b i"]
 
-    def apply(self, v: Float[Array, "*s b i"]) -> Float[Array, "*s b o"]:
+    def apply_by(self, call: Call, v: Float[Array, "*s b i"]) -> Float[Array, "*s b o"]:
         mask = lax.stop_gradient(self.mask)
-        return self.operator.apply(v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))
+        return call(self.operator, v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Affine:
+class Affine(Composite):
     """v W + b as one operator, which the weight of an input multiplies as a whole."""
 
     matrix: Operator
     bias: Operator
 
-    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
-        y = self.matrix.apply(v.symbols if isinstance(v, Weighted) else v)
-        y = y + self.bias.apply(y)
+    def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
+        y = call(self.matrix, v.symbols if isinstance(v, Weighted) else v)
+        y = y + call(self.bias, y)
         return v.weight[..., None] * y if isinstance(v, Weighted) else y
 
 

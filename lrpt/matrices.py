@@ -9,6 +9,7 @@ lose its gradient there.
 Axis letters: b batch (any number of leading axes), i inputs, o outputs, n square size, d rank.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
@@ -40,6 +41,30 @@ class Operator(Protocol):
     def apply(self, v: Any) -> Float[Array, "*b o"]:
         """v W for every row v; integers stand for one-hot rows, `Weighted` ones for multiples of them."""
         ...
+
+
+class Call(Protocol):
+    """How an operator is applied to a vector: by its own `apply`, or in a way that watches it."""
+
+    def __call__(self, operator: Operator, v: Any) -> Any: ...
+
+
+def _by_itself(operator: Operator, v: Any) -> Any:
+    return operator.apply(v)
+
+
+class Composite(ABC):
+    """An operator made of others. A loop that defers weight gradients watches the parts, and computes once what several operators share.
+
+    Every part that is called must hold arrays of this operator as they are stored.
+    """
+
+    @abstractmethod
+    def apply_by(self, call: Call, v: Any) -> Any:
+        """`apply(v)`, each part P applied to its input u by `call(P, u)`."""
+
+    def apply(self, v: Any) -> Float[Array, "*b o"]:
+        return self.apply_by(_by_itself, v)
 
 
 class Matrix(Operator, Protocol):
@@ -161,6 +186,17 @@ class Dense:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
+class Projection:
+    """A full matrix that is stored as its transpose, W = transpose^T."""
+
+    transpose: Float[Array, "o i"]
+
+    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
+        return _project(v, self.transpose.T)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
 class Diagonal:
     """A diagonal matrix W = diag(diagonal)."""
 
@@ -184,7 +220,7 @@ class Diagonal:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class LowRank:
+class LowRank(Composite):
     r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3).
 
     Stored as left = L^T (d, n_out) and right = R (d, n_in).
@@ -203,8 +239,8 @@ class LowRank:
         rank = self.left.shape[0]
         return rank * (sum(self.shape) - rank)
 
-    def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
-        return _project(v, self.right.T) @ self.left
+    def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
+        return call(Dense(self.left), call(Projection(self.right), v))
 
     def to_dense(self) -> Float[Array, "i o"]:
         return self.right.T @ self.left
@@ -212,7 +248,7 @@ class LowRank:
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class LowRankPlusDiagonal:
+class LowRankPlusDiagonal(Composite):
     r"""\theta^U = \theta^L \theta^R + \theta^D (Miceli Barone 2018, eq. 4): square, of full rank, and still of O(nd) parameters."""
 
     left: Float[Array, "d n"]
@@ -228,8 +264,8 @@ class LowRankPlusDiagonal:
         """2nd - d^2 + n, and never more than the n^2 of a full matrix."""
         return min(LowRank(self.left, self.right).degrees_of_freedom + self.diagonal.size, self.diagonal.size**2)
 
-    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return LowRank(self.left, self.right).apply(v) + Diagonal(self.diagonal).apply(v)
+    def apply_by(self, call: Call, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        return call(LowRank(self.left, self.right), v) + call(Diagonal(self.diagonal), v)
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.right.T @ self.left + jnp.diag(self.diagonal)

@@ -21,7 +21,7 @@ from lrpt.matrices import Matrix, MatrixSpec
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.parametrizations import Parameters
 from lrpt.recurrence import recur
-from lrpt.recurrence.taps import Leaves, Record
+from lrpt.recurrence.taps import Leaves
 
 NOISE = 0.1
 """White noise that is added to the rows that a matrix is applied to, as a part of their mean square.
@@ -144,12 +144,14 @@ def _sums_of_squares(params: Any, network: Recurrent, carry: Any, inputs: Any, m
         carry = initial_carry(params, network, inputs.shape[0])
 
     def watched(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
-        record = Record()
-        carry, (y, _) = network.cell.step(operators.tapped(record, operators.raw()), carry, x)
         seen: dict[str, list[Array]] = {}
-        for i, v in zip(record.operators, record.inputs, strict=True):
+
+        def watch(i: int, operator: Any, v: Array) -> Array:
             if i in wanted:
                 seen.setdefault(wanted[i][0], []).append(v)
+            return operator.apply(v)
+
+        carry, (y, _) = network.cell.step(operators.tapped(watch, operators.raw()), carry, x)
         return carry, (y, seen)
 
     carry, (_, seen) = recur(watched, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")

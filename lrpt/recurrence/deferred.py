@@ -12,6 +12,10 @@ The backward pass takes the chunks, last one first, and of each
 To see inputs and output cotangents of the operators, the step is linearized with each of them wrapped: a call records its input v and
 adds a perturbation that is zero, whose cotangent is that of the output. Matrices themselves are constants there. Hence a cell may call
 `apply` and nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
+
+An operator that is a `Composite`, as a product of low rank, is watched by its parts: what R makes of a vector, and the cotangent that L
+makes of a cotangent, are had from the walk and not made again for the gradients. An R that several matrices share is applied to the state
+once, forward and backward.
 """
 
 import warnings
@@ -27,7 +31,7 @@ from jaxtyping import Array
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
-from lrpt.recurrence.taps import Leaves, trace_calls
+from lrpt.recurrence.taps import distinct, trace_calls
 
 ROWS_PER_CHUNK = 700
 """Steps times batch: about twelve arrays of so many rows and a state of 128 stay in the second-level cache."""
@@ -49,7 +53,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     steps = jax.tree.leaves(xs)[0].shape[0]
     if steps == 0:
         return plain(step, params, carry, xs)
-    calls = trace_calls(step, Leaves.of(params), carry, _first(xs))
+    calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
     try:
@@ -92,23 +96,23 @@ def keeps_all(steps: int, carry: Any, tuning: Tuning) -> bool:
 
 def _run(step: Step, params: Any, carry: Any, xs: Any, length: int, all_states: bool) -> tuple[Any, Any]:
     """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
-    arrays, treedef = jax.tree.flatten(params)
+    arrays, build = distinct(params)
 
     @jax.custom_vjp
     def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        return lax.scan(partial(step, treedef.unflatten(arrays)), carry, xs)
+        return lax.scan(partial(step, build(arrays)), carry, xs)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
 
-        bound = partial(step, treedef.unflatten(arrays))
+        bound = partial(step, build(arrays))
         last, ys, before = _with_states(bound, carry, xs) if all_states else _with_boundaries(bound, carry, xs, length)
         return (last, ys), (arrays, before, xs, () if wants_x else None)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x = saved
-        linear = LinearStep(step, Leaves.of(treedef.unflatten(arrays)), _first(before), _first(xs), wants_x is not None)
+        linear = LinearStep(step, arrays, build, _first(before), _first(xs), wants_x is not None)
         return _backward(linear, before, xs, cotangents, length, all_states)
 
     run.defvjp(forward, backward, symbolic_zeros=True)

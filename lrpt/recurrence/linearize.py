@@ -1,14 +1,15 @@
 """One step of a cell as a linear map of cotangents, with what depends on the step told apart from what does not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.extend import core
+from jaxtyping import Array
 
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.taps import Leaves, Record, inexact, is_operator, trace_calls
+from lrpt.recurrence.taps import Leaves, Record, inexact, trace_calls
 
 
 class LinearStep:
@@ -18,27 +19,28 @@ class LinearStep:
     told from those that do not (matrices) by following the step's jaxpr, so that batching over steps does not copy matrices.
 
     Args:
-      params: the cell's parameters.
+      arrays: those of the cell's parameters, each once.
+      build: the parameters of such arrays.
       carry: state before the step, values or shapes.
       x: input of the step, values or shapes.
       wants_x: whether the cotangent of the input is asked for.
     """
 
-    def __init__(self, step: Step, params: Leaves, carry: Any, x: Any, wants_x: bool) -> None:
-        self.step, self.params, self.wants_x = step, params, wants_x
-        record = trace_calls(step, params, carry, x)
-        self._operators, self._perturbations = record.operators, record.outputs
-        self._residuals = jax.make_jaxpr(self._trace)(params.leaves, carry, x)
-        self._varying = _depends(self._residuals.jaxpr, len(jax.tree.leaves(params.leaves)))[: self._vjp_tree.num_leaves]
+    def __init__(self, step: Step, arrays: list[Array], build: Callable[[Sequence[Array]], Any], carry: Any, x: Any, wants_x: bool) -> None:
+        self.step, self.arrays, self.build, self.wants_x = step, arrays, build, wants_x
+        record = trace_calls(step, build(arrays), carry, x)
+        self._parts, self._perturbations = record.parts, record.outputs
+        self._residuals = jax.make_jaxpr(self._trace)(arrays, carry, x)
+        self._varying = _depends(self._residuals.jaxpr, len(arrays))[: self._vjp_tree.num_leaves]
 
-    def _trace(self, leaves: list[Any], carry: Any, x: Any) -> list[Any]:
-        """Residuals, then the inputs of the operators; notes their structures on the way."""
-        params = Leaves(leaves, self.params.treedef)
+    def _trace(self, arrays: list[Array], carry: Any, x: Any) -> list[Any]:
+        """Residuals, then the inputs of the parts; notes their structures on the way."""
+        params = Leaves.of(self.build(arrays))
         (c, with_c), (raw, with_raw), (dx, with_x) = inexact(carry), inexact(params.raw()), inexact(x)
 
         def tapped(c: Any, perturbations: Any, raw: Any, dx: Any) -> tuple[Any, Any]:
-            record = Record(perturbations)
-            outputs = self.step(params.tapped(record, with_raw(raw)), with_c(c), with_x(dx))
+            record = Record(arrays, perturbations)
+            outputs = self.step(record.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
             return [inexact(output)[0] for output in outputs], record.inputs
 
         zeros = [jnp.zeros(p.shape, p.dtype) for p in self._perturbations]
@@ -52,10 +54,10 @@ class LinearStep:
 
     def advance(self, carry: Any, x: Any) -> tuple[Any, None]:
         """The state after a step, as the body of a scan without outputs."""
-        return self.step(self.params.treedef.unflatten(self.params.leaves), carry, x)[0], None
+        return self.step(self.build(self.arrays), carry, x)[0], None
 
     def recompute(self, carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
-        """The residuals of a step that depend on it, and the inputs of its operators."""
+        """The residuals of a step that depend on it, and the inputs of its matrices' parts."""
         values = self._evaluate(carry, x)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
@@ -67,39 +69,48 @@ class LinearStep:
         return [value for value, varies in zip(values, self._varying, strict=False) if not varies]
 
     def _evaluate(self, carry: Any, x: Any) -> list[Any]:
-        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self.params.leaves, carry, x)))
+        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self.arrays, carry, x)))
 
     def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> tuple[Any, Any, Any, Any]:
-        """Cotangents of a step's (carry, y) -> of its state, its operators' outputs, its raw parameters and its input."""
+        """Cotangents of a step's (carry, y) -> of its state, its parts' outputs, its raw parameters and its input."""
         changing, constant = iter(varying), iter(fixed)
         vjp = jax.tree.unflatten(self._vjp_tree, [next(changing) if varies else next(constant) for varies in self._varying])
         out = vjp(list(cotangents))
         return out if self.wants_x else (*out, [])
 
-    def zeros(self) -> tuple[list[list[Any]], list[Any]]:
-        """Gradients of nothing yet: of each operator's arrays, and of the raw parameters."""
-        matrices = [inexact(leaf)[0] for leaf in self.params.leaves if is_operator(leaf)]
-        return jax.tree.map(jnp.zeros_like, (matrices, inexact(self.params.raw())[0]))
+    def zeros(self) -> tuple[dict[int, Array], list[Array]]:
+        """Gradients of nothing yet: of the arrays of parts, by their places, and of the raw parameters."""
+        places = {i for part in self._parts for i in part.places}
+        matrices = {i: self.arrays[i] for i in sorted(places) if _is_inexact(self.arrays[i])}
+        return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 
-    def add_matrix_gradients(self, matrices: list[list[Any]], inputs: Sequence[Any], cotangents: Sequence[Any]) -> list[list[Any]]:
+    def _raw(self) -> list[Array]:
+        return Leaves.of(self.build(self.arrays)).raw()
+
+    def add_matrix_gradients(self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Array]:
         """Adds each call's share: the inputs and output cotangents of many steps meet in one product."""
-        position = {leaf: i for i, leaf in enumerate(i for i, leaf in enumerate(self.params.leaves) if is_operator(leaf))}
-        matrices = list(matrices)
-        for leaf, v, d_y in zip(self._operators, inputs, cotangents, strict=True):
-            arrays, with_arrays = inexact(self.params.leaves[leaf])
-            _, pull = jax.vjp(lambda arrays, v=v, whole=with_arrays: whole(arrays).apply(v), arrays)
-            at = position[leaf]
-            matrices[at] = jax.tree.map(jnp.add, matrices[at], pull(d_y)[0])
-        return matrices
+        sums = dict(matrices)
+        for part, v, d_y in zip(self._parts, inputs, cotangents, strict=True):
+            own, with_own = inexact(part.of(self.arrays))
+            _, pull = jax.vjp(lambda own, v=v, with_own=with_own: with_own(own).apply(v), own)
+            places = [i for i in part.places if i in sums]
+            for i, gradient in zip(places, pull(d_y)[0], strict=True):
+                sums[i] = sums[i] + gradient
+        return sums
 
-    def by_array(self, gradients: tuple[list[list[Any]], list[Any]]) -> list[Any]:
-        """Gradients as a flat list with an entry for each array of the parameters, None for what has no derivative."""
-        matrices, raw = iter(gradients[0]), iter(gradients[1])
-        arrays: list[Any] = []
-        for leaf in self.params.leaves:
-            own = iter(next(matrices)) if is_operator(leaf) else raw
-            arrays += [next(own) if jnp.issubdtype(a.dtype, jnp.inexact) else None for a in jax.tree.leaves(leaf)]
-        return arrays
+    def by_array(self, gradients: tuple[dict[int, Array], list[Array]]) -> list[Any]:
+        """Gradients as a list with an entry for each array of the parameters, None for what has no derivative."""
+        matrices, raw = gradients
+        place = {id(array): i for i, array in enumerate(self.arrays)}
+        sums = dict(matrices)
+        for array, gradient in zip(inexact(self._raw())[0], raw, strict=True):
+            i = place[id(array)]
+            sums[i] = sums[i] + gradient if i in sums else gradient
+        return [sums.get(i, jnp.zeros_like(a)) if _is_inexact(a) else None for i, a in enumerate(self.arrays)]
+
+
+def _is_inexact(array: Array) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.inexact)
 
 
 def _depends(jaxpr: Any, first: int) -> list[bool]:

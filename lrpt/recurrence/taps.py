@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from lrpt.matrices import Composite
 from lrpt.recurrence.loops import Step
 
 
@@ -15,16 +17,32 @@ def is_operator(leaf: Any) -> bool:
     return callable(getattr(leaf, "apply", None))
 
 
+class Part(NamedTuple):
+    """An operator that is not made of others, by the places of its arrays among those of the parameters."""
+
+    treedef: Any
+    places: tuple[int, ...]
+
+    def of(self, arrays: Sequence[Any]) -> Any:
+        """The operator itself."""
+        return self.treedef.unflatten([arrays[i] for i in self.places])
+
+
 class Record:
-    """The calls of one step, in order.
+    """The calls of one step, in order: of each the part, its input and its output.
+
+    A part that is applied to the same vector again, as the projection R that several matrices share, counts as one call.
 
     Args:
+      arrays: those of the parameters.
       perturbations: one for each call, added to its output; by default nothing is added.
     """
 
-    def __init__(self, perturbations: Sequence[Any] | None = None) -> None:
-        self.perturbations = perturbations
-        self.operators: list[int] = []
+    def __init__(self, arrays: Sequence[Any], perturbations: Sequence[Any] | None = None) -> None:
+        self._places = {id(array): i for i, array in enumerate(arrays)}
+        self._perturbations = perturbations
+        self._known: dict[tuple[Part, int], Any] = {}
+        self.parts: list[Part] = []
         self.inputs: list[Any] = []
         self.outputs: list[jax.ShapeDtypeStruct] = []
 
@@ -32,23 +50,43 @@ class Record:
         """Rows of the widest batch that an operator was called with: the batch size."""
         return max((math.prod(output.shape[:-1]) for output in self.outputs), default=1)
 
-    def call(self, index: int, operator: Any, v: Any) -> Any:
-        y = operator.apply(v)
-        number = len(self.operators)
-        self.operators.append(index)
-        self.inputs.append(v)
+    def tapped(self, params: "Leaves", raw: Sequence[Any]) -> Any:
+        """The tree with operators whose calls are recorded, and other raw arrays."""
+        return params.tapped(lambda _, operator, v: self.call(operator, v), raw)
+
+    def call(self, operator: Any, v: Any) -> Any:
+        """operator.apply(v), recorded."""
+        if isinstance(operator, Composite):
+            return operator.apply_by(self.call, v)
+        part = self._part(operator)
+        if (part, id(v)) not in self._known:
+            self._known[part, id(v)] = self._perturbed(operator.apply(v))
+            self.parts.append(part)
+            self.inputs.append(v)
+        return self._known[part, id(v)]
+
+    def _part(self, operator: Any) -> Part:
+        arrays, treedef = jax.tree.flatten(operator)
+        if not all(id(array) in self._places for array in arrays):
+            raise TypeError(
+                f"a matrix is made of a {type(operator).__name__} whose arrays are none of its own, and whose gradient the fast loop would "
+                f"lose: give the parts in `apply_by` arrays as they are stored, or run it with recurrence 'plain'"
+            )
+        return Part(treedef, tuple(self._places[id(array)] for array in arrays))
+
+    def _perturbed(self, y: Any) -> Any:
+        number = len(self.outputs)
         self.outputs.append(jax.ShapeDtypeStruct(y.shape, y.dtype))
-        return y if self.perturbations is None else y + self.perturbations[number]
+        return y if self._perturbations is None else y + self._perturbations[number]
 
 
 class Tapped:
-    """An operator whose calls are recorded, and which has nothing but `apply`."""
+    """An operator whose calls go through a function, and which has nothing but `apply`."""
 
     __slots__ = ("_call", "_kind")
 
-    def __init__(self, record: Record, index: int, operator: Any) -> None:
-        self._call = lambda v: record.call(index, operator, v)
-        self._kind = type(operator).__name__
+    def __init__(self, call: Callable[[Any], Any], kind: str) -> None:
+        self._call, self._kind = call, kind
 
     def apply(self, v: Any) -> Any:
         return self._call(v)
@@ -73,22 +111,35 @@ class Leaves(NamedTuple):
     def raw(self) -> list[Any]:
         return [leaf for leaf in self.leaves if not is_operator(leaf)]
 
-    def tapped(self, record: Record, raw: Sequence[Any]) -> Any:
-        """The tree with its operators wrapped and its raw arrays replaced."""
+    def tapped(self, call: Callable[[int, Any, Any], Any], raw: Sequence[Any]) -> Any:
+        """The tree with its operators applied by `call(which leaf, operator, v)` and its raw arrays replaced."""
         rest = iter(raw)
-        wrapped = [Tapped(record, i, leaf) if is_operator(leaf) else next(rest) for i, leaf in enumerate(self.leaves)]
-        return self.treedef.unflatten(wrapped)
+        taps = (
+            Tapped(partial(call, i, leaf), type(leaf).__name__) if is_operator(leaf) else next(rest) for i, leaf in enumerate(self.leaves)
+        )
+        return self.treedef.unflatten(taps)
 
 
-def trace_calls(step: Step, params: Leaves, carry: Any, x: Any) -> Record:
+def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Record:
     """The calls of a step, by tracing it alone.
 
     Raises:
       AttributeError: the step reads something of an operator other than `apply`.
+      TypeError: an operator is made of parts that are not stored in it.
     """
-    record = Record()
-    jax.eval_shape(lambda carry, x: step(params.tapped(record, params.raw()), carry, x), carry, x)
+    record = Record(distinct(params)[0])
+    leaves = Leaves.of(params)
+    jax.eval_shape(lambda carry, x: step(record.tapped(leaves, leaves.raw()), carry, x), carry, x)
     return record
+
+
+def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The arrays of a tree, those that stand in it more than once only once, and a function that builds the tree from them."""
+    leaves, treedef = jax.tree.flatten(params)
+    arrays = list({id(leaf): leaf for leaf in leaves}.values())
+    place = {id(array): i for i, array in enumerate(arrays)}
+    places = [place[id(leaf)] for leaf in leaves]
+    return arrays, lambda new: treedef.unflatten([new[i] for i in places])
 
 
 def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:

@@ -1,6 +1,7 @@
 """The fast loop where a GRU does not reach: operators used twice, raw parameters, integers, dtypes, higher derivatives; and memory."""
 
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,10 +13,11 @@ import pytest
 from table import assert_close
 
 from lrpt.losses import cross_entropy
-from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Composite, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
+from lrpt.recurrence.taps import trace_calls
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
 
@@ -138,6 +140,44 @@ def test_reading_a_factor_is_refused_before_anything_runs():
     params, (h, _), _, _ = network(3)
     with pytest.raises(AttributeError, match=r"read \.left of a LowRankPlusDiagonal .* use only apply"):
         fast(lambda p, h, x: (jnp.tanh(h @ p.recurrent.left.T @ p.recurrent.right), None), params, h, jnp.zeros((3, BATCH)))
+
+
+def test_a_projection_that_matrices_share_is_applied_once():
+    params, (h, _), _, _ = network(3)
+    right = params.recurrent.right
+    tied = [LowRank(left, right) for left in (params.recurrent.left, 2 * params.recurrent.left)]
+
+    def step(matrices, h, _):
+        return sum(jnp.tanh(matrix.apply(h)) for matrix in matrices), None
+
+    assert len(trace_calls(step, tied, h, None).parts) == 3
+    assert len(trace_calls(step, [tied[0], LowRank(tied[1].left, 2 * right)], h, None).parts) == 4
+
+    def loss(loop, right):
+        last, _ = LOOPS[loop](step, [LowRank(matrix.left, right) for matrix in tied], h, jnp.zeros((9, 1)))
+        return jnp.sum(last**2)
+
+    fast_, plain = (jax.jit(jax.grad(partial(loss, loop)))(right) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 1e-5
+
+
+def test_an_operator_made_of_arrays_that_it_does_not_store_is_refused():
+    @jax.tree_util.register_dataclass
+    @dataclass(frozen=True)
+    class Symmetric(Composite):
+        factor: jax.Array
+
+        def apply_by(self, call, v):
+            return call(Dense(self.factor.T @ self.factor), v)
+
+    def step(matrix, h, _):
+        return jnp.tanh(matrix.apply(h)), None
+
+    _, (h, _), _, _ = network(3)
+    matrix = Symmetric(jnp.ones((3, SIZE)))
+    LOOPS["plain"](step, matrix, h, jnp.zeros((3, 1)))
+    with pytest.raises(TypeError, match=r"made of a Dense whose arrays are none of its own"):
+        fast(step, matrix, h, jnp.zeros((3, 1)))
 
 
 def test_it_works_with_this_jax():
