@@ -140,7 +140,7 @@ def _scale(summary: Mapping[str, Any]) -> str:
     seeds = len({run["seed"] for run in runs})
     return (
         f"about {options['parameters']:,} parameters, {options['layers']} layers, {text}, batches of {options['batch_size']}, "
-        f"{max(run['epochs'] for run in runs)} epochs at most, {seeds} seed{'s' * (seeds > 1)}"
+        f"learning rate {options['learning_rate']:g}, {max(run['epochs'] for run in runs)} epochs at most, {seeds} seed{'s' * (seeds > 1)}"
     )
 
 

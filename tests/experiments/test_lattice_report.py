@@ -9,7 +9,7 @@ from experiments.reproduction.markdown import RESULTS
 from lrpt.errors import UsageError
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}
-OPTIONS = {"parameters": 300_000, "layers": 2, "batch_size": 50, "test": "fixed", "data": {"text_share": 10.0}}
+OPTIONS = {"parameters": 300_000, "layers": 2, "batch_size": 50, "learning_rate": 1e-3, "test": "fixed", "data": {"text_share": 10.0}}
 
 
 def trained(model, seed, loss, epochs=8, share=100):
@@ -49,7 +49,7 @@ def test_losses_and_epochs_stand_beside_the_published_ones(tmp_path):
     text = lattice.section(tmp_path)
     assert "| GRU | 0.972 | 9 | 299,999 | 2 | 1.600 ± 0.141 | 9.0 ± 1.4 |" in text
     assert "Published, best first: LRU, Grid-LSTM, PS-LRU, RG-LRU, LSTM, GRU, RHN. Ours: GRU, LRU." in text
-    assert "about 300,000 parameters, 2 layers, 10 % of the text, batches of 50, 10 epochs at most, 2 seeds" in text
+    assert "about 300,000 parameters, 2 layers, 10 % of the text, batches of 50, learning rate 0.001, 10 epochs at most, 2 seeds" in text
     assert "3 core-minutes on a machine with 2 cores" in text
     assert "`python -m experiments.lattice convergence --data.dir PATH`" in text
     lattice.draw(tmp_path)
