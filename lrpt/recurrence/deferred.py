@@ -31,7 +31,7 @@ from jaxtyping import Array
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
-from lrpt.recurrence.taps import distinct, trace_calls
+from lrpt.recurrence.taps import Calls, distinct, trace_calls
 
 ROWS_PER_CHUNK = 700
 """Steps times batch: about twelve arrays of so many rows and a state of 128 stay in the second-level cache."""
@@ -57,7 +57,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
     try:
-        return _run(step, params, carry, xs, tuning.chunk or chunk_length(steps, calls.rows()), keeps_all(steps, carry, tuning))
+        return _run(step, calls, params, carry, xs, tuning.chunk or chunk_length(steps, calls.rows()), keeps_all(steps, carry, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
@@ -68,9 +68,12 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
 def supported() -> bool:
     """Whether this JAX lets a step be taken apart as `LinearStep` does, with the closure of `jax.vjp` and with jaxprs. If not, warns."""
 
+    def step(matrix: Any, carry: Array, x: Array) -> tuple[Array, None]:
+        return jnp.tanh(matrix.apply(carry) + x), None
+
     def loss(kernel: Array) -> Array:
-        carry, _ = _run(lambda p, c, x: (jnp.tanh(p.apply(c) + x), None), Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3)), 2, True)
-        return jnp.sum(carry)
+        matrix, carry, xs = Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3))
+        return jnp.sum(_run(step, trace_calls(step, matrix, carry, xs[0]), matrix, carry, xs, 2, True)[0])
 
     try:
         jax.eval_shape(jax.grad(loss), jnp.zeros((3, 3)))
@@ -94,7 +97,7 @@ def keeps_all(steps: int, carry: Any, tuning: Tuning) -> bool:
     return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry)) <= STORED_BYTES
 
 
-def _run(step: Step, params: Any, carry: Any, xs: Any, length: int, all_states: bool) -> tuple[Any, Any]:
+def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int, all_states: bool) -> tuple[Any, Any]:
     """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
     arrays, build = distinct(params)
 
@@ -112,7 +115,7 @@ def _run(step: Step, params: Any, carry: Any, xs: Any, length: int, all_states: 
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x = saved
-        linear = LinearStep(step, arrays, build, _first(before), _first(xs), wants_x is not None)
+        linear = LinearStep(step, calls, arrays, build, _first(before), _first(xs), wants_x is not None)
         return _backward(linear, before, xs, cotangents, length, all_states)
 
     run.defvjp(forward, backward, symbolic_zeros=True)

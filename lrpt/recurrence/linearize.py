@@ -9,7 +9,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.taps import Leaves, Record, inexact, trace_calls
+from lrpt.recurrence.taps import Calls, Leaves, Record, inexact
 
 
 class LinearStep:
@@ -19,6 +19,7 @@ class LinearStep:
     told from those that do not (matrices) by following the step's jaxpr, so that batching over steps does not copy matrices.
 
     Args:
+      calls: those of the step.
       arrays: those of the cell's parameters, each once.
       build: the parameters of such arrays.
       carry: state before the step, values or shapes.
@@ -26,10 +27,10 @@ class LinearStep:
       wants_x: whether the cotangent of the input is asked for.
     """
 
-    def __init__(self, step: Step, arrays: list[Array], build: Callable[[Sequence[Array]], Any], carry: Any, x: Any, wants_x: bool) -> None:
-        self.step, self.arrays, self.build, self.wants_x = step, arrays, build, wants_x
-        record = trace_calls(step, build(arrays), carry, x)
-        self._parts, self._perturbations = record.parts, record.outputs
+    def __init__(
+        self, step: Step, calls: Calls, arrays: list[Array], build: Callable[[Sequence[Array]], Any], carry: Any, x: Any, wants_x: bool
+    ) -> None:
+        self.step, self.calls, self.arrays, self.build, self.wants_x = step, calls, arrays, build, wants_x
         self._residuals = jax.make_jaxpr(self._trace)(arrays, carry, x)
         self._varying = _depends(self._residuals.jaxpr, len(arrays))[: self._vjp_tree.num_leaves]
 
@@ -43,7 +44,7 @@ class LinearStep:
             outputs = self.step(record.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
             return [inexact(output)[0] for output in outputs], record.inputs
 
-        zeros = [jnp.zeros(p.shape, p.dtype) for p in self._perturbations]
+        zeros = [jnp.zeros(p.shape, p.dtype) for p in self.calls.outputs]
         if self.wants_x:
             _, pull, inputs = jax.vjp(tapped, c, zeros, raw, dx, has_aux=True)
         else:
@@ -80,7 +81,7 @@ class LinearStep:
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
         """Gradients of nothing yet: of the arrays of parts, by their places, and of the raw parameters."""
-        places = {i for part in self._parts for i in part.places}
+        places = {i for part in self.calls.parts for i in part.places}
         matrices = {i: self.arrays[i] for i in sorted(places) if _is_inexact(self.arrays[i])}
         return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 
@@ -90,7 +91,7 @@ class LinearStep:
     def add_matrix_gradients(self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Array]:
         """Adds each call's share: the inputs and output cotangents of many steps meet in one product."""
         sums = dict(matrices)
-        for part, v, d_y in zip(self._parts, inputs, cotangents, strict=True):
+        for part, v, d_y in zip(self.calls.parts, inputs, cotangents, strict=True):
             own, with_own = inexact(part.of(self.arrays))
             _, pull = jax.vjp(lambda own, v=v, with_own=with_own: with_own(own).apply(v), own)
             places = [i for i in part.places if i in sums]

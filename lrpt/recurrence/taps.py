@@ -28,8 +28,19 @@ class Part(NamedTuple):
         return self.treedef.unflatten([arrays[i] for i in self.places])
 
 
+class Calls(NamedTuple):
+    """What a step does with its matrices, which is the same at every step: of each call, in order, the part and what comes out."""
+
+    parts: list[Part]
+    outputs: list[jax.ShapeDtypeStruct]
+
+    def rows(self) -> int:
+        """Rows of the widest batch that an operator was called with: the batch size."""
+        return max((math.prod(output.shape[:-1]) for output in self.outputs), default=1)
+
+
 class Record:
-    """The calls of one step, in order: of each the part, its input and its output.
+    """The calls of one step, with the input of each.
 
     A part that is applied to the same vector again, as the projection R that several matrices share, counts as one call.
 
@@ -42,13 +53,8 @@ class Record:
         self._places = {id(array): i for i, array in enumerate(arrays)}
         self._perturbations = perturbations
         self._known: dict[tuple[Part, int], Any] = {}
-        self.parts: list[Part] = []
+        self.calls = Calls([], [])
         self.inputs: list[Any] = []
-        self.outputs: list[jax.ShapeDtypeStruct] = []
-
-    def rows(self) -> int:
-        """Rows of the widest batch that an operator was called with: the batch size."""
-        return max((math.prod(output.shape[:-1]) for output in self.outputs), default=1)
 
     def tapped(self, params: "Leaves", raw: Sequence[Any]) -> Any:
         """The tree with operators whose calls are recorded, and other raw arrays."""
@@ -61,7 +67,7 @@ class Record:
         part = self._part(operator)
         if (part, id(v)) not in self._known:
             self._known[part, id(v)] = self._perturbed(operator.apply(v))
-            self.parts.append(part)
+            self.calls.parts.append(part)
             self.inputs.append(v)
         return self._known[part, id(v)]
 
@@ -75,8 +81,8 @@ class Record:
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 
     def _perturbed(self, y: Any) -> Any:
-        number = len(self.outputs)
-        self.outputs.append(jax.ShapeDtypeStruct(y.shape, y.dtype))
+        number = len(self.inputs)
+        self.calls.outputs.append(jax.ShapeDtypeStruct(y.shape, y.dtype))
         return y if self._perturbations is None else y + self._perturbations[number]
 
 
@@ -120,7 +126,7 @@ class Leaves(NamedTuple):
         return self.treedef.unflatten(taps)
 
 
-def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Record:
+def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     """The calls of a step, by tracing it alone.
 
     Raises:
@@ -130,7 +136,7 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Record:
     record = Record(distinct(params)[0])
     leaves = Leaves.of(params)
     jax.eval_shape(lambda carry, x: step(record.tapped(leaves, leaves.raw()), carry, x), carry, x)
-    return record
+    return record.calls
 
 
 def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
