@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -22,13 +23,18 @@ STYLE: dict[Any, Any] = {
     "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
 }
 
+CHARACTERS_PER_INCH = 13
+"""of a title, before it goes on in the next line"""
+
 
 @contextmanager
 def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]:
-    """A figure to draw on, of this size in inches, which is then written to `path`."""
+    """A figure to draw on, of this size in inches, which is then written to `path`; titles that are wider go on in another line."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
+        for axes in figure.axes:
+            axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)), fontsize=9, loc="left")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
