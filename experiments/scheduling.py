@@ -237,7 +237,7 @@ def timing_figure(timings: Sequence[Timing], path: Path, title: str) -> Path:
         axes.plot(m, [np.median(one.microseconds) / np.median(unit.microseconds) for one in blocks], "o-", label="time of a step")
         axes.plot(m, [one.multiplications / unit.multiplications for one in blocks], "s--", label="multiplications")
         axes.set(xlabel="mean m", ylabel="share of the unit's", ylim=(0, None))
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path
 

@@ -90,4 +90,4 @@ def _bars(axes: Axes, workload: str, rows: Sequence[Row]) -> None:
     colors = ["#0072B2" if name.startswith("fast") else "0.6" for name in names]
     axes.barh(names, medians, xerr=whiskers, color=colors, error_kw={"elinewidth": 0.8, "ecolor": "0.3"})
     axes.invert_yaxis()
-    axes.set_title(workload, fontsize=9, loc="left")
+    axes.set_title(workload)

@@ -34,6 +34,6 @@ def crossing_figure(groups: Scores, path: Path, title: str = "", score: str = "l
             axes.hlines(means, np.subtract(places, half), np.add(places, half), colors=points.get_color())
         axes.set(ylabel=score, xticks=range(len(rows)))
         axes.set_xticklabels(rows)
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path

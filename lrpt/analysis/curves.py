@@ -33,7 +33,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
         if score == "loss":
             axes.set_yscale("log")
         axes.set(xlabel="updates", ylabel=f"validation {score}")
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path
 

@@ -66,6 +66,6 @@ def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, titl
             own = sorted((point for point in points if point.family == family), key=lambda point: point.size)
             axes.plot([point.size for point in own], [point.score for point in own], "o-", label=family)
         axes.set(xlabel=SIZES[convention][1], ylabel=f"test {score.replace('_', ' ')}")
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path

@@ -23,5 +23,5 @@ def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str 
             axes.plot([place] * len(epochs), epochs, "o", markersize=3, alpha=0.8)
         axes.set(ylabel="epochs until the lowest validation loss", ylim=(0, None))
         axes.set_xticks(range(1, len(groups) + 1), groups)
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
     return path

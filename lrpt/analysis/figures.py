@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -35,6 +37,6 @@ def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]
         FigureCanvasAgg(figure)
         yield figure
         for axes in figure.axes:
-            axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)), fontsize=9, loc="left")
+            axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file

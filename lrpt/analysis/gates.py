@@ -39,7 +39,7 @@ def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "
     with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
         panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
         images = [_heat_map(axes, of_sequence) for axes, of_sequence in zip(panels, activity, strict=True)]
-        panels[0].set_title(title, fontsize=9, loc="left")
+        panels[0].set_title(title)
         panels[-1].set_xlabel("step")
         figure.colorbar(images[0], ax=panels, label=f"mean {gate} gate")
     return path

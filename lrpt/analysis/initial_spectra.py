@@ -120,6 +120,6 @@ def sweep_figure(starts: Sequence[Start], path: Path, title: str = "") -> Path:
             )
         axes.axhline(1, color="0.3", linewidth=0.8)
         axes.set(xscale="log", yscale="log", xlabel="standard deviation of recurrent entries", ylabel="radius")
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path

@@ -128,7 +128,7 @@ def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["r
         panels = figure.subplots(1, len(jacobians), squeeze=False)[0]
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):
             _draw(axes, gersgorin_discs(jacobian, along), eigenvalues(jacobian))
-            axes.set_title(name, fontsize=9, loc="left")
+            axes.set_title(name)
         panels[0].set_ylabel("imaginary part")
     return path
 

@@ -48,6 +48,6 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
             axes.set(xlabel="epoch", ylabel="layer", yticks=range(1, layers + 1))
             axes.grid(visible=False)
-            axes.set_title(f"{name}  {title}", fontsize=9, loc="left")
+            axes.set_title(f"{name}  {title}")
             figure.colorbar(shown, ax=axes)
     return path

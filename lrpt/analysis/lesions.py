@@ -80,5 +80,5 @@ def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats
         axes = figure.subplots()
         axes.bar(range(1, len(found.shut) + 1), found.increases)
         axes.set(xlabel="layer whose transform gate is shut", ylabel=f"increase of the loss [{unit}]", xticks=range(1, len(found.shut) + 1))
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
     return path

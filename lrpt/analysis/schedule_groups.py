@@ -102,7 +102,7 @@ def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "", w
         axes.plot(np.arange(-reach, reach + 1), means, "o-")
         axes.axvline(0, color="0.7", linewidth=1)
         axes.set(xlabel=f"steps from {what}", ylabel="mean $m_t$", ylim=(0, None))
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
     return path
 
 
@@ -113,5 +113,5 @@ def length_figure(means: Sequence[tuple[str, float]], path: Path, title: str = "
         axes = figure.subplots()
         axes.bar([name for name, _ in ordered], [value for _, value in ordered], color="#0072B2")
         axes.set(xlabel="length of a note (quarter notes)", ylabel="mean $m_t$", ylim=(0, None))
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
     return path

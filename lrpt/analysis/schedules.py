@@ -63,7 +63,7 @@ def schedule_figure(
             _trace(axes[row * panels], proportions[shown], symbols[shown])
             if mask is not None:
                 _map(axes[row * panels + 1], mask[shown])
-        axes[0].set_title(title, fontsize=9, loc="left")
+        axes[0].set_title(title)
     return path
 
 

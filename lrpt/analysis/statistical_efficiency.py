@@ -27,6 +27,6 @@ def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], pat
             every = [(share, one) for share in shares for one in of_share[share]]
             axes.plot(*zip(*every, strict=True), "o", markersize=3, alpha=0.8, color=line.get_color())
         axes.set(xlabel="per cent of the data", ylabel=score)
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path

@@ -48,7 +48,7 @@ def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path
             axes.plot(x, y, "o", markersize=3, alpha=0.8, label=name)
         axes.set(yscale="log", xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
         axes.set_xticklabels(map(str, depths))
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(title)
         axes.legend()
     return path
 
