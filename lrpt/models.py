@@ -70,7 +70,7 @@ class ModelConfig(Steady, DropoutConfig):
     """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan), checkpoint (chunks recomputed), or kernel
     (low-rank GRUs on NVIDIA Hopper GPUs; not yet run on hardware)"""
     chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 700 rows of the batch, 4 to 64 steps)"""
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
     store: str = "auto"
     """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
     materialize: str = "auto"

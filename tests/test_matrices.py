@@ -8,7 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, Rotation, leading_block, num_params
+from lrpt.matrices import (
+    ROW_AXIS,
+    Bias,
+    Dense,
+    Diagonal,
+    LowRank,
+    LowRankPlusDiagonal,
+    Projection,
+    Rotation,
+    Weighted,
+    leading_block,
+    num_params,
+)
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
 SQUARE = {"diagonal", "low_rank_plus_diagonal"}
@@ -85,6 +97,33 @@ def test_gradient_of_apply_is_the_outer_product(n_in):
     to_matrix, to_v = pull(jnp.asarray(g))
     np.testing.assert_allclose(to_matrix.kernel, v.T @ g, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(to_v, g @ np.asarray(matrix.kernel).T, rtol=1e-5, atol=1e-6)
+
+
+def takes(operator, batch, rng):
+    """What an operator may be applied to."""
+    width = operator.transpose.shape[1] if isinstance(operator, Projection) else 5
+    yield jnp.asarray(rng.standard_normal((*batch, width)), jnp.float32)
+    if isinstance(operator, Dense | Projection):
+        symbols = jnp.asarray(rng.integers(0, width, batch))
+        yield symbols
+        yield Weighted(symbols, jnp.asarray(rng.standard_normal(batch), jnp.float32))
+
+
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize(
+    ("kind", "shape"), [(Dense, (5, 2)), (Dense, (5, 8)), (Projection, (2, 5)), (Projection, (8, 5)), (Diagonal, (5,)), (Bias, (3,))]
+)
+def test_own_gradients_are_those_of_reverse_mode(kind, shape, dtype, batch):
+    rng = np.random.default_rng(0)
+    operator = kind(jnp.asarray(rng.standard_normal(shape), dtype))
+    for v in takes(operator, batch, rng):
+        v = v.astype(dtype) if isinstance(v, jax.Array) and v.dtype == jnp.float32 else v
+        y, pull = jax.vjp(lambda operator, v=v: operator.apply(v), operator)
+        cotangent = jnp.asarray(rng.standard_normal(y.shape), y.dtype)
+        actual, expected = jax.tree.leaves((operator.gradient(v, cotangent), pull(cotangent)))
+        tolerance = 1e-5 if dtype == jnp.float32 else 5e-2
+        np.testing.assert_allclose(actual.astype(jnp.float32), expected.astype(jnp.float32), rtol=tolerance, atol=tolerance)
 
 
 def expected_count(kind, n_in, n_out, rank):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from lrpt.kernels import sequence
-from lrpt.recurrence.deferred import fast
+from lrpt.recurrence.deferred import fast, sharing_caches
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
 from lrpt.recurrence.skipping import skipping
 
@@ -20,7 +20,21 @@ LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint
 KERNEL = "kernel"
 """In the place of a loop's name: the whole sequence in one launch."""
 
-__all__ = ["BY_RULE", "KERNEL", "LOOPS", "Loop", "Outputs", "Step", "Store", "Tuning", "checkpoint", "fast", "plain", "recur"]
+__all__ = [
+    "BY_RULE",
+    "KERNEL",
+    "LOOPS",
+    "Loop",
+    "Outputs",
+    "Step",
+    "Store",
+    "Tuning",
+    "checkpoint",
+    "fast",
+    "plain",
+    "recur",
+    "sharing_caches",
+]
 
 
 def recur(

@@ -19,6 +19,9 @@ once, forward and backward.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
 
@@ -31,10 +34,12 @@ from jaxtyping import Array
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
-from lrpt.recurrence.taps import Calls, distinct, trace_calls
+from lrpt.recurrence.taps import Calls, distinct, is_inexact, trace_calls
 
-ROWS_PER_CHUNK = 700
-"""Steps times batch: about twelve arrays of so many rows and a state of 128 stay in the second-level cache."""
+VALUES_PER_CHUNK = 90_000
+"""Steps times batch times width: about a dozen arrays of so many lie in the caches."""
+
+_sharers: ContextVar[int] = ContextVar("_sharers", default=1)
 
 STORED_BYTES = 256 * 2**20
 """States that take more than this are kept at the boundaries of chunks only."""
@@ -43,12 +48,12 @@ STORED_BYTES = 256 * 2**20
 def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
     """As `loops.plain`, in values and in reverse-mode gradients of any order.
 
-    By rule a chunk has about 700 rows (steps times batch), within 4 to 64 steps, and every state is kept unless all of them together take
-    more than 256 MiB.
+    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and every state is kept
+    unless all of them together take more than 256 MiB.
 
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
-      TypeError: forward-mode differentiation, which needs `plain`.
+      TypeError: forward-mode differentiation, which needs `plain`, or a matrix made of parts that are not stored in it.
     """
     steps = jax.tree.leaves(xs)[0].shape[0]
     if steps == 0:
@@ -57,7 +62,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
     try:
-        return _run(step, calls, params, carry, xs, tuning.chunk or chunk_length(steps, calls.rows()), keeps_all(steps, carry, tuning))
+        return _run(step, calls, params, carry, xs, tuning.chunk or chunk_length(steps, calls.values()), keeps_all(steps, carry, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
@@ -83,9 +88,19 @@ def supported() -> bool:
     return True
 
 
-def chunk_length(steps: int, rows: int) -> int:
-    """Steps in a chunk: about 700 rows, 4 to 64 steps, preferably a divisor of the sequence's length, so that no shorter chunk is left."""
-    longest = min(max(4, min(64, ROWS_PER_CHUNK // rows)), steps)
+@contextmanager
+def sharing_caches(devices: int) -> Iterator[None]:
+    """While loops are traced that so many devices run at the same time: chunks by rule are as much shorter."""
+    token = _sharers.set(devices)
+    try:
+        yield
+    finally:
+        _sharers.reset(token)
+
+
+def chunk_length(steps: int, values: int) -> int:
+    """Steps in a chunk, of `values` each: 90,000 in all, 2 to 64 steps, preferably a divisor, so that no shorter chunk is left."""
+    longest = min(max(2, min(64, VALUES_PER_CHUNK // (values * _sharers.get()))), steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
 
@@ -202,4 +217,4 @@ def _instantiated(cotangents: Any) -> list[Any]:
 def _or_none(tree: Any, cotangents: list[Any]) -> Any:
     """Cotangents in the shape of `tree`, None for what has no derivative."""
     rest = iter(cotangents)
-    return jax.tree.map(lambda leaf: next(rest) if jnp.issubdtype(leaf.dtype, jnp.inexact) else None, tree)
+    return jax.tree.map(lambda leaf: next(rest) if is_inexact(leaf) else None, tree)

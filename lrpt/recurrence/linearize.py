@@ -9,7 +9,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.taps import Calls, Leaves, Record, inexact
+from lrpt.recurrence.taps import Calls, Leaves, Record, inexact, is_inexact, places
 
 
 class LinearStep:
@@ -81,8 +81,8 @@ class LinearStep:
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
         """Gradients of nothing yet: of the arrays of parts, by their places, and of the raw parameters."""
-        places = {i for part in self.calls.parts for i in part.places}
-        matrices = {i: self.arrays[i] for i in sorted(places) if _is_inexact(self.arrays[i])}
+        used = {i for part in self.calls.parts for i in part.places}
+        matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
         return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 
     def _raw(self) -> list[Array]:
@@ -92,26 +92,33 @@ class LinearStep:
         """Adds each call's share: the inputs and output cotangents of many steps meet in one product."""
         sums = dict(matrices)
         for part, v, d_y in zip(self.calls.parts, inputs, cotangents, strict=True):
-            own, with_own = inexact(part.of(self.arrays))
-            _, pull = jax.vjp(lambda own, v=v, with_own=with_own: with_own(own).apply(v), own)
-            places = [i for i in part.places if i in sums]
-            for i, gradient in zip(places, pull(d_y)[0], strict=True):
+            gradients = inexact(_gradient(part.of(self.arrays), v, d_y))[0]
+            for i, gradient in zip((i for i in part.places if i in sums), gradients, strict=True):
                 sums[i] = sums[i] + gradient
         return sums
 
     def by_array(self, gradients: tuple[dict[int, Array], list[Array]]) -> list[Any]:
         """Gradients as a list with an entry for each array of the parameters, None for what has no derivative."""
         matrices, raw = gradients
-        place = {id(array): i for i, array in enumerate(self.arrays)}
+        place = places(self.arrays)
         sums = dict(matrices)
         for array, gradient in zip(inexact(self._raw())[0], raw, strict=True):
             i = place[id(array)]
             sums[i] = sums[i] + gradient if i in sums else gradient
-        return [sums.get(i, jnp.zeros_like(a)) if _is_inexact(a) else None for i, a in enumerate(self.arrays)]
+        return [sums.get(i, jnp.zeros_like(a)) if is_inexact(a) else None for i, a in enumerate(self.arrays)]
 
 
-def _is_inexact(array: Array) -> bool:
-    return jnp.issubdtype(array.dtype, jnp.inexact)
+def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
+    """An operator's own gradient from all rows at once, or reverse mode's."""
+    if hasattr(operator, "gradient"):
+        return jax.tree.map(_as_is, operator.gradient(v, cotangent), operator)
+    own, with_own = inexact(operator)
+    return jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0]
+
+
+def _as_is(gradient: Array, own: Array) -> Array:
+    """A gradient in the type of the array: a real matrix may have been applied to complex or more precise vectors."""
+    return (gradient if jnp.iscomplexobj(own) else jnp.real(gradient)).astype(own.dtype)
 
 
 def _depends(jaxpr: Any, first: int) -> list[bool]:

@@ -34,9 +34,9 @@ class Calls(NamedTuple):
     parts: list[Part]
     outputs: list[jax.ShapeDtypeStruct]
 
-    def rows(self) -> int:
-        """Rows of the widest batch that an operator was called with: the batch size."""
-        return max((math.prod(output.shape[:-1]) for output in self.outputs), default=1)
+    def values(self) -> int:
+        """Values of the largest output: batch size times width."""
+        return max((math.prod(output.shape) for output in self.outputs), default=1)
 
 
 class Record:
@@ -50,7 +50,7 @@ class Record:
     """
 
     def __init__(self, arrays: Sequence[Any], perturbations: Sequence[Any] | None = None) -> None:
-        self._places = {id(array): i for i, array in enumerate(arrays)}
+        self._places = places(arrays)
         self._perturbations = perturbations
         self._known: dict[tuple[Part, int], Any] = {}
         self.calls = Calls([], [])
@@ -81,7 +81,7 @@ class Record:
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 
     def _perturbed(self, y: Any) -> Any:
-        number = len(self.inputs)
+        number = len(self.calls.outputs)
         self.calls.outputs.append(jax.ShapeDtypeStruct(y.shape, y.dtype))
         return y if self._perturbations is None else y + self._perturbations[number]
 
@@ -143,15 +143,25 @@ def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The arrays of a tree, those that stand in it more than once only once, and a function that builds the tree from them."""
     leaves, treedef = jax.tree.flatten(params)
     arrays = list({id(leaf): leaf for leaf in leaves}.values())
-    place = {id(array): i for i, array in enumerate(arrays)}
-    places = [place[id(leaf)] for leaf in leaves]
-    return arrays, lambda new: treedef.unflatten([new[i] for i in places])
+    place = places(arrays)
+    of_leaves = [place[id(leaf)] for leaf in leaves]
+    return arrays, lambda new: treedef.unflatten([new[i] for i in of_leaves])
+
+
+def places(arrays: Sequence[Any]) -> dict[int, int]:
+    """Where each array stands, by its identity."""
+    return {id(array): i for i, array in enumerate(arrays)}
+
+
+def is_inexact(array: Any) -> bool:
+    """Whether it can be differentiated."""
+    return jnp.issubdtype(jnp.result_type(array), jnp.inexact)
 
 
 def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The leaves of a tree that can be differentiated, and a function that puts others in their place."""
     leaves, treedef = jax.tree.flatten(tree)
-    floating = [jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves]
+    floating = [is_inexact(leaf) for leaf in leaves]
 
     def replace(new: Sequence[Any]) -> Any:
         rest = iter(new)

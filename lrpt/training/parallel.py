@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.recurrence import KERNEL
+from lrpt.recurrence import KERNEL, sharing_caches
 from lrpt.training import processes
 
 AXIS = "devices"
@@ -178,6 +178,8 @@ def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int,
     """`function` on every device at once; arguments and results have an axis of devices, and one of models where those are stacked."""
     if layout.stacked > 1:
         function = jax.vmap(function)
+    if on_cpu():
+        function = sharing_caches(len(layout.devices) // layout.processes)(function)
     return jax.pmap(function, axis_name=AXIS, devices=layout.devices, donate_argnums=donate)
 
 

@@ -16,7 +16,7 @@ from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.models import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
-from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
+from lrpt.recurrence.deferred import chunk_length, keeps_all, sharing_caches, supported
 from lrpt.recurrence.taps import trace_calls
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
@@ -207,10 +207,27 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
 
 
 @pytest.mark.parametrize(
-    ("steps", "rows", "expected"), [(784, 20, 28), (120, 20, 30), (784, 128, 4), (67, 20, 35), (3, 20, 3), (50, 1, 50), (1000, 1, 50)]
+    ("steps", "batch", "width", "expected"),
+    [
+        (784, 20, 128, 28),
+        (120, 20, 128, 30),
+        (784, 128, 128, 4),
+        (67, 20, 128, 35),
+        (750, 20, 512, 6),
+        (50, 64, 1000, 2),
+        (3, 20, 128, 3),
+        (50, 1, 8, 50),
+        (1000, 1, 8, 50),
+    ],
 )
-def test_chunks_have_about_700_rows_and_divide_the_sequence_where_possible(steps, rows, expected):
-    assert chunk_length(steps, rows) == expected
+def test_chunks_have_about_90000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
+    assert chunk_length(steps, batch * width) == expected
+
+
+def test_devices_that_share_caches_take_shorter_chunks():
+    with sharing_caches(2):
+        assert chunk_length(784, 10 * 128) == 28
+    assert chunk_length(784, 10 * 128) == 56
 
 
 def test_memory_of_a_training_step():
