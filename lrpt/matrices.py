@@ -10,12 +10,13 @@ Axis letters: b batch (any number of leading axes), i inputs, o outputs, n squar
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Complex, Float, Inexact, Int
 
 from lrpt.errors import UsageError
@@ -229,6 +230,16 @@ class Projection:
 
     def gradient(self, v: type_of_input, cotangent: Float[Array, "*b o"]) -> "Projection":
         return Projection(_over_rows(cotangent, _vectors(v, self.transpose.T)))
+
+
+def beside(projections: Sequence[Projection]) -> Projection:
+    """One projection whose outputs are those of several, side by side."""
+    return Projection(jnp.concatenate([projection.transpose for projection in projections]))
+
+
+def apart(whole: Projection, widths: Sequence[int]) -> list[Projection]:
+    """The inverse of `beside`, of projections with so many outputs."""
+    return [Projection(rows) for rows in jnp.split(whole.transpose, np.cumsum(widths)[:-1])]
 
 
 @jax.tree_util.register_dataclass

@@ -15,7 +15,7 @@ adds a perturbation that is zero, whose cotangent is that of the output. Matrice
 
 An operator that is a `Composite`, as a product of low rank, is watched by its parts: what R makes of a vector, and the cotangent that L
 makes of a cotangent, are had from the walk and not made again for the gradients. An R that several matrices share is applied to the state
-once, forward and backward.
+once, forward and backward, and those of different matrices that are applied to the same vector are applied as one wider product.
 """
 
 import warnings
@@ -34,7 +34,7 @@ from jaxtyping import Array
 from lrpt.matrices import Dense
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
-from lrpt.recurrence.taps import Calls, distinct, is_inexact, trace_calls
+from lrpt.recurrence.taps import Calls, distinct, is_inexact, replayed, trace_calls
 
 VALUES_PER_CHUNK = 90_000
 """Steps times batch times width: about a dozen arrays of so many lie in the caches."""
@@ -116,16 +116,19 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
     """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
     arrays, build = distinct(params)
 
+    def bound(arrays: list[Any]) -> Any:
+        return replayed(step, calls, calls.operators(arrays), arrays, build(arrays))
+
     @jax.custom_vjp
     def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        return lax.scan(partial(step, build(arrays)), carry, xs)
+        return lax.scan(bound(arrays), carry, xs)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
 
-        bound = partial(step, build(arrays))
-        last, ys, before = _with_states(bound, carry, xs) if all_states else _with_boundaries(bound, carry, xs, length)
+        body = bound(arrays)
+        last, ys, before = _with_states(body, carry, xs) if all_states else _with_boundaries(body, carry, xs, length)
         return (last, ys), (arrays, before, xs, () if wants_x else None)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:

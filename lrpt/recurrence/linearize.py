@@ -9,7 +9,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.taps import Calls, Leaves, Record, inexact, is_inexact, places
+from lrpt.recurrence.taps import Calls, Leaves, Replay, inexact, is_inexact, places, replayed
 
 
 class LinearStep:
@@ -31,18 +31,19 @@ class LinearStep:
         self, step: Step, calls: Calls, arrays: list[Array], build: Callable[[Sequence[Array]], Any], carry: Any, x: Any, wants_x: bool
     ) -> None:
         self.step, self.calls, self.arrays, self.build, self.wants_x = step, calls, arrays, build, wants_x
-        self._residuals = jax.make_jaxpr(self._trace)(arrays, carry, x)
-        self._varying = _depends(self._residuals.jaxpr, len(arrays))[: self._vjp_tree.num_leaves]
+        self._constants = calls.operators(arrays), arrays
+        self._residuals = jax.make_jaxpr(self._trace)(*self._constants, carry, x)
+        self._varying = _depends(self._residuals.jaxpr, len(jax.tree.leaves(self._constants)))[: self._vjp_tree.num_leaves]
 
-    def _trace(self, arrays: list[Array], carry: Any, x: Any) -> list[Any]:
-        """Residuals, then the inputs of the parts; notes their structures on the way."""
+    def _trace(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any) -> list[Any]:
+        """Residuals, then the inputs of the products; notes their structures on the way."""
         params = Leaves.of(self.build(arrays))
         (c, with_c), (raw, with_raw), (dx, with_x) = inexact(carry), inexact(params.raw()), inexact(x)
 
         def tapped(c: Any, perturbations: Any, raw: Any, dx: Any) -> tuple[Any, Any]:
-            record = Record(arrays, perturbations)
-            outputs = self.step(record.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
-            return [inexact(output)[0] for output in outputs], record.inputs
+            replay = Replay(self.calls, operators, arrays, perturbations)
+            outputs = self.step(replay.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
+            return [inexact(output)[0] for output in outputs], replay.inputs
 
         zeros = [jnp.zeros(p.shape, p.dtype) for p in self.calls.outputs]
         if self.wants_x:
@@ -55,10 +56,10 @@ class LinearStep:
 
     def advance(self, carry: Any, x: Any) -> tuple[Any, None]:
         """The state after a step, as the body of a scan without outputs."""
-        return self.step(self.build(self.arrays), carry, x)[0], None
+        return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)[0], None
 
     def recompute(self, carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
-        """The residuals of a step that depend on it, and the inputs of its matrices' parts."""
+        """The residuals of a step that depend on it, and the inputs of its products."""
         values = self._evaluate(carry, x)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
@@ -70,10 +71,10 @@ class LinearStep:
         return [value for value, varies in zip(values, self._varying, strict=False) if not varies]
 
     def _evaluate(self, carry: Any, x: Any) -> list[Any]:
-        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self.arrays, carry, x)))
+        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self._constants, carry, x)))
 
     def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> tuple[Any, Any, Any, Any]:
-        """Cotangents of a step's (carry, y) -> of its state, its parts' outputs, its raw parameters and its input."""
+        """Cotangents of a step's (carry, y) -> of its state, its products' outputs, its raw parameters and its input."""
         changing, constant = iter(varying), iter(fixed)
         vjp = jax.tree.unflatten(self._vjp_tree, [next(changing) if varies else next(constant) for varies in self._varying])
         out = vjp(list(cotangents))
@@ -81,7 +82,7 @@ class LinearStep:
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
         """Gradients of nothing yet: of the arrays of parts, by their places, and of the raw parameters."""
-        used = {i for part in self.calls.parts for i in part.places}
+        used = {i for product in self.calls.products for part in product.parts for i in part.places}
         matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
         return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 
@@ -91,10 +92,10 @@ class LinearStep:
     def add_matrix_gradients(self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Array]:
         """Adds each call's share: the inputs and output cotangents of many steps meet in one product."""
         sums = dict(matrices)
-        for part, v, d_y in zip(self.calls.parts, inputs, cotangents, strict=True):
-            gradients = inexact(_gradient(part.of(self.arrays), v, d_y))[0]
-            for i, gradient in zip((i for i in part.places if i in sums), gradients, strict=True):
-                sums[i] = sums[i] + gradient
+        for product, operator, v, d_y in zip(self.calls.products, self._constants[0], inputs, cotangents, strict=True):
+            for i, gradient in product.by_place(_gradient(operator, v, d_y), self.arrays):
+                if i in sums:
+                    sums[i] = sums[i] + gradient
         return sums
 
     def by_array(self, gradients: tuple[dict[int, Array], list[Array]]) -> list[Any]:

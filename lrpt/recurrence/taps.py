@@ -1,14 +1,15 @@
 """Seeing what a cell does with its matrices: every call of an operator, its input, and a place to hang the cotangent of its output."""
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from lrpt.matrices import Composite
+from lrpt.matrices import Composite, Projection, apart, beside
 from lrpt.recurrence.loops import Step
 
 
@@ -28,47 +29,71 @@ class Part(NamedTuple):
         return self.treedef.unflatten([arrays[i] for i in self.places])
 
 
-class Calls(NamedTuple):
-    """What a step does with its matrices, which is the same at every step: of each call, in order, the part and what comes out."""
+class Product(NamedTuple):
+    """A part; or several projections of the same vector, as one whose outputs stand side by side: a wider product takes less time."""
 
-    parts: list[Part]
+    parts: tuple[Part, ...]
+
+    def of(self, arrays: Sequence[Any]) -> Any:
+        """The operator itself."""
+        operators = [part.of(arrays) for part in self.parts]
+        return operators[0] if len(operators) == 1 else beside(operators)
+
+    def by_place(self, gradient: Any, arrays: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """The gradient of each array, with its place among those of the parameters."""
+        if len(self.parts) > 1:
+            gradient = apart(gradient, [arrays[part.places[0]].shape[0] for part in self.parts])
+        places = [i for part in self.parts for i in part.places]
+        yield from zip(places, jax.tree.leaves(gradient), strict=True)
+
+
+class Calls(NamedTuple):
+    """What a step does with its matrices, which is the same at every step.
+
+    Attributes:
+      products: in the order in which they are needed first.
+      outputs: what each gives.
+      pieces: of each call, in order: which product answers it, and with which of its outputs.
+    """
+
+    products: list[Product]
     outputs: list[jax.ShapeDtypeStruct]
+    pieces: list[tuple[int, slice]]
 
     def values(self) -> int:
         """Values of the largest output: batch size times width."""
         return max((math.prod(output.shape) for output in self.outputs), default=1)
 
+    def operators(self, arrays: Sequence[Any]) -> list[Any]:
+        """The products' operators. To be made before a loop, as they may be copies."""
+        return [product.of(arrays) for product in self.products]
 
-class Record:
-    """The calls of one step, with the input of each.
+
+class Watch(ABC):
+    """Sees every call of an operator in a step.
 
     A part that is applied to the same vector again, as the projection R that several matrices share, counts as one call.
-
-    Args:
-      arrays: those of the parameters.
-      perturbations: one for each call, added to its output; by default nothing is added.
     """
 
-    def __init__(self, arrays: Sequence[Any], perturbations: Sequence[Any] | None = None) -> None:
+    def __init__(self, arrays: Sequence[Any]) -> None:
         self._places = places(arrays)
-        self._perturbations = perturbations
         self._known: dict[tuple[Part, int], Any] = {}
-        self.calls = Calls([], [])
-        self.inputs: list[Any] = []
+
+    @abstractmethod
+    def answer(self, operator: Any, part: Part, v: Any) -> Any:
+        """operator.apply(v), which was not asked for before."""
 
     def tapped(self, params: "Leaves", raw: Sequence[Any]) -> Any:
-        """The tree with operators whose calls are recorded, and other raw arrays."""
+        """The tree with operators whose calls are seen, and other raw arrays."""
         return params.tapped(lambda _, operator, v: self.call(operator, v), raw)
 
     def call(self, operator: Any, v: Any) -> Any:
-        """operator.apply(v), recorded."""
+        """operator.apply(v), seen."""
         if isinstance(operator, Composite):
             return operator.apply_by(self.call, v)
         part = self._part(operator)
         if (part, id(v)) not in self._known:
-            self._known[part, id(v)] = self._perturbed(operator.apply(v))
-            self.calls.parts.append(part)
-            self.inputs.append(v)
+            self._known[part, id(v)] = self.answer(operator, part, v)
         return self._known[part, id(v)]
 
     def _part(self, operator: Any) -> Part:
@@ -80,10 +105,66 @@ class Record:
             )
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 
-    def _perturbed(self, y: Any) -> Any:
-        number = len(self.calls.outputs)
-        self.calls.outputs.append(jax.ShapeDtypeStruct(y.shape, y.dtype))
-        return y if self._perturbations is None else y + self._perturbations[number]
+
+class Survey(Watch):
+    """Finds out which calls there are, and which of them one product can answer."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        super().__init__(arrays)
+        self._calls: list[tuple[Any, Part, Any, Any]] = []
+
+    def answer(self, operator: Any, part: Part, v: Any) -> Any:
+        y = operator.apply(v)
+        self._calls.append((operator, part, v, y))
+        return y
+
+    def calls(self) -> Calls:
+        """What was seen."""
+        groups: dict[Any, list[int]] = {}
+        for i, (operator, _, v, _) in enumerate(self._calls):
+            groups.setdefault(id(v) if isinstance(operator, Projection) and isinstance(v, jax.Array) else (i,), []).append(i)
+        pieces = [(0, slice(0))] * len(self._calls)
+        for number, members in enumerate(groups.values()):
+            start = 0
+            for i in members:
+                width = self._calls[i][3].shape[-1]
+                pieces[i] = number, slice(start, start + width)
+                start += width
+        return Calls(
+            [Product(tuple(self._calls[i][1] for i in members)) for members in groups.values()],
+            [_side_by_side([self._calls[i][3] for i in members]) for members in groups.values()],
+            pieces,
+        )
+
+
+def _side_by_side(outputs: Sequence[Any]) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*outputs[0].shape[:-1], sum(y.shape[-1] for y in outputs)), outputs[0].dtype)
+
+
+class Replay(Watch):
+    """Answers the calls of a step as planned, and keeps the input of each product.
+
+    Args:
+      calls: those of the step.
+      operators: of its products.
+      arrays: those of the parameters.
+      perturbations: one for each product, added to its output; by default nothing is added.
+    """
+
+    def __init__(self, calls: Calls, operators: Sequence[Any], arrays: Sequence[Any], perturbations: Sequence[Any] | None = None) -> None:
+        super().__init__(arrays)
+        self._pieces, self._operators, self._perturbations = iter(calls.pieces), operators, perturbations
+        self._outputs: list[Any] = []
+        self.inputs: list[Any] = []
+
+    def answer(self, operator: Any, part: Part, v: Any) -> Any:
+        number, piece = next(self._pieces)
+        if number == len(self.inputs):
+            y = self._operators[number].apply(v)
+            self._outputs.append(y if self._perturbations is None else y + self._perturbations[number])
+            self.inputs.append(v)
+        y = self._outputs[number]
+        return y if piece == slice(0, y.shape[-1]) else y[..., piece]
 
 
 class Tapped:
@@ -133,10 +214,16 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
       AttributeError: the step reads something of an operator other than `apply`.
       TypeError: an operator is made of parts that are not stored in it.
     """
-    record = Record(distinct(params)[0])
+    survey = Survey(distinct(params)[0])
     leaves = Leaves.of(params)
-    jax.eval_shape(lambda carry, x: step(record.tapped(leaves, leaves.raw()), carry, x), carry, x)
-    return record.calls
+    jax.eval_shape(lambda carry, x: step(survey.tapped(leaves, leaves.raw()), carry, x), carry, x)
+    return survey.calls()
+
+
+def replayed(step: Step, calls: Calls, operators: Sequence[Any], arrays: Sequence[Any], params: Any) -> Callable[[Any, Any], Any]:
+    """The body of a scan: a step with these parameters, whose matrices are applied as planned."""
+    leaves = Leaves.of(params)
+    return lambda carry, x: step(Replay(calls, operators, arrays).tapped(leaves, leaves.raw()), carry, x)
 
 
 def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
