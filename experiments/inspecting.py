@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -21,6 +21,8 @@ class OnRun:
 
     run: tyro.conf.Positional[Path]
     """run directory, finished or not"""
+    state: Literal["best", "last"] = "best"
+    """best: that of the lowest validation loss; last: where training stopped, as where a schedule makes what is learned harder with time"""
 
     def __post_init__(self) -> None:
         for name in COUNTS:
@@ -41,6 +43,6 @@ def inspect(commands: Commands, words: Sequence[str], program: str) -> None:
             raise UsageError(f"expected one of {', '.join(commands)} and a run directory; see {program} --help")
         kind, show = commands[words[0]]
         options = parse_dataclass(kind, words[1:], f"{program} {words[0]}", kind.__doc__ or "", kind(Path()))
-        figure = show(options, Trained(options.run, console), console)
+        figure = show(options, Trained(options.run, console, options.state), console)
         if figure is not None:
             console.say(f"figure: {figure}")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
@@ -22,24 +22,29 @@ from lrpt.training.step import init_state
 
 
 class Trained:
-    """A run as it is on disk, with its best variables. Nothing is written to its directory.
+    """A run as it is on disk. Nothing is written to its directory.
+
+    Args:
+      path: its directory.
+      console: where warnings go.
+      state: 'best', the one with the lowest validation loss, or 'last'.
 
     Attributes:
       experiment: what it is a run of.
       preset: the name of its preset.
       run: its configuration, task, model and directory.
-      variables: parameters and other collections with the lowest validation loss.
+      variables: parameters and other collections of that state.
 
     Raises:
       UsageError: the directory holds no run of an experiment, or no checkpoint that is intact.
     """
 
-    def __init__(self, path: Path, console: Console) -> None:
+    def __init__(self, path: Path, console: Console, state: Literal["best", "last"] = "best") -> None:
         identity = _identity(path)
         self.experiment = _experiment(path, identity["experiment"])
         self.preset = identity["preset"]
         self.run = Run({}, self.parse(identity), identity["seed"], path, console)
-        self.variables = self._best_variables()
+        self.variables = self._variables(state)
 
     def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
         """The configuration that `config.json` stands for."""
@@ -52,13 +57,15 @@ class Trained:
         usual = flatten(to_json(parse(self.experiment, start).config))
         return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
 
-    def _best_variables(self) -> Any:
+    def _variables(self, state: str) -> Any:
         with closing(self.run) as run:
             fresh = jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size))
             restored = run.checkpoints.latest(fresh)
             if restored is None:
                 raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
             run.state, best = restored.state, restored.notes["best"]
+            if state == "last":
+                return run.state.variables
             run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
             return run.best_variables()
 

@@ -50,10 +50,21 @@ def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
     assert "".join(map(str, read.symbols[1:])) in "".join(map(str, np.unpackbits(byte)))
 
 
+def test_the_last_state_is_where_training_stopped(run, tmp_path):
+    words = (
+        f"--data.file {run.parent / 'text'} --data.steps 6 --train.evaluate-every 1 --optim.learning-rate 9 --workdir {tmp_path / 'run'}"
+    )
+    train_or_inspect(bit_lm.EXPERIMENT, [*FEW.split(), *words.split()])
+    best, last = (Trained(tmp_path / "run", Console(quiet=True), state) for state in ("best", "last"))
+    assert (best.run.best["update"], last.run.state.update) == (1, 2)
+    assert not np.array_equal(best.variables["params"]["embedding"]["table"], last.variables["params"]["embedding"]["table"])
+
+
 @pytest.mark.parametrize(
     ("command", "files", "says"),
     [
         ("schedule --length 60 --shown 20 --lags 1 8", ["schedule.npz", "figures/schedule.png"], ["autocorrelation of m", "mean m"]),
+        ("schedule --state last --length 60 --shown 20", ["schedule.npz"], ["mean m"]),
         ("hard", ["hard.json"], ["soft", "hard", "same symbol"]),
         ("timing --steps 6 --rounds 1 --proportions 0.5 1", ["timing.json", "figures/timing.png"], ["blocks, as trained"]),
     ],
