@@ -52,7 +52,7 @@ def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
 
 def test_the_last_state_is_where_training_stopped(run, tmp_path):
     words = (
-        f"--data.file {run.parent / 'text'} --data.steps 6 --train.evaluate-every 1 --optim.learning-rate 9 --workdir {tmp_path / 'run'}"
+        f"--data.file {run.parent / 'text'} --data.steps 6 --train.evaluate-every 1 --optim.learning-rate 2 --workdir {tmp_path / 'run'}"
     )
     train_or_inspect(bit_lm.EXPERIMENT, [*FEW.split(), *words.split()])
     best, last = (Trained(tmp_path / "run", Console(quiet=True), state) for state in ("best", "last"))
