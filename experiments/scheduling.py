@@ -24,7 +24,7 @@ from experiments.writing import run_or_sample
 from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.analysis.figures import png
-from lrpt.analysis.schedules import autocorrelation, means_by_symbol, schedule_figure
+from lrpt.analysis.schedules import autocorrelation, explained, means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.errors import UsageError
 from lrpt.models import Recurrent, Start
@@ -152,7 +152,8 @@ def show_schedule(options: Scheduled, trained: Trained, console: Console) -> Pat
         ["symbol", "mean m", "steps"], [[name, f"{value:.3f}", f"{count:,}"] for name, (value, count) in list(table.items())[:20]]
     )
     lags = [lag for lag in options.lags if 0 <= lag < len(mean)]
-    console.table(["lag", "autocorrelation of m"], [[str(lag), f"{autocorrelation(mean, lag):+.3f}"] for lag in lags])
+    console.table(*_by_lag(mean, symbols if trained.run.task.input_size == 2 else None, lags))
+    _explain(mean, symbols, config.lag, console)
     console.say(f"mean m {mean.mean():.3f} over {len(mean):,} steps of the {options.split} part")
     shown = slice(options.skip, options.skip + options.shown)
     return schedule_figure(
@@ -162,6 +163,27 @@ def show_schedule(options: Scheduled, trained: Trained, console: Console) -> Pat
         _mask(trained, config, m[shown], options),
         config.label,
     )
+
+
+def _by_lag(m: Float[np.ndarray, " t"], bits: Int[np.ndarray, " t"] | None, lags: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+    """A table of autocorrelations, beside those of the bits that were read."""
+    series = {"autocorrelation of m": m} | ({"of the bits read": bits} if bits is not None else {})
+    return ["lag", *series], [[str(lag), *(f"{autocorrelation(one, lag):+.3f}" for one in series.values())] for lag in lags]
+
+
+def _explain(m: Float[np.ndarray, " t"], symbols: Int[np.ndarray, " t"], period: int, console: Console) -> None:
+    """Says how much of m is decided by what is read, and in data with a period by the place in it."""
+    read = symbols.tolist()
+    if not period:
+        console.say(f"of the variance of m, the symbol read explains {explained(m, read):.3f}")
+        return
+    place = (np.arange(len(m)) % period).tolist()
+    both = explained(m, list(zip(read, place, strict=True)))
+    console.say(
+        f"of the variance of m, the symbol read explains {explained(m, read):.3f}, its place among {period} {explained(m, place):.3f}, "
+        f"both {both:.3f}"
+    )
+    console.say(f"mean m by place: {' '.join(f'{m[start::period].mean():.2f}' for start in range(min(period, len(m))))}")
 
 
 def _mask(trained: Trained, config: VariableConfig, m: Float[np.ndarray, "t k"], options: Scheduled) -> Float[np.ndarray, "t c"] | None:

@@ -1,6 +1,6 @@
 """How much a network computes at each step: its schedule beside what it reads, and whether that repeats itself."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,20 @@ def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
     values = values - values.mean()
     variance = np.mean(np.square(values))
     return float(np.mean(values[: values.size - lag] * values[lag:]) / variance) if variance > 0 else 0.0
+
+
+def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
+    """The share of a schedule's variance that lies between groups of steps, 1 where m depends on the group alone; 0 if it never changes.
+
+    Against it a period has to be judged: bits of a text repeat themselves too, and a schedule that only looks at the bit inherits that.
+    """
+    names = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    number = np.array([names[group] for group in groups])
+    values = np.asarray(m, np.float64) - np.mean(m, dtype=np.float64)
+    counts = np.bincount(number)
+    between = np.sum(counts * np.square(np.bincount(number, values) / counts))
+    within = np.sum(np.square(values))
+    return float(between / within) if within > 0 else 0.0
 
 
 def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[str, tuple[float, int]]:

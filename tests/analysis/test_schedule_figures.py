@@ -6,7 +6,7 @@ import pytest
 from table import Row, network
 
 from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
-from lrpt.analysis.schedules import autocorrelation, means_by_symbol, schedule_figure
+from lrpt.analysis.schedules import autocorrelation, explained, means_by_symbol, schedule_figure
 from lrpt.errors import UsageError
 
 
@@ -25,6 +25,14 @@ def test_autocorrelation_finds_a_period():
 def test_a_lag_that_the_schedule_does_not_have(lag):
     with pytest.raises(UsageError, match=rf"the lag is {lag}, and the schedule has 5 steps"):
         autocorrelation(np.arange(5.0), lag)
+
+
+def test_what_explains_a_schedule():
+    place = np.arange(12) % 4
+    assert explained(np.array([0.1, 0.5, 0.2, 0.9])[place], place.tolist()) == pytest.approx(1)
+    assert explained(np.array([0.0, 1.0, 1.0, 0.0]), ["a", "a", "b", "b"]) == 0
+    assert explained(np.array([0.0, 0.2, 0.8, 1.0]), "aabb") == pytest.approx(1 - 0.04 / (0.64 + 0.04))
+    assert explained(np.full(4, 0.5), "aabb") == 0
 
 
 def test_means_by_symbol():

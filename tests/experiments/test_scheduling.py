@@ -63,7 +63,11 @@ def test_the_last_state_is_where_training_stopped(run, tmp_path):
 @pytest.mark.parametrize(
     ("command", "files", "says"),
     [
-        ("schedule --length 60 --shown 20 --lags 1 8", ["schedule.npz", "figures/schedule.png"], ["autocorrelation of m", "mean m"]),
+        (
+            "schedule --length 60 --shown 20 --lags 1 8",
+            ["schedule.npz", "figures/schedule.png"],
+            ["autocorrelation of m", "of the bits read", "mean m", "its place among 8"],
+        ),
         ("schedule --state last --length 60 --shown 20", ["schedule.npz"], ["mean m"]),
         ("hard", ["hard.json"], ["soft", "hard", "same symbol"]),
         ("timing --steps 6 --rounds 1 --proportions 0.5 1", ["timing.json", "figures/timing.png"], ["blocks, as trained"]),
