@@ -12,7 +12,7 @@ Axis letters: b batch (any number of leading axes), i inputs, o outputs, n squar
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,8 @@ class Call(Protocol):
     def __call__(self, operator: Operator, v: Any) -> Any: ...
 
 
-class Summed(Operator, Protocol):
+@runtime_checkable
+class WithGradient(Operator, Protocol):
     """An operator that says how its gradient is had from many rows at once. Otherwise a loop that defers it asks reverse mode."""
 
     def gradient(self, v: Any, cotangent: Float[Array, "*b o"]) -> Any:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.extend import core
 from jaxtyping import Array
 
+from lrpt.matrices import WithGradient
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.taps import Calls, Leaves, Replay, inexact, is_inexact, places, replayed
 
@@ -111,7 +112,7 @@ class LinearStep:
 
 def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
     """An operator's own gradient from all rows at once, or reverse mode's."""
-    if hasattr(operator, "gradient"):
+    if isinstance(operator, WithGradient):
         return jax.tree.map(_as_is, operator.gradient(v, cotangent), operator)
     own, with_own = inexact(operator)
     return jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0]
