@@ -155,7 +155,7 @@ def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b 
 @_rows.defjvp
 def _rows_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
     (kernel, v), (d_kernel, _) = primals, tangents
-    return _rows(kernel, v), jax.nn.one_hot(v, kernel.shape[0], dtype=kernel.dtype) @ d_kernel
+    return _rows(kernel, v), _vectors(v, kernel) @ d_kernel
 
 
 def _vectors(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b i"]:
