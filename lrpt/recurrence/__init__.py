@@ -71,12 +71,17 @@ def recur(
     if loop == KERNEL:
         return sequence(step, params, carry, xs, mask, outputs=outputs)
     body = step if outputs == "info" else _without_info(step)
+    leaf = _leaf_that_is_output(body, params, carry, xs) if outputs == "last" else None
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
         body, xs = _masked(body), (xs, mask)
     run = LOOPS[loop] if mask is None else skipping(LOOPS[loop])
     if outputs != "last":
         return run(body, params, carry, xs, tuning)
+    if leaf is not None:
+        carry, _ = run(_without_output(body), params, carry, xs, tuning)
+        y = jax.tree.leaves(carry)[leaf]
+        return carry, y if mask is None else _select(jnp.any(mask, 0), y, jnp.zeros_like(y))
     first = jax.tree.map(lambda a: a[0], xs)
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
     (carry, y), _ = run(_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs, tuning)
@@ -89,6 +94,25 @@ def _without_info(step: Step) -> Step:
         return carry, y
 
     return body
+
+
+def _without_output(body: Step) -> Step:
+    def silent(params: Any, carry: Any, x: Any) -> tuple[Any, None]:
+        return body(params, carry, x)[0], None
+
+    return silent
+
+
+def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | None:
+    """Which leaf of the state after a step its output is, if it is one: it need not be carried a second time."""
+    found: list[int] = []
+
+    def look(x: Any) -> None:
+        state, y = body(params, carry, x)
+        found.extend(i for i, leaf in enumerate(jax.tree.leaves(state)) if leaf is y)
+
+    jax.eval_shape(look, jax.tree.map(lambda a: a[0], xs))
+    return found[0] if found else None
 
 
 def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:

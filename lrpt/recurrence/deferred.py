@@ -1,8 +1,9 @@
 """The fast loop: any cell, no hand-written gradient, weight gradients formed once for each chunk of steps.
 
 Reverse mode through `lax.scan` keeps every intermediate of every step and forms small weight gradients at each. Here the forward pass keeps
-the state before each step, or, where those would take much memory, before each chunk of steps, from which the others are computed again.
-The backward pass takes the chunks, last one first, and of each
+of each step the state before it and what projections R made of vectors, which is narrow and costs a full product to have again; or, where
+that would take much memory, the state before each chunk of steps, from which the rest is computed again. The backward pass takes the
+chunks, last one first, and of each
 
 1. recomputes and linearizes its steps in one batch, since their states are known;
 2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs
@@ -42,14 +43,14 @@ VALUES_PER_CHUNK = 90_000
 _sharers: ContextVar[int] = ContextVar("_sharers", default=1)
 
 STORED_BYTES = 256 * 2**20
-"""States that take more than this are kept at the boundaries of chunks only."""
+"""What takes more than this is kept at the boundaries of chunks only."""
 
 
 def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
     """As `loops.plain`, in values and in reverse-mode gradients of any order.
 
-    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and every state is kept
-    unless all of them together take more than 256 MiB.
+    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and something is kept of
+    every step unless all of it together takes more than 256 MiB.
 
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
@@ -61,8 +62,9 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
+    length, all_steps = tuning.chunk or chunk_length(steps, calls.values()), keeps_all(steps, (carry, calls.kept_outputs()), tuning)
     try:
-        return _run(step, calls, params, carry, xs, tuning.chunk or chunk_length(steps, calls.values()), keeps_all(steps, carry, tuning))
+        return _run(step, calls, params, carry, xs, length, all_steps)
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
@@ -105,14 +107,14 @@ def chunk_length(steps: int, values: int) -> int:
     return divisors[-1] if divisors else longest
 
 
-def keeps_all(steps: int, carry: Any, tuning: Tuning) -> bool:
-    """Whether the state before every step is kept, and not only those before chunks."""
+def keeps_all(steps: int, kept: Any, tuning: Tuning) -> bool:
+    """Whether something is kept of every step, and not only the states before chunks."""
     if tuning.store != "auto":
         return tuning.store == "all"
-    return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(carry)) <= STORED_BYTES
+    return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept)) <= STORED_BYTES
 
 
-def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int, all_states: bool) -> tuple[Any, Any]:
+def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int, all_steps: bool) -> tuple[Any, Any]:
     """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
     arrays, build = distinct(params)
 
@@ -121,68 +123,71 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
 
     @jax.custom_vjp
     def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        return lax.scan(bound(arrays), carry, xs)
+        body = bound(arrays)
+        return lax.scan(lambda carry, x: body(carry, x)[0], carry, xs)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
 
         body = bound(arrays)
-        last, ys, before = _with_states(body, carry, xs) if all_states else _with_boundaries(body, carry, xs, length)
+        last, ys, before = _with_steps(body, carry, xs) if all_steps else _with_boundaries(body, carry, xs, length)
         return (last, ys), (arrays, before, xs, () if wants_x else None)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x = saved
-        linear = LinearStep(step, calls, arrays, build, _first(before), _first(xs), wants_x is not None)
-        return _backward(linear, before, xs, cotangents, length, all_states)
+        linear = LinearStep(step, calls, arrays, build, _first(before[0]), _first(xs), wants_x is not None)
+        return _backward(linear, before, xs, cotangents, length, all_steps)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
 
 
-def _with_states(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
-    """(last carry, ys, the state before each step)."""
+def _with_steps(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
+    """(last carry, ys, (the state before each step, what is kept of it))."""
 
     def body(before: Any, x: Any) -> tuple[Any, Any]:
-        after, y = bound(before, x)
-        return after, (before, y)
+        (after, y), kept = bound(before, x)
+        return after, ((before, kept), y)
 
     last, (before, ys) = lax.scan(body, carry, xs)
     return last, ys, before
 
 
 def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any, Any, Any]:
-    """(last carry, ys, the state before each chunk)."""
+    """(last carry, ys, (the state before each chunk, nothing))."""
 
     def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
-        after, ys = lax.scan(bound, before, xs)
-        return after, (jax.tree.map(lambda a: a[None], before), ys)
+        after, ys = lax.scan(lambda carry, x: bound(carry, x)[0], before, xs)
+        return after, ((jax.tree.map(lambda a: a[None], before), []), ys)
 
     last, (before, ys) = in_chunks(chunk, carry, xs, length)
     return last, ys, before
 
 
-def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_states: bool) -> tuple[Any, Any, Any]:
+def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_steps: bool) -> tuple[Any, Any, Any]:
     """Cotangents of (last carry, ys) -> of (the arrays of the parameters, first carry, xs)."""
-    chunk = partial(_chunk, linear, linear.fixed(_first(before), _first(xs)), all_states)
+    nothing = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), linear.calls.kept_outputs())
+    chunk = partial(_chunk, linear, linear.fixed(_first(before[0]), _first(xs), nothing), all_steps)
     d_last, d_ys = (_instantiated(part) for part in cotangents)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
-    kept = length if all_states else 1
+    kept = length if all_steps else 1
     sequence = cut(before, chunks, kept), cut(xs, chunks, length), cut(d_ys, chunks, length)
     state, d_rest = (d_last, linear.zeros()), None
     if rest:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))
     (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
-    return linear.by_array(gradients), _or_none(before, d_first), _or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
+    return linear.by_array(gradients), _or_none(before[0], d_first), _or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], all_states: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
+def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
     """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and d x."""
     before, xs, d_ys = sequence
-    if not all_states:
-        _, _, before = _with_states(linear.advance, _first(before), xs)
+    if not all_steps:
+        _, _, before = _with_steps(linear.advance, _first(before[0]), xs)
     d_after, (matrices, raw) = state
-    varying, inputs = jax.vmap(linear.recompute)(before, xs)
+    carries, kept = before
+    varying, inputs = jax.vmap(linear.recompute)(carries, xs, kept)
     same: list[int] = []
 
     def body(state: Any, step: Any) -> tuple[Any, Any]:

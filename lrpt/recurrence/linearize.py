@@ -33,16 +33,16 @@ class LinearStep:
     ) -> None:
         self.step, self.calls, self.arrays, self.build, self.wants_x = step, calls, arrays, build, wants_x
         self._constants = calls.operators(arrays), arrays
-        self._residuals = jax.make_jaxpr(self._trace)(*self._constants, carry, x)
+        self._residuals = jax.make_jaxpr(self._trace)(*self._constants, carry, x, calls.kept_outputs())
         self._varying = _depends(self._residuals.jaxpr, len(jax.tree.leaves(self._constants)))[: self._vjp_tree.num_leaves]
 
-    def _trace(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any) -> list[Any]:
+    def _trace(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any, kept: list[Any]) -> list[Any]:
         """Residuals, then the inputs of the products; notes their structures on the way."""
         params = Leaves.of(self.build(arrays))
         (c, with_c), (raw, with_raw), (dx, with_x) = inexact(carry), inexact(params.raw()), inexact(x)
 
         def tapped(c: Any, perturbations: Any, raw: Any, dx: Any) -> tuple[Any, Any]:
-            replay = Replay(self.calls, operators, arrays, perturbations)
+            replay = Replay(self.calls, operators, arrays, dict(zip(self.calls.kept, kept, strict=True)), perturbations)
             outputs = self.step(replay.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
             return [inexact(output)[0] for output in outputs], replay.inputs
 
@@ -55,24 +55,24 @@ class LinearStep:
         flat, self._input_tree = jax.tree.flatten(inputs)
         return residuals + flat
 
-    def advance(self, carry: Any, x: Any) -> tuple[Any, None]:
-        """The state after a step, as the body of a scan without outputs."""
-        return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)[0], None
+    def advance(self, carry: Any, x: Any) -> tuple[Any, list[Any]]:
+        """As `taps.replayed`."""
+        return replayed(self.step, self.calls, *self._constants, self.build(self.arrays))(carry, x)
 
-    def recompute(self, carry: Any, x: Any) -> tuple[list[Any], list[Any]]:
+    def recompute(self, carry: Any, x: Any, kept: list[Any]) -> tuple[list[Any], list[Any]]:
         """The residuals of a step that depend on it, and the inputs of its products."""
-        values = self._evaluate(carry, x)
+        values = self._evaluate(carry, x, kept)
         count = len(self._varying)
         residuals = [value for value, varies in zip(values[:count], self._varying, strict=True) if varies]
         return residuals, jax.tree.unflatten(self._input_tree, values[count:])
 
-    def fixed(self, carry: Any, x: Any) -> list[Any]:
+    def fixed(self, carry: Any, x: Any, kept: list[Any]) -> list[Any]:
         """The residuals that are the same at every step."""
-        values = self._evaluate(carry, x)
+        values = self._evaluate(carry, x, kept)
         return [value for value, varies in zip(values, self._varying, strict=False) if not varies]
 
-    def _evaluate(self, carry: Any, x: Any) -> list[Any]:
-        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self._constants, carry, x)))
+    def _evaluate(self, *step: Any) -> list[Any]:
+        return core.jaxpr_as_fun(self._residuals)(*jax.tree.leaves((self._constants, step)))
 
     def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> tuple[Any, Any, Any, Any]:
         """Cotangents of a step's (carry, y) -> of its state, its products' outputs, its raw parameters and its input."""

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,11 +54,17 @@ class Calls(NamedTuple):
       products: in the order in which they are needed first.
       outputs: what each gives.
       pieces: of each call, in order: which product answers it, and with which of its outputs.
+      kept: the products whose outputs the backward pass is given: projections, which make little of much.
     """
 
     products: list[Product]
     outputs: list[jax.ShapeDtypeStruct]
     pieces: list[tuple[int, slice]]
+    kept: list[int]
+
+    def kept_outputs(self) -> list[jax.ShapeDtypeStruct]:
+        """What the products give whose outputs are kept."""
+        return [self.outputs[number] for number in self.kept]
 
     def values(self) -> int:
         """Values of the largest output: batch size times width."""
@@ -111,30 +117,29 @@ class Survey(Watch):
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
-        self._calls: list[tuple[Any, Part, Any, Any]] = []
+        self._inputs: list[Any] = []  # kept alive: they are told apart by their identity
+        self._numbers: dict[Any, int] = {}
+        self._members: list[list[tuple[Part, Any]]] = []
+        self._pieces: list[tuple[int, slice]] = []
+        self._kept: list[int] = []
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
         y = operator.apply(v)
-        self._calls.append((operator, part, v, y))
+        self._inputs.append(v)
+        projects = isinstance(operator, Projection) and isinstance(v, jax.Array)
+        number = self._numbers.setdefault(id(v) if projects else (len(self._pieces),), len(self._members))
+        if number == len(self._members):
+            self._members.append([])
+            self._kept += [number] if projects and is_inexact(v) else []
+        start = sum(other.shape[-1] for _, other in self._members[number])
+        self._members[number].append((part, y))
+        self._pieces.append((number, slice(start, start + y.shape[-1])))
         return y
 
     def calls(self) -> Calls:
         """What was seen."""
-        groups: dict[Any, list[int]] = {}
-        for i, (operator, _, v, _) in enumerate(self._calls):
-            groups.setdefault(id(v) if isinstance(operator, Projection) and isinstance(v, jax.Array) else (i,), []).append(i)
-        pieces = [(0, slice(0))] * len(self._calls)
-        for number, members in enumerate(groups.values()):
-            start = 0
-            for i in members:
-                width = self._calls[i][3].shape[-1]
-                pieces[i] = number, slice(start, start + width)
-                start += width
-        return Calls(
-            [Product(tuple(self._calls[i][1] for i in members)) for members in groups.values()],
-            [_side_by_side([self._calls[i][3] for i in members]) for members in groups.values()],
-            pieces,
-        )
+        products = [Product(tuple(part for part, _ in members)) for members in self._members]
+        return Calls(products, [_side_by_side([y for _, y in members]) for members in self._members], self._pieces, self._kept)
 
 
 def _side_by_side(outputs: Sequence[Any]) -> jax.ShapeDtypeStruct:
@@ -148,23 +153,47 @@ class Replay(Watch):
       calls: those of the step.
       operators: of its products.
       arrays: those of the parameters.
+      kept: outputs that are known already, by the numbers of their products.
       perturbations: one for each product, added to its output; by default nothing is added.
     """
 
-    def __init__(self, calls: Calls, operators: Sequence[Any], arrays: Sequence[Any], perturbations: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        calls: Calls,
+        operators: Sequence[Any],
+        arrays: Sequence[Any],
+        kept: Mapping[int, Any] | None = None,
+        perturbations: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(arrays)
-        self._pieces, self._operators, self._perturbations = iter(calls.pieces), operators, perturbations
-        self._outputs: list[Any] = []
+        self._pieces, self._operators, self._kept, self._perturbations = iter(calls.pieces), operators, kept or {}, perturbations
+        self.outputs: list[Any] = []
         self.inputs: list[Any] = []
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
         number, piece = next(self._pieces)
         if number == len(self.inputs):
-            y = self._operators[number].apply(v)
-            self._outputs.append(y if self._perturbations is None else y + self._perturbations[number])
             self.inputs.append(v)
-        y = self._outputs[number]
+            self.outputs.append(self._first_answer(number, v))
+        y = self.outputs[number]
         return y if piece == slice(0, y.shape[-1]) else y[..., piece]
+
+    def _first_answer(self, number: int, v: Any) -> Any:
+        operator = self._operators[number]
+        y = _known(operator, v, self._kept[number]) if number in self._kept else operator.apply(v)
+        return y if self._perturbations is None else y + self._perturbations[number]
+
+
+@jax.custom_jvp
+def _known(operator: Any, v: Any, y: Any) -> Any:
+    """y, which is operator.apply(v) for a linear operator, with the derivative of that by v."""
+    return y
+
+
+@_known.defjvp
+def _known_jvp(primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    operator, _, y = primals
+    return y, operator.apply(tangents[1])
 
 
 class Tapped:
@@ -221,9 +250,14 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
 
 
 def replayed(step: Step, calls: Calls, operators: Sequence[Any], arrays: Sequence[Any], params: Any) -> Callable[[Any, Any], Any]:
-    """The body of a scan: a step with these parameters, whose matrices are applied as planned."""
+    """A step with these parameters, whose matrices are applied as planned: (carry, x) -> (carry, y), and the outputs that are kept."""
     leaves = Leaves.of(params)
-    return lambda carry, x: step(Replay(calls, operators, arrays).tapped(leaves, leaves.raw()), carry, x)
+
+    def body(carry: Any, x: Any) -> tuple[Any, list[Any]]:
+        replay = Replay(calls, operators, arrays)
+        return step(replay.tapped(leaves, leaves.raw()), carry, x), [replay.outputs[number] for number in calls.kept]
+
+    return body
 
 
 def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:

@@ -89,6 +89,19 @@ def test_kinds_of_output():
     assert info.update.shape == ys.shape
 
 
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_last_output_of_a_cell_that_does_not_put_out_a_part_of_its_state(mask):
+    net = network(Row("gru", "low_rank"))
+
+    def doubled(params, carry, x):
+        carry, (y, info) = net.cell.step(params, carry, x)
+        return carry, (2 * y, info)
+
+    of = partial(recur, params=net.params, carry=net.carry, xs=net.xs, mask=None if mask is None else jnp.asarray(mask), outputs="last")
+    (end, last), (same_end, twice) = of(net.cell.step), of(doubled)
+    assert_close((same_end, twice), (end, 2 * last), rtol=1e-6)
+
+
 def test_masked_gates_are_zero_where_a_step_does_not_count():
     net = network(Row("gru", "low_rank"))
     _, (ys, info) = recur(net.cell.step, net.params, net.carry, net.xs, jnp.asarray(MASK), outputs="info")
