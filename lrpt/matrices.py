@@ -233,6 +233,16 @@ class Projection:
         return Projection(_over_rows(cotangent, _vectors(v, self.transpose.T)))
 
 
+def stored_both_ways(operator: Operator) -> tuple[Float[Array, "i o"], Float[Array, "o i"]] | tuple[None, None]:
+    """(W, W^T) of a full matrix, unless it is so thin that no matrix product is needed; (None, None) of any other operator."""
+    match operator:
+        case Dense(kernel) if kernel.shape[0] > 2:
+            return kernel, kernel.T
+        case Projection(transpose) if transpose.shape[1] > 2:
+            return transpose.T, transpose
+    return None, None
+
+
 def beside(projections: Sequence[Projection]) -> Projection:
     """One projection whose outputs are those of several, side by side."""
     return Projection(jnp.concatenate([projection.transpose for projection in projections]))

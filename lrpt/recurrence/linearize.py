@@ -42,7 +42,7 @@ class LinearStep:
         (c, with_c), (raw, with_raw), (dx, with_x) = inexact(carry), inexact(params.raw()), inexact(x)
 
         def tapped(c: Any, perturbations: Any, raw: Any, dx: Any) -> tuple[Any, Any]:
-            replay = Replay(self.calls, operators, arrays, dict(zip(self.calls.kept, kept, strict=True)), perturbations)
+            replay = Replay(self.calls, operators, arrays, perturbations, dict(zip(self.calls.kept, kept, strict=True)))
             outputs = self.step(replay.tapped(params, with_raw(raw)), with_c(c), with_x(dx))
             return [inexact(output)[0] for output in outputs], replay.inputs
 
@@ -93,8 +93,8 @@ class LinearStep:
     def add_matrix_gradients(self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Array]:
         """Adds each call's share: the inputs and output cotangents of many steps meet in one product."""
         sums = dict(matrices)
-        for product, operator, v, d_y in zip(self.calls.products, self._constants[0], inputs, cotangents, strict=True):
-            for i, gradient in product.by_place(_gradient(operator, v, d_y), self.arrays):
+        for product, ready, v, d_y in zip(self.calls.products, self._constants[0], inputs, cotangents, strict=True):
+            for i, gradient in product.by_place(_gradient(ready.operator, v, d_y), self.arrays):
                 if i in sums:
                     sums[i] = sums[i] + gradient
         return sums
