@@ -1,8 +1,8 @@
 """The fast loop: any cell, no hand-written gradient, weight gradients formed once for each chunk of steps.
 
 Reverse mode through `lax.scan` keeps every intermediate of every step and forms small weight gradients at each. Here the forward pass keeps
-of each step the state before it and what projections R made of vectors, which is narrow and costs a full product to have again; or, where
-that would take much memory, the state before each chunk of steps, from which the rest is computed again. The backward pass takes the
+of each step the state before it and the products that cost more to have again than to store, as what a projection R makes of a vector; or,
+where that would take much memory, the state before each chunk of steps, from which the rest is computed again. The backward pass takes the
 chunks, last one first, and of each
 
 1. recomputes and linearizes its steps in one batch, since their states are known;

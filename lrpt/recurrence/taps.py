@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lrpt.matrices import Composite, Projection, apart, beside, stored_both_ways
+from lrpt.matrices import Composite, Dense, Projection, apart, beside, stored_both_ways
 from lrpt.recurrence.loops import Step
+
+COSTLY = 256
+"""A component of a product with vectors of so many components takes longer to compute than to store and to read again."""
 
 
 def is_operator(leaf: Any) -> bool:
@@ -96,7 +99,7 @@ class Calls(NamedTuple):
       products: in the order in which they are needed first.
       outputs: what each gives.
       pieces: of each call, in order: which product answers it, and with which of its outputs.
-      kept: the products whose outputs the backward pass is given: projections, which make little of much.
+      kept: the products whose outputs the backward pass is given, as to have them again costs more than to store them.
     """
 
     products: list[Product]
@@ -172,7 +175,7 @@ class Survey(Watch):
         number = self._numbers.setdefault(id(v) if projects else (len(self._pieces),), len(self._members))
         if number == len(self._members):
             self._members.append([])
-            self._kept += [number] if projects and is_inexact(v) else []
+            self._kept += [number] if _is_costly(operator, v, y) else []
         start = sum(other.shape[-1] for _, other in self._members[number])
         self._members[number].append((part, y))
         self._pieces.append((number, slice(start, start + y.shape[-1])))
@@ -182,6 +185,13 @@ class Survey(Watch):
         """What was seen."""
         products = [Product(tuple(part for part, _ in members)) for members in self._members]
         return Calls(products, [_side_by_side([y for _, y in members]) for members in self._members], self._pieces, self._kept)
+
+
+def _is_costly(operator: Any, v: Any, y: Any) -> bool:
+    """Whether the product of a vector and a full matrix is kept: it makes little of much, or much of very much."""
+    if not isinstance(operator, Dense | Projection) or not isinstance(v, jax.Array) or not is_inexact(v):
+        return False
+    return v.shape[-1] >= min(2 * y.shape[-1], COSTLY)
 
 
 def _side_by_side(outputs: Sequence[Any]) -> jax.ShapeDtypeStruct:

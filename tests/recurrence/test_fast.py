@@ -80,6 +80,14 @@ def largest_error(actual, expected):
     return max(np.max(np.abs(a - e)) / np.max(np.abs(e)) for a, e in arrays)
 
 
+@pytest.fixture(params=["by rule", "everything"])
+def keeping(request, monkeypatch):
+    """Products are worth keeping only from a width on that no cell of these tests has: here all of them are, too."""
+    if request.param == "everything":
+        monkeypatch.setattr("lrpt.recurrence.taps.COSTLY", 1)
+
+
+@pytest.mark.usefixtures("keeping")
 @pytest.mark.parametrize("steps", [1, 3, 101])
 def test_values_and_gradients_of_the_stress_cell(steps):
     arguments = network(steps)
@@ -87,6 +95,7 @@ def test_values_and_gradients_of_the_stress_cell(steps):
     assert largest_error(fast_, plain) < 3e-6
 
 
+@pytest.mark.usefixtures("keeping")
 @pytest.mark.parametrize("chunk", [16, 28, 101, 200])
 def test_states_at_the_boundaries_of_chunks_are_enough(chunk):
     arguments = network(101)
@@ -101,6 +110,7 @@ def test_bfloat16_stays_near_float32():
     assert largest_error(gradient("fast", *network(32, jnp.bfloat16)), exact) < 0.1
 
 
+@pytest.mark.usefixtures("keeping")
 def test_second_derivatives():
     params, state, v, others = network(9)
 
