@@ -1,7 +1,7 @@
 """Who is timed. Each contender is built in a process of its own, with its own flags and threads."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,6 @@ UPDATES = 8
 
 WIDE = "--xla_cpu_prefer_vector_width=512"
 TWO = "--xla_force_host_platform_device_count=2"
-HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 @dataclass
@@ -51,7 +50,6 @@ class Contender:
       about: what it is, in a line.
       build: makes it ready to be timed.
       flags: XLA's.
-      environment: variables that its process starts with.
       threads: of PyTorch; None for the others, which take what there is.
       fits: whether it has the workload's cell.
     """
@@ -59,7 +57,6 @@ class Contender:
     about: str
     build: Callable[[Workload], Timed]
     flags: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
     fits: Callable[[Workload], bool] = field(default=lambda workload: True)
 
@@ -167,7 +164,6 @@ CONTENDERS = {
     "fast-2-devices-multi-update": _ours(
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),
-    "fast-huge-pages": replace(_ours("the fast loop, GLIBC_TUNABLES=glibc.malloc.hugetlb=1"), environment=HUGE_PAGES),
     "fast-dense": _ours("the fast loop with full matrices", parametrization="dense"),
     "flax": Contender("flax.linen.RNN, full matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
     "flax-multi-update": Contender(

@@ -25,8 +25,8 @@ class Process:
 
     def __init__(self, workload: str, contender: str) -> None:
         command = [sys.executable, "-m", "experiments.benchmarking.worker", workload, contender]
-        flags, own = (" ".join(CONTENDERS[contender].flags), CONTENDERS[contender].environment) if contender in CONTENDERS else ("", {})
-        environment = {**os.environ, "XLA_FLAGS": flags, "OMP_WAIT_POLICY": "passive", **own}
+        flags = " ".join(CONTENDERS[contender].flags) if contender in CONTENDERS else ""
+        environment = {**os.environ, "XLA_FLAGS": flags, "OMP_WAIT_POLICY": "passive"}
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._process = subprocess.Popen(command, text=True, env=environment, **pipes)
         self.times: dict[str, list[dict[str, float]]] = {}
