@@ -21,7 +21,7 @@ from lrpt.matrices import Matrix, MatrixSpec
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.parametrizations import Parameters
 from lrpt.recurrence import recur
-from lrpt.recurrence.taps import Leaves
+from lrpt.recurrence.leaves import Leaves
 
 NOISE = 0.1
 """White noise that is added to the rows that a matrix is applied to, as a part of their mean square.

@@ -33,9 +33,11 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from lrpt.matrices import Dense
+from lrpt.recurrence.leaves import distinct, is_inexact
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
-from lrpt.recurrence.taps import Calls, distinct, is_inexact, replayed, trace_calls
+from lrpt.recurrence.products import Calls
+from lrpt.recurrence.taps import replayed, trace_calls
 
 VALUES_PER_CHUNK = 90_000
 """Steps times batch times width: about a dozen arrays of so many lie in the caches."""

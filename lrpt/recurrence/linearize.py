@@ -9,8 +9,10 @@ from jax.extend import core
 from jaxtyping import Array
 
 from lrpt.matrices import WithGradient
+from lrpt.recurrence.leaves import Leaves, inexact, is_inexact, places
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.taps import Calls, Leaves, Replay, inexact, is_inexact, places, replayed
+from lrpt.recurrence.products import Calls
+from lrpt.recurrence.taps import Replay, replayed
 
 
 class LinearStep:

@@ -84,7 +84,7 @@ def largest_error(actual, expected):
 def keeping(request, monkeypatch):
     """Products are worth keeping only from a width on that no cell of these tests has: here all of them are, too."""
     if request.param == "everything":
-        monkeypatch.setattr("lrpt.recurrence.taps.COSTLY", 1)
+        monkeypatch.setattr("lrpt.recurrence.products.COSTLY", 1)
 
 
 @pytest.mark.usefixtures("keeping")
