@@ -173,8 +173,8 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
     chunk = partial(_chunk, linear, linear.fixed(_first(before[0]), _first(xs), nothing), all_steps)
     d_last, d_ys = (_instantiated(part) for part in cotangents)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
-    kept = length if all_steps else 1
-    sequence = cut(before, chunks, kept), cut(xs, chunks, length), cut(d_ys, chunks, length)
+    states = length if all_steps else 1
+    sequence = cut(before, chunks, states), cut(xs, chunks, length), cut(d_ys, chunks, length)
     state, d_rest = (d_last, linear.zeros()), None
     if rest:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))

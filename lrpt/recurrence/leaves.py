@@ -72,6 +72,11 @@ def is_inexact(array: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(array), jnp.inexact)
 
 
+def is_rows(v: Any) -> bool:
+    """Whether an operator's input is rows of numbers, and not symbols or multiples of one-hot rows."""
+    return isinstance(v, jax.Array) and is_inexact(v)
+
+
 def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The leaves of a tree that can be differentiated, and a function that puts others in their place."""
     leaves, treedef = jax.tree.flatten(tree)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lrpt.matrices import Dense, Projection, apart, beside, stored_both_ways
-from lrpt.recurrence.leaves import is_inexact
+from lrpt.recurrence.leaves import is_rows
 
 COSTLY = 256
 """A component of a product with vectors of so many components takes longer to compute than to store and to read again."""
@@ -61,16 +61,16 @@ class Ready(NamedTuple):
 
     def apply(self, v: Any) -> Any:
         """operator.apply(v)."""
-        return self.operator.apply(v) if self._looks_up(v) else v @ self.kernel
+        return v @ self.kernel if self._multiplies(v) else self.operator.apply(v)
 
     def linearized(self, v: Any, y: Any = None) -> Any:
         """The same with a derivative that multiplies by `transpose`; y, if it is known, saves making it."""
-        if self._looks_up(v):
-            return self.operator.apply(v)
-        return _product(v, self.transpose, self.apply(v) if y is None else y)
+        if self._multiplies(v):
+            return _product(v, self.transpose, self.apply(v) if y is None else y)
+        return self.operator.apply(v)
 
-    def _looks_up(self, v: Any) -> bool:
-        return self.kernel is None or not isinstance(v, jax.Array) or not is_inexact(v)
+    def _multiplies(self, v: Any) -> bool:
+        return self.kernel is not None and is_rows(v)
 
 
 @jax.custom_jvp
@@ -115,6 +115,4 @@ class Calls(NamedTuple):
 
 def is_costly(operator: Any, v: Any, y: Any) -> bool:
     """Whether the product of a vector and a full matrix is kept: it makes little of much, or much of very much."""
-    if not isinstance(operator, Dense | Projection) or not isinstance(v, jax.Array) or not is_inexact(v):
-        return False
-    return v.shape[-1] >= min(2 * y.shape[-1], COSTLY)
+    return isinstance(operator, Dense | Projection) and is_rows(v) and v.shape[-1] >= min(2 * y.shape[-1], COSTLY)
