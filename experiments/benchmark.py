@@ -1,6 +1,6 @@
 """How fast recurrent networks train, side by side with the obvious ways to train them.
 
-    python -m experiments.benchmark                                      every workload, about a quarter of an hour
+    python -m experiments.benchmark                                      every workload, about half an hour
     python -m experiments.benchmark --workloads permuted_mnist char --rounds 15 --json benchmark.json --figure benchmark.png
     python -m experiments.benchmark --from-json benchmark.json --markdown       the tables again, of times that were taken before
 
