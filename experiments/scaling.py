@@ -139,14 +139,14 @@ class Fit(NamedTuple):
         return rows * (self.a * size + self.b) + self.c * size + self.d
 
 
-def fit(
-    measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int] = (64, 128), lengths: tuple[int, int] = (128, 256)
-) -> Fit:
+def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int], lengths: tuple[int, int] = (128, 256)) -> Fit:
     """The coefficients that give the temporaries at two sizes and two lengths.
 
     Args:
       measured: (n, T) -> bytes.
       batch: B.
+      sizes: two n.
+      lengths: two T.
     """
     points = [(n, t) for n in sizes for t in lengths]
     matrix = np.array([[batch * t * n, batch * t, n, 1.0] for n, t in points])
@@ -198,7 +198,8 @@ def memory(options: Options, console: Console) -> None:
     """What fits with each way to differentiate the recurrence."""
     parallel.request_devices(1, 1, options.batch)
     for name, (loop, store) in LOOPS.items():
-        found = fit(measure(loop, store, options), options.batch)
+        sizes = 2 * options.rank, 4 * options.rank  # from n = 2d on the fast loop keeps what projections make of the state
+        found = fit(measure(loop, store, options), options.batch, sizes)
         console.say(f"{name}: B T ({found.a:.2f} n + {found.b:.1f}) + {found.c:,.0f} n + {found.d:,.0f} bytes")
         rows = [list(_fitting(found, gib * GIB, options)) for gib in options.memory]
         head = [*(f"longest T, n = {n:,}" for n in options.sizes), *(f"largest n, T = {t:,}" for t in options.lengths)]

@@ -58,7 +58,7 @@ LINEAR = Fit(12.0, 40.0, 3e3, 5e6)
 
 
 def test_the_fit_finds_the_coefficients():
-    found = fit(lambda n, t: LINEAR.bytes(n, 20 * t), batch=20)
+    found = fit(lambda n, t: LINEAR.bytes(n, 20 * t), batch=20, sizes=(64, 128))
     np.testing.assert_allclose(found, LINEAR, rtol=1e-6)
 
 
