@@ -26,7 +26,7 @@ from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
 from lrpt.errors import UsageError
 from lrpt.matrices import num_params
-from lrpt.models import ModelConfig, Recurrent
+from lrpt.models import Recurrent
 from lrpt.named_arrays import load_arrays, to_named
 from lrpt.training.config import flatten, to_json
 from lrpt.training.console import Console, Explained
@@ -84,18 +84,6 @@ class Options:
         return compress(params, network, rank=self.rank, error=self.error, **how)
 
 
-def network_of(trained: Trained) -> Recurrent:
-    """The recurrent network of a run.
-
-    Raises:
-      UsageError: it has another kind of network.
-    """
-    config = trained.run.config.model
-    if not isinstance(config, ModelConfig):
-        raise UsageError(f"{trained.run.directory.path} holds a {config.label}: only recurrent networks are compressed")
-    return Recurrent(config, trained.run.task.input_size)
-
-
 def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | None:
     """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
     task, batch_size = trained.run.task, trained.run.config.train.batch_size
@@ -106,7 +94,7 @@ def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | No
     width = min(batch_size, count)
     rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
     batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
-    pairs = ((batch.inputs, batch.mask) for batch in batches)
+    pairs = ((trained.seen(trained.variables, batch.inputs), batch.mask) for batch in batches)
     return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams)
 
 
@@ -117,7 +105,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
       UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
     """
     trained = Trained(path, console)
-    run, params, network = trained.run, trained.variables["params"], network_of(trained)
+    run, params, network = trained.run, trained.variables["params"], trained.recurrent
     found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
     output = options.output or _beside(path, found)

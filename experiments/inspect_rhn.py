@@ -24,13 +24,12 @@ from jaxtyping import Array, Bool, Float, Int
 
 from experiments.inspecting import Commands, OnRun, inspect
 from experiments.trained import Trained
-from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before, step_jacobian
 from lrpt.analysis.lesions import lesion_figure, lesions
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig, Recurrent
+from lrpt.models import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.console import Console
 from lrpt.training.monte_carlo import monte_carlo
@@ -113,17 +112,11 @@ def reading(trained: Trained, variables: Any, examples: int) -> Reading:
     Raises:
       UsageError: the network is no recurrent one, or there are fewer examples.
     """
-    config, task = trained.run.config.model, trained.run.task
-    if not isinstance(config, ModelConfig):
-        raise UsageError(f"{trained.run.directory.path} holds a {config.label}: name a run of a recurrent network")
-    network = Recurrent(config, config.embedding_width or task.input_size)
-    train, params = task.splits["train"], variables["params"]["recurrent"]
+    network, train, params = trained.recurrent, trained.run.task.splits["train"], variables["params"]["recurrent"]
     if examples > train.size:
         raise UsageError(f"examples is {examples}, and the run has {train.size} of them: choose fewer")
     batch = train.batch(train.arrays, jnp.arange(examples))
-    xs = jnp.swapaxes(batch.inputs, 0, 1)
-    if config.embedding_width is not None:
-        xs = trained.run.model.apply(variables, xs, method=lambda model, xs: model.embedding(xs))
+    xs = trained.seen(variables, jnp.swapaxes(batch.inputs, 0, 1))
     mask = None if batch.mask is None else batch.mask.T
     return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)  # type: ignore[arg-type]
 

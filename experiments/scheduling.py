@@ -22,12 +22,12 @@ from experiments.inspecting import Commands, OnRun, inspect
 from experiments.trained import Trained
 from experiments.writing import run_or_sample
 from lrpt.analysis.block_timing import Timing, time_steps
-from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.analysis.figures import png
 from lrpt.analysis.schedules import autocorrelation, explained, means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.errors import UsageError
-from lrpt.models import Recurrent, Start
+from lrpt.models import cell_params, initial_carry
+from lrpt.networks import Start
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
 from lrpt.training.run_directory import write_json
@@ -226,11 +226,10 @@ def show_timing(options: Timed, trained: Trained, console: Console) -> Path:
     config, read = scheduler_of(trained), read_schedule(trained, "valid", options.steps)
     if config.layers > 1:
         raise UsageError(f"{options.run} holds a {config.label}: steps by blocks are for one layer")
-    task, params = trained.run.task, trained.variables["params"]
-    network = Recurrent(config, config.embedding_width or task.input_size)
-    xs: Any = trained.run.model.apply(trained.variables, jnp.asarray(read.symbols)[:, None], method=lambda model, xs: model.embedding(xs))
-    own = cell_params(params["recurrent"], network), initial_carry(params["recurrent"], network, 1)
-    found = time_steps(config.cell, *own, xs, options.proportions, count=options.blocks, rounds=options.rounds)  # type: ignore[arg-type]
+    network, params = trained.recurrent, trained.variables["params"]["recurrent"]
+    xs = trained.seen(trained.variables, jnp.asarray(read.symbols)[:, None])
+    own = cell_params(params, network), initial_carry(params, network, 1)
+    found = time_steps(config.cell, *own, xs, options.proportions, count=options.blocks, rounds=options.rounds)
     unit = found[0]
     rows = [_timing_row(one, unit) for one in found]
     console.table(["contender", "mean m", "multiplications", "of the unit's", "µs a step (least to most)", "of the unit's"], rows)

@@ -11,6 +11,7 @@ import flax.linen as nn
 import jax
 
 from lrpt.errors import UsageError
+from lrpt.models import ModelConfig, Recurrent
 from lrpt.training import parallel
 from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.console import Console
@@ -68,6 +69,24 @@ class Trained:
                 return run.state.variables
             run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
             return run.best_variables()
+
+    @property
+    def recurrent(self) -> Recurrent:
+        """The recurrent part of its network, whose parameters are `variables["params"]["recurrent"]`.
+
+        Raises:
+          UsageError: it has another kind of network.
+        """
+        config = self.run.config.model
+        if not isinstance(config, ModelConfig):
+            raise UsageError(f"{self.run.directory.path} holds a {config.label}: name a run of a recurrent network")
+        return Recurrent(config, config.embedding_width or self.run.task.input_size)
+
+    def seen(self, variables: Any, inputs: Any) -> Any:
+        """What the cell of a network with these variables sees of inputs: vectors, where there is an embedding."""
+        if self.recurrent.config.embedding_width is None:
+            return inputs
+        return self.run.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))
 
     def scores(self, model: nn.Module, variables: Any) -> dict[str, dict[str, float]]:
         """Figures of each split by which a model is judged; of one where both are the same."""

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.analysis.operations import paper_equivalent
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS, of_readout
-from lrpt.models import Reads, Start, Steady
+from lrpt.networks import Reads, Start, Steady
+from lrpt.operations import paper_equivalent
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import LOOPS, Store, Tuning, recur
 
@@ -148,7 +148,7 @@ class ConditionalNetwork(nn.Module):
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
         if start is not None:
-            carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
+            carry = start.instead_of(carry)
         tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.recurrence, tuning=tuning)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.cells.cell import Gate
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, type_of_input
+from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, is_operator, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 WordMasks = Literal["positions", "types"]
@@ -110,7 +110,7 @@ def biases_with_inputs(params: Any) -> Any:
             return gate
         return gate._replace(input=Affine(gate.input, gate.bias), bias=Bias(jax.tree.leaves(jax.tree.map(jnp.zeros_like, gate.bias))[0]))
 
-    return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate) or callable(getattr(node, "apply", None)))
+    return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate) or is_operator(node))
 
 
 def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:

@@ -32,7 +32,7 @@ from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_temp
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
-from lrpt.models import Reads, Steady
+from lrpt.networks import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 PenaltyForm = Literal["squared", "original"]

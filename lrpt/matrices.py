@@ -44,6 +44,11 @@ class Operator(Protocol):
         ...
 
 
+def is_operator(node: Any) -> bool:
+    """Whether a node of a parameter tree is used by `apply`; everything else is a raw array."""
+    return callable(getattr(node, "apply", None))
+
+
 class Call(Protocol):
     """How an operator is applied to a vector: by its own `apply`, or in a way that watches it."""
 

@@ -1,10 +1,9 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Self, get_args
 
 import flax.linen as nn
 import jax
@@ -17,23 +16,9 @@ from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.materialize import Materialize, materialized
 from lrpt.matrices import Weighted
+from lrpt.networks import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import KERNEL, LOOPS, Step, Store, Tuning, recur
-
-Reads = Literal["last", "all"]
-
-SOWN = "penalties", "figures"
-"""Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
-
-
-class Steady:
-    """A configuration of a network that is the same in all epochs, and has nothing to add to the figures of a task."""
-
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        return {}
-
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        return dict(figures)
 
 
 @dataclass(frozen=True)
@@ -93,11 +78,11 @@ class ModelConfig(Steady, DropoutConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("model.cell", self.cell, CELLS)
         self._check_embedding()
         check_choice("model.initialization", self.initialization, INITIALIZATIONS)
         if not (math.isfinite(self.initial_scale) and self.initial_scale > 0):
             raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
-        check_choice("model.cell", self.cell, CELLS)
         check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
         check_choice("model.store", self.store, get_args(Store))
         check_choice("model.materialize", self.materialize, get_args(Materialize))
@@ -109,7 +94,6 @@ class ModelConfig(Steady, DropoutConfig):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
         if not math.isfinite(self.carry_bias):
             raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
-
         self._check_dropout()
 
     def _check_embedding(self) -> None:
@@ -157,6 +141,10 @@ class ModelConfig(Steady, DropoutConfig):
     def input_matrices(self) -> MatrixConfig:
         return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
 
+    def owner(self, template: Any, name: str | None = None) -> Parameters:
+        """The module that owns what a cell asks for by its template."""
+        return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
+
     @property
     def compiled(self) -> Self:
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
@@ -182,24 +170,12 @@ class ModelConfig(Steady, DropoutConfig):
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'LRD-GRU 128/24'."""
-        if not CELLS[self.cell].has_recurrent_matrices:
-            return f"{self.cell.upper().replace('_', ' ')} {self.size}"
-        stored = self.recurrent_matrices
-        deep = f" depth {self.depth}" * CELLS[self.cell].deep + f" {self.layers} layers" * (self.layers > 1)
-        marks = deep + " tied" * self.tied + " weight norm" * self.weight_norm + " dropout" * self.drops
-        return f"{stored.prefix}{self.cell.upper().replace('_', ' ')} {self.size}{stored.suffix}{marks}"
-
-
-class Start(NamedTuple):
-    """Where a sequence begins that continues another one.
-
-    Attributes:
-      carry: the state that the other one ended in, each leaf (b, ...).
-      fresh: whether the network begins in its own initial state all the same.
-    """
-
-    carry: Any
-    fresh: Bool[Array, ""]
+        cell, stored = CELLS[self.cell], self.recurrent_matrices
+        prefix, suffix = (stored.prefix, stored.suffix) if cell.has_recurrent_matrices else ("", "")
+        deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
+        tied = " tied" * (self.tied and cell.has_recurrent_matrices)
+        marks = deep + tied + " weight norm" * self.weight_norm + " dropout" * self.drops
+        return f"{prefix}{self.cell.upper().replace('_', ' ')} {self.size}{suffix}{marks}"
 
 
 class Recurrent(nn.Module):
@@ -238,7 +214,7 @@ class Recurrent(nn.Module):
         """
         config = self.config
         template = self.cell.template(self.spec)
-        params = Parameters(template, config.recurrent_matrices, config.input_matrices, name="cell")()
+        params = config.owner(template, name="cell")()
         if train and self.cell.penalty is not None:
             self.sow("penalties", "cell_penalty", self.cell.penalty(params))
         steps, rows = jax.tree.leaves(xs)[0].shape[:2]
@@ -248,7 +224,7 @@ class Recurrent(nn.Module):
             params = self._masked(template, params, rows)
         carry = self.initial_carry(rows)
         if start is not None:
-            carry = jax.tree.map(lambda own, other: jnp.where(start.fresh, own, other), carry, start.carry)
+            carry = start.instead_of(carry)
         tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
         return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
 
@@ -278,6 +254,17 @@ class Recurrent(nn.Module):
         spread = self.cell.initial_spread(self.spec)
         keys = jax.random.split(key, len(leaves))
         return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
+
+
+def cell_params(params: Any, network: Recurrent) -> Any:
+    """What the step of the network's cell takes, from the parameters of the network: the part 'recurrent' of those of a `SequenceModel`."""
+    return network.config.owner(network.cell.template(network.spec)).apply({"params": params["cell"]})
+
+
+def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
+    """The state before the first step of so many sequences, from the same parameters."""
+    row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
+    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
 
 
 class Embedding(nn.Module):

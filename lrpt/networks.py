@@ -1,12 +1,33 @@
 """What training asks of a network: a configuration that builds it. Any Flax module that answers so can be trained."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import flax.linen as nn
-from jaxtyping import Array, Int
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
 
-from lrpt.models import Reads
+Reads = Literal["last", "all"]
+
+SOWN = "penalties", "figures"
+"""Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
+
+
+class Start(NamedTuple):
+    """Where a sequence begins that continues another one.
+
+    Attributes:
+      carry: the state that the other one ended in, each leaf (b, ...).
+      fresh: whether the network begins in its own initial state all the same.
+    """
+
+    carry: Any
+    fresh: Bool[Array, ""]
+
+    def instead_of(self, initial: Any) -> Any:
+        """The state to begin in, for a network whose own initial state is this."""
+        return jax.tree.map(lambda own, other: jnp.where(self.fresh, own, other), initial, self.carry)
 
 
 class NetworkConfig(Protocol):
@@ -14,7 +35,7 @@ class NetworkConfig(Protocol):
 
     The module that it builds has `advance(inputs, mask, start, *, train) -> (predictions, carry)` and `__call__(inputs, mask)` with the
     predictions alone. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
-    'penalties' and 'figures' (`lrpt.models.SOWN`).
+    'penalties' and 'figures' (`SOWN`).
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -53,3 +74,13 @@ class NetworkConfig(Protocol):
           UsageError: the configuration does not fit together.
         """
         ...
+
+
+class Steady:
+    """A configuration of a network that is the same in all epochs, and has nothing to add to the figures of a task."""
+
+    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
+        return {}
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        return dict(figures)

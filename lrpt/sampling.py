@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from lrpt.models import Start
+from lrpt.networks import Start
 
 
 def sample(

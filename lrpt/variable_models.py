@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.analysis.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
 from lrpt.errors import UsageError, check_choice
-from lrpt.models import ModelConfig, Reads, Recurrent, SequenceModel, Start
-from lrpt.parametrizations import Parameters
+from lrpt.models import ModelConfig, Recurrent, SequenceModel
+from lrpt.networks import Reads, Start
+from lrpt.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 
 PenaltyForm = Literal["l1", "l2"]
 Evaluation = Literal["soft", "hard"]
@@ -163,7 +163,7 @@ class VariableConfig(ModelConfig):
 def _operators(config: VariableConfig) -> Any:
     """The operators of a network's cell, with shapes for arrays."""
     network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]
-    owner = Parameters(network.cell.template(network.spec), config.recurrent_matrices, config.input_matrices)
+    owner = config.owner(network.cell.template(network.spec))
     return jax.eval_shape(lambda: owner.init_with_output(jax.random.key(0))[0])
 
 

@@ -9,7 +9,7 @@ from oracles import sigmoid
 from lrpt.conditional_network import ConditionalConfig
 from lrpt.counting import count
 from lrpt.errors import UsageError
-from lrpt.models import Start
+from lrpt.networks import Start
 
 SYMBOLS, UNITS, STEPS, BATCH = 3, 4, 6, 2
 CONFIG = ConditionalConfig(5, 4)

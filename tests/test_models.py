@@ -175,6 +175,7 @@ def test_rank_that_does_not_fit_is_one_line():
         (ModelConfig(parametrization="dense"), "GRU 128"),
         (ModelConfig(parametrization="low_rank", size=512, rank=4), "LR-GRU 512/4"),
         (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU RESET AFTER 128/24 tied weight norm"),
+        (ModelConfig("unitary", 8, tied=True, layers=3), "UNITARY 8 3 layers"),
     ],
 )
 def test_label(config, label):

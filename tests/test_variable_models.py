@@ -11,7 +11,8 @@ from table import assert_close, assert_equal
 
 from lrpt.cells import CELLS, Schedule, VariableInfo, stacked
 from lrpt.errors import UsageError
-from lrpt.models import SOWN, ModelConfig, SequenceModel
+from lrpt.models import ModelConfig, SequenceModel
+from lrpt.networks import SOWN
 from lrpt.recurrence import LOOPS
 from lrpt.variable_models import VariableConfig, last_that_counts, mean_over_steps, schedule_penalty
 

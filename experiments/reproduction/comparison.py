@@ -45,8 +45,15 @@ class Comparison:
 
     @cached_property
     def verdicts(self) -> dict[int, bool | None]:
-        """seed -> whether it agrees with what was published; None while it falls short of it and of the number of updates."""
-        return {run.seed: self._agrees(run) or (False if run.updates >= self.config.train.updates else None) for run in self.runs}
+        """seed -> whether it agrees with what was published; None while it does not, and is not over."""
+        return {run.seed: self._agrees(run) or (False if self._is_over(run) else None) for run in self.runs}
+
+    def _is_over(self, run: Record) -> bool:
+        """Whether it made all updates, or was ended by a rule of the claim's configuration."""
+        train = self.config.train
+        rules = {"stop_below": train.stop_below, "patience": train.patience}
+        own = {name: run.config.get("train", {}).get(name, rule) for name, rule in rules.items()}
+        return run.updates >= train.updates or (run.ended_by_rule and own == rules)
 
     def _agrees(self, run: Record) -> bool:
         read = ((quantity.agrees, quantity.read(run)) for quantity in self.claim.quantities)

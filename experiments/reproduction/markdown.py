@@ -28,9 +28,9 @@ papers.
 
 A claim is *reproduced* if every seed agrees with it: the criterion is met in fewer updates than published, squared error, perplexity and
 bits round to the published figure or less, equivalent sizes are at most a hundredth larger, or accuracies are at most
-{100 * MARGIN:.1f} percentage points below the published ones (0.1 for permutation-invariant MNIST). A run that has neither got there nor
-made all updates counts as *run at smaller scale*. Where nothing was run
-yet, the command is the one that would."""
+{100 * MARGIN:.1f} percentage points below the published ones (0.1 for permutation-invariant MNIST). A run that did not get there counts as
+*run at smaller scale* unless it made all updates, or ended by the rule that
+ends training there. Where nothing was run yet, the command is the one that would."""
 
 
 def report(comparisons: Sequence[Comparison], records: Sequence[Record], further: Sequence[str] = ()) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
+from lrpt.training.run import ENDED
 
 CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
 FIGURES = "figures"
@@ -68,7 +69,12 @@ class Record:
         """How training ended."""
         if self.result is None:
             return f"stopped at update {self.updates:,}"
-        return "criterion met" if self.result["stopped"] == "criterion" else "all updates made"
+        return ENDED[self.result["stopped"]]
+
+    @property
+    def ended_by_rule(self) -> bool:
+        """Whether a criterion, or a rule about its validation loss, ended it, and not the number of updates."""
+        return self.result is not None and self.result["stopped"] != "updates"
 
     @property
     def hardware(self) -> str:
@@ -191,6 +197,8 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     for name, kind in _FIELDS[path.name].items():
         if not isinstance(content, dict) or not isinstance(content.get(name), kind):
             raise _damaged(path, f"it has no usable '{name}'")
+    if path.name == RESULT and content["stopped"] not in ENDED:
+        raise _damaged(path, f"it 'stopped' by {content['stopped']}")
     return content
 
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.operations import multiplications
 from lrpt.cells import CELLS, VariableParams, block_step, blocks
 from lrpt.matrices import Bias, Dense
+from lrpt.operations import multiplications
 from lrpt.recurrence import recur
 
 BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}

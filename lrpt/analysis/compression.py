@@ -18,8 +18,7 @@ from jaxtyping import Array, Float
 from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, MatrixSpec
-from lrpt.models import ModelConfig, Recurrent
-from lrpt.parametrizations import Parameters
+from lrpt.models import ModelConfig, Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
 
@@ -121,7 +120,7 @@ def second_moments(
     Args:
       params: of the network, as for `compress`.
       network: as it was trained.
-      batches: for each batch its inputs, (b, t, m) or (b, t), and its mask, (b, t) or None.
+      batches: for each batch what the cell sees of its inputs, (b, t, m) or (b, t), and its mask, (b, t) or None.
       noise: white noise in v, as a part of the mean square of its components.
       streams: whether each row of a batch continues that of the batch before.
     """
@@ -157,12 +156,6 @@ def _sums_of_squares(params: Any, network: Recurrent, carry: Any, inputs: Any, m
     carry, (_, seen) = recur(watched, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
     stacked = {name: jnp.stack(calls) for name, calls in seen.items()}
     return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") for name, v in stacked.items()}
-
-
-def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
-    """The state before the first step of so many sequences."""
-    row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
-    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
 
 
 class _Stored(NamedTuple):
@@ -245,13 +238,6 @@ def _factors(matrix: Any) -> Factors:
     """The arrays of a matrix by name, as they are stored."""
     names = ("kernel", "left", "right", "diagonal")
     return {name: np.asarray(found, np.float32) for name in names if (found := getattr(matrix, name, None)) is not None}
-
-
-def cell_params(params: Any, network: Recurrent) -> Any:
-    """What the step of the network's cell takes, from the parameters of the network."""
-    config = network.config
-    owner = Parameters(network.cell.template(network.spec), config.recurrent_matrices, config.input_matrices)
-    return owner.apply({"params": params["cell"]})
 
 
 def _asked_for(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:

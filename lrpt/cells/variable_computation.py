@@ -42,7 +42,7 @@ from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, leading_block
+from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, is_operator, leading_block
 
 EPSILON = 1e-5
 """What the mask rounds: chosen here, for want of a published value."""
@@ -226,7 +226,7 @@ def blocks(params: VariableParams, sizes: Sequence[int]) -> Blocks:
 
 
 def _cut(unit: Any, size: int) -> Any:
-    return jax.tree.map(partial(leading_block, size=size), unit, is_leaf=lambda node: hasattr(node, "apply"))
+    return jax.tree.map(partial(leading_block, size=size), unit, is_leaf=is_operator)
 
 
 @cache

@@ -7,10 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-
-def is_operator(leaf: Any) -> bool:
-    """Whether a node of a parameter tree is used by `apply`; everything else is a raw array to the loop."""
-    return callable(getattr(leaf, "apply", None))
+from lrpt.matrices import is_operator
 
 
 class Tapped:

@@ -16,6 +16,7 @@ from lrpt.training.experiment import Experiment
 from lrpt.training.flags import Command, combinations
 from lrpt.training.interrupts import Interrupted
 from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.run import ENDED
 from lrpt.training.summary import draw_curves, summarize
 
 WRONG_FLAG = 2
@@ -144,6 +145,6 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     for split, figures in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
     counts = result["parameters"]
-    why = "the criterion was met" if result["stopped"] == "criterion" else "all updates were made"
-    console.say(f"{result['model']}: {counts['true']:,} parameters, {result['updates']:,} updates in {result['seconds']:,} s ({why})")
+    spent = f"{result['updates']:,} updates in {result['seconds']:,} s ({ENDED[result['stopped']]})"
+    console.say(f"{result['model']}: {counts['true']:,} parameters, {spent}")
     console.say(f"result: {path / 'result.json'}   learning curve: {figure}")

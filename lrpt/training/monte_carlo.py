@@ -14,7 +14,7 @@ from lrpt.data.order import evaluation_batches, evaluation_streams
 from lrpt.data.task import Task
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
-from lrpt.models import Start
+from lrpt.networks import Start
 from lrpt.training.step import blank_carry
 
 

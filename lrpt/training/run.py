@@ -51,6 +51,15 @@ class Tally:
         return {name: total / self.counts[name] if self.counts[name] else None for name, total in self.sums.items()}
 
 
+ENDED = {
+    "criterion": "criterion met",
+    "patience": "no lower validation loss for long",
+    "annealed": "no halvings of the learning rate left",
+    "updates": "all updates made",
+}
+"""Why training was over, as `result.json` and as people read it."""
+
+
 class Run:
     """A seed of a configuration, and its directory, which of several processes only the first reads and writes.
 
@@ -64,8 +73,7 @@ class Run:
     Attributes:
       state: where training stands, on the host; as of the last `Group.collect`.
       saved: the update of the newest checkpoint, 0 where there is none.
-      stopped: why training is over: 'criterion' (the validation loss is low enough), 'patience' (it has not fallen for long), 'annealed'
-        (no halvings of the learning rate are left), 'updates' (all are made), or None.
+      stopped: why training is over, as in `ENDED`, or None.
       result: the content of `result.json` once it is written.
     """
 

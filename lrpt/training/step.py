@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from lrpt.data.task import Example, Split, Task
-from lrpt.models import SOWN, Start
+from lrpt.networks import SOWN, Start
 from lrpt.optim import recoveries
 
 Figures = dict[str, Array]

@@ -25,11 +25,11 @@ from table import (
 )
 from threadpoolctl import threadpool_limits
 
-from lrpt.analysis.compression import cell_params, compress, second_moments
+from lrpt.analysis.compression import compress, second_moments
 from lrpt.analysis.foreign import read
 from lrpt.analysis.nearest import fit, rank_for, relative_error
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig, Recurrent, SequenceModel
+from lrpt.models import ModelConfig, Recurrent, SequenceModel, cell_params
 from lrpt.named_arrays import from_named, to_named
 from lrpt.recurrence import recur
 

@@ -27,6 +27,7 @@ FLAGS = {
     "copy_memory --preset": ["--preset", "value"],
     "copy_memory extra": ["extra"],
     "copy_memory --model.cell lstmm": ["lstmm", "gru_reset_after"],
+    "copy_memory --model.cell lstmm --model.tie-embedding": ["lstmm", "gru_reset_after"],
     "copy_memory --model.parametrization dens": ["dens", "low_rank_plus_diagonal"],
     "copy_memory --model.input-parametrization low_rank_plus_diagonal": ["low_rank_plus_diagonal", "square", "choose"],
     "copy_memory --model.recurrence quick": ["quick", "checkpoint"],

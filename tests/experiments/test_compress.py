@@ -53,6 +53,15 @@ def test_figures(run, capsys):
     assert tiny.tree(run) == before
 
 
+def test_a_run_with_an_embedding(tmp_path, capsys):
+    """Errors are weighed by the states of the network that was trained, whose cell reads vectors of another width than the task's."""
+    path = tmp_path / "run"
+    train(tiny.EXPERIMENT, [*tiny.flags(tiny.changed(DENSE, model={"embedding": 7})), "--workdir", str(path)])
+    found = report(capsys, path, "--rank", 4)
+    assert all(matrix["output_error"] < 1e-5 for matrix in found["matrices"])
+    assert found["metrics"]["test"]["after"] == pytest.approx(found["metrics"]["test"]["before"], rel=1e-4)
+
+
 def test_the_command_trains_the_written_parameters_further(run, capsys):
     found = report(capsys, run, "--error", 0.5, "--tied", "--parametrization", "low_rank", "--examples", 0, "--input-rank", 2)
     program, *arguments = shlex.split(found["command"])[2:]

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from experiments import adding, copy_memory, parameter_table, permuted_mnist
+from experiments import adding, copy_memory, highway_mnist, parameter_table, permuted_mnist
 from experiments.report import ROOT, STUDIES, main
 from experiments.reproduction.comparison import Spread, compare, same_model, span
 from experiments.reproduction.markdown import per_seed, report
 from experiments.reproduction.published import (
     ADDING,
     FIXED_LAG,
+    HIGHWAY,
     PERMUTED_MNIST,
     VARIABLE_LAG,
     VARIABLE_LENGTH,
@@ -21,6 +22,7 @@ from experiments.reproduction.records import anonymous, load
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.training.config import to_json
 from lrpt.training.flags import parse
+from lrpt.training.run import ENDED
 
 LENGTH = "--preset paper-variable-length"
 CURVE = {10_000: 0.0118, 20_000: 0.0024, 28_000: 0.0009}
@@ -339,6 +341,23 @@ def test_spread_over_seeds(tmp_path):
         "first update with test cross-entropy < 1e-3: 29,000 ± 4,583 (3 of 4 seeds) | 4 (0, 1, 2, 7) | 10,000 to 34,000 | CPU, 2 cores"
         in text
     )
+
+
+@pytest.mark.parametrize(
+    ("stopped", "rules", "status"),
+    [
+        ("annealed", "", "not reproduced"),
+        ("updates", "", "run at smaller scale: 9,000 of 35,000 updates"),
+        ("patience", "--train.patience 2", "run at smaller scale: 9,000 of 35,000 updates"),
+    ],
+)
+def test_a_run_that_a_rule_of_training_ended_is_over(tmp_path, stopped, rules, status):
+    """But not by a rule that the published configuration does not have."""
+    results, flags = tmp_path / "experiments" / "results", f"--preset paper {rules}"
+    figures = {"curve": {9_000: 0.98}, "score": "accuracy", "test": {"accuracy": 0.98}}
+    make_run(results, highway_mnist.EXPERIMENT, flags, stopped=stopped, command="x", **figures)
+    assert comparison(tmp_path, HIGHWAY).status == status
+    assert load(results)[0].state == ENDED[stopped]
 
 
 def test_moments():

@@ -9,9 +9,8 @@ import pytest
 from experiments import bit_lm, variable_computation
 from experiments.scheduling import read_schedule, train_or_inspect
 from experiments.trained import Trained
-from lrpt.analysis.compression import cell_params, initial_carry
 from lrpt.data import ptb, wikipedia
-from lrpt.models import Recurrent
+from lrpt.models import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.console import Console
 

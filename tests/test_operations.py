@@ -4,10 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from lrpt.analysis.operations import active_proportions, equivalent_size, multiplications, paper_equivalent
 from lrpt.cells import CELLS, CellSpec, conditional_cell, stacked
 from lrpt.errors import UsageError
-from lrpt.matrices import OperatorSpec, Reflection
+from lrpt.operations import equivalent_size, multiplications, paper_equivalent
 from lrpt.parametrizations import MatrixConfig, Parameters
 
 # cell, size, RNN-d as printed in Tables 1 and 3; print rounds, to tens in places.
@@ -29,7 +28,6 @@ def test_variable_computation_counts_the_mean_square():
     m = np.array([0.0, 0.6, 0.8])
     assert paper_equivalent("vcrnn", 1000, m) == pytest.approx(1000 * np.sqrt(1 / 3))
     assert paper_equivalent("vcgru", 1000, m) == pytest.approx(1000 * np.sqrt(2 / 3))
-    assert active_proportions(np.array([[1, 1, 0.2, 0], [1, 0, 0, 0]])).tolist() == [0.75, 0.25]
 
 
 def parameters(cell, size, input_size=None, recurrent="dense", inputs="dense"):
@@ -63,6 +61,5 @@ def test_both_levels_of_a_conditional_network_are_counted():
 def test_what_is_not_known_is_refused():
     with pytest.raises(UsageError, match="published equivalent size is 'lru'"):
         paper_equivalent("lru", 10)
-    assert OperatorSpec(Reflection, (4,)).shape == (4,)
     with pytest.raises(TypeError, match="multiplications of a"):
         multiplications(parameters(CELLS["unitary"], 4))

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells import VariableParams
 from lrpt.errors import check_choice
-from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, is_operator
 
 PAPER_FACTORS = {
     "elman": 1.0,
@@ -38,18 +38,14 @@ def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> fl
     Args:
       cell: a name in `PAPER_FACTORS`.
       size: n; of the conditional network, one of its two equal levels.
-      proportions: m of every step of a run, or `active_proportions`; 1 for units with constant computation.
+      proportions: m of every step of a run, or the share of dimensions whose mask is above zero, which the paper counts; 1 for units with
+        constant computation.
 
     Raises:
       UsageError: another cell.
     """
     check_choice("the cell with a published equivalent size", cell, PAPER_FACTORS)
     return PAPER_FACTORS[cell] * size * math.sqrt(np.mean(np.square(np.asarray(proportions, np.float64))))
-
-
-def active_proportions(mask: Float[Array, "*b n"]) -> Float[np.ndarray, "*b"]:
-    """The share of dimensions whose mask is above zero, which the paper counts: at finite sharpness more than m."""
-    return np.mean(np.asarray(mask) > 0, axis=-1)
 
 
 def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
@@ -84,7 +80,7 @@ def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
 
 
 def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
-    operators = jax.tree.leaves(params, is_leaf=lambda node: hasattr(node, "apply"))
+    operators = jax.tree.leaves(params, is_leaf=is_operator)
     return sum((_count(operator, m) for operator in operators), np.zeros_like(m))
 
 
