@@ -23,7 +23,7 @@ from experiments.benchmarking.machine import describe
 from experiments.benchmarking.presentation import draw, markdown, table
 from experiments.benchmarking.rounds import measure
 from experiments.benchmarking.workloads import WORKLOADS
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 
@@ -53,8 +53,7 @@ class Options:
         for name, known in (("workloads", WORKLOADS), ("contenders", CONTENDERS)):
             for value in getattr(self, name):
                 check_choice(name, value, known)
-        if self.rounds < 1:
-            raise UsageError(f"rounds is {self.rounds}: expected 1 or more")
+        check_at_least(1, self, "rounds")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,9 +1,9 @@
 """Character language models: Miceli Barone 2018, section 3.4 and Table 2.
 
-    python -m experiments.char_lm                                      three models on text that every Python carries, nothing to download
-    python -m experiments.char_lm --data.file BOOK.txt                 a text of yours
-    python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0     text from a network that you have just trained
-  python -m experiments.char_lm --preset paper --data.dir DIR        Penn Treebank
+    python -m experiments.char_lm                                       three models on text that every Python carries, nothing to download
+    python -m experiments.char_lm --data.file BOOK.txt                  a text of yours
+    python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0   text from a network that you have just trained
+    python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank
     python -m experiments.char_lm sample RUN_DIRECTORY --prompt "The "  text from a checkpoint
 
 Published, single runs, test perplexity per character. For GRUs it is the mean over sentences (`sentence_perplexity` here; what others call
@@ -15,7 +15,10 @@ with dropout, tied 6985/64: 9.88. LSTMs read other symbols in one stream, so tha
 What the paper leaves open is as in the original code: dl4mt-lm's start, its dropout (symbols 0.1, which take the biases of the gates with
 them; states 0.5, with one mask for each gate, for all gates where they are tied, and for both gates but not the candidate of a full GRU;
 outputs 0.5), its patience of ten evaluations; lowrank-lstm's streams, start, dropout (0.3, 0.3, 0.5) and 55 epochs. There the test part
-is read in one stream (`--train.evaluation-batch 1`), here in 20, which takes a twentieth of the time.
+is read in one stream (`--train.evaluation-batch 1`), here in 20, which takes a twentieth of the time, and the network of the last epoch is
+the one that is tested, here that of the lowest validation loss. dl4mt-lm reads sentences in the order of the file, epoch after epoch, here
+each epoch has an order of its own; it may go on for 5,000 epochs, here for 200,000 updates. Its Adam has the constant in another place
+(`--optim.recipe char_lm_original`).
 """
 
 from dataclasses import replace
@@ -54,7 +57,7 @@ LSTM = RunConfig(
         state_dropout=0.3,
         output_dropout=0.5,
     ),
-    OptimConfig("char_lstm"),
+    OptimConfig("char_lstm", summed_steps=35),
     TrainConfig(updates=385_000, batch_size=20, order="stream", evaluate_every=7_000, evaluation_batch=20),
     NextSymbol("ptb", tokens="lstm", reading="stream", steps=35),
 )
@@ -104,9 +107,9 @@ What you saw: bits per character on the last twentieth of the text, for three GR
 recurrent matrices are stored. The state is carried from window to window.
 
 Next:
-  python -m experiments.char_lm --data.file BOOK.txt              a text of yours
-  python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0     text from a network that you have just trained
-  python -m experiments.char_lm --preset paper --data.dir DIR     Penn Treebank, as in Table 2 (DIR: where its files are, or are to go)""",
+  python -m experiments.char_lm --data.file BOOK.txt                  a text of yours
+  python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0   text from a network that you have just trained
+  python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank, as in Table 2; its files are looked for in DIR""",
 )
 
 if __name__ == "__main__":

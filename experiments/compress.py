@@ -24,7 +24,7 @@ from experiments.trained import Trained
 from lrpt.analysis.compression import Compression, Moments, compress, second_moments
 from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.matrices import num_params
 from lrpt.models import Recurrent
 from lrpt.named_arrays import load_arrays, to_named
@@ -70,8 +70,7 @@ class Options:
         Raises:
           UsageError: they do not fit together.
         """
-        if self.examples < 0:
-            raise UsageError(f"examples is {self.examples}: expected 0 or more")
+        check_at_least(0, self, "examples")
         if self.run is not None and self.source is None:
             return compress_run(self, self.run, console)
         if self.run is None and self.source is not None:
@@ -95,7 +94,8 @@ def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | No
     rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
     batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
     pairs = ((trained.seen(trained.variables, batch.inputs), batch.mask) for batch in batches)
-    return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams)
+    settings = trained.variables.get("settings", {}).get("recurrent")
+    return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams, settings=settings)
 
 
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:

@@ -14,19 +14,19 @@ the table gives them. Finished runs are not trained again, and others go on from
 and with `--devices 1`; then the command for all cells draws the table.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from experiments.many_runs import origin, with_results
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.analysis.crossing import crossing_figure
 from lrpt.cells import CELLS
 from lrpt.data import NextSymbol
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
@@ -34,9 +34,9 @@ from lrpt.training import parallel
 from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.console import Console
-from lrpt.training.flags import SEEDS, parse_dataclass
+from lrpt.training.flags import check_seeds, parse_dataclass
 from lrpt.training.loop import Job, fit_all
-from lrpt.training.run_directory import RunDirectory, write_json
+from lrpt.training.run_directory import write_json
 from lrpt.training.summary import mean_and_deviation
 
 SUMMARY = "crossing.json"
@@ -84,13 +84,10 @@ class Options:
                 raise UsageError(f"{name} is {' '.join(chosen) or 'empty'}: give at least one, and none twice")
             for one in chosen:
                 check_choice(name, one, known)
-        for name in ("parameters", "layers", "depth", "updates", "evaluate_every", "batch_size", "seeds"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "parameters", "layers", "depth", "updates", "evaluate_every", "batch_size", "seeds")
         if not 0 < self.ratio <= 1:
             raise UsageError(f"ratio is {self.ratio}: expected a number above 0, at most 1")
-        if not 0 <= self.seed < SEEDS - self.seeds:
-            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.seeds - 1}")
+        check_seeds(self.seed, self.seeds)
 
     def jobs(self) -> list[Job]:
         """One run for each cell, parametrization and seed."""
@@ -135,14 +132,11 @@ def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
 
     It holds 'options', 'environment', and under 'runs' what `kept` says of each.
     """
-    results = [(job, RunDirectory(job.path).result()) for job in jobs]
-    runs = [kept(job, result) for job, result in results if result is not None]
-    if not runs:
+    found = with_results(jobs)
+    if not found:
         return
-    first = next(job for job, result in results if result is not None)
-    environment = json.loads((first.path / "environment.json").read_text())
-    asked = json.loads(json.dumps(asdict(options), default=str))
-    write_json(options.workdir / SUMMARY, {"options": asked, "environment": environment, "runs": runs})
+    runs = [kept(job, result) for job, result in found]
+    write_json(options.workdir / SUMMARY, {**origin(options, found[0][0]), "runs": runs})
     figure = draw(runs, options.workdir / "figures" / "crossing.png")
     _show(runs, title(runs), console)
     console.say(f"{len(runs)} of {len(jobs)} runs are finished   summary: {options.workdir / SUMMARY}   figure: {figure}")

@@ -42,6 +42,8 @@ PROGRAM = "python -m experiments.inspect_rhn"
 class Discs(OnRun):
     """Of the network as it was trained, and as it started."""
 
+    counts = ("examples",)
+
     examples: int = 8
     """over which figures of the table are means, as far as they have the step; the first of those is drawn"""
     steps: tuple[int, ...] = (1, 8, 24)
@@ -51,6 +53,8 @@ class Discs(OnRun):
 @dataclass(frozen=True)
 class Gates(OnRun):
     """A heat map for each example."""
+
+    counts = ("examples",)
 
     examples: int = 4
     """shown"""
@@ -62,6 +66,8 @@ class Gates(OnRun):
 class Shut(OnRun):
     """A bar for each layer."""
 
+    counts = ("examples",)
+
     examples: int = 64
     """over which the loss is taken"""
 
@@ -69,6 +75,8 @@ class Shut(OnRun):
 @dataclass(frozen=True)
 class Starts(OnRun):
     """At the last step of the first examples of the run, for its cell and depth."""
+
+    counts = ("examples",)
 
     examples: int = 4
     """over which figures are means"""
@@ -83,6 +91,8 @@ class Starts(OnRun):
 @dataclass(frozen=True)
 class Averaged(OnRun):
     """Masks hold for a whole pass."""
+
+    counts = ("passes", "rows")
 
     passes: int = 20
     """whose probabilities are averaged"""
@@ -159,7 +169,7 @@ def show_discs(options: Discs, trained: Trained, console: Console) -> Path:
             figures = discs.centres.mean(), discs.radii.mean(), largest.mean(), np.log(largest).mean()
             rows.append([name, str(step), *(f"{figure:.4f}" for figure in figures)])
     console.table(["network", "step", "mean centre", "mean radius", "spectral radius", "its logarithm"], rows)
-    return gersgorin_figure(found, _figures(options) / "discs.png")
+    return gersgorin_figure(found, options.figures / "discs.png")
 
 
 def show_gates(options: Gates, trained: Trained, console: Console) -> Path:
@@ -170,7 +180,7 @@ def show_gates(options: Gates, trained: Trained, console: Console) -> Path:
     activity = gate_activity(info, options.gate, mask)
     rows = [[str(layer), *(f"{f(of_layer):.3f}" for f in (np.nanmean, np.nanstd))] for layer, of_layer in _by_layer(activity)]
     console.table(["layer", f"mean {options.gate} gate", "deviation over steps"], rows)
-    return gate_figure(activity, _figures(options) / f"{options.gate}_gates.png", trained.run.label, options.gate)
+    return gate_figure(activity, options.figures / f"{options.gate}_gates.png", trained.run.label, options.gate)
 
 
 def _by_layer(activity: Float[np.ndarray, "b l t"]) -> list[tuple[int, Float[np.ndarray, "b t"]]]:
@@ -193,7 +203,7 @@ def show_lesions(options: Shut, trained: Trained, console: Console) -> Path:
     )
     rows = [[str(layer), f"{loss:.5g}", f"{loss - found.intact:+.5g}"] for layer, loss in enumerate(found.shut, start=1)]
     console.table(["layer shut", "training loss", "increase"], [["none", f"{found.intact:.5g}", ""], *rows])
-    return lesion_figure(found, _figures(options) / "lesions.png", trained.run.label)
+    return lesion_figure(found, options.figures / "lesions.png", trained.run.label)
 
 
 def show_starts(options: Starts, trained: Trained, console: Console) -> Path:
@@ -210,7 +220,7 @@ def show_starts(options: Starts, trained: Trained, console: Console) -> Path:
         for start in starts
     ]
     console.table(["units", "spread", "mean centre", "mean radius", "spectral radius"], rows)
-    return sweep_figure(starts, _figures(options) / "starts.png", f"{config.cell}, depth {spec.depth}")
+    return sweep_figure(starts, options.figures / "starts.png", f"{config.cell}, depth {spec.depth}")
 
 
 def show_monte_carlo(options: Averaged, trained: Trained, console: Console) -> None:
@@ -235,10 +245,6 @@ def _nats(perplexity: float) -> float:
     if not perplexity > 1:
         raise UsageError(f"worst is {perplexity}: expected a perplexity above 1")
     return math.log(perplexity)
-
-
-def _figures(options: OnRun) -> Path:
-    return options.run / "figures"
 
 
 def _check_highway(options: OnRun, network: Recurrent) -> None:

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import tyro
 
 from experiments.trained import Trained
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
-
-COUNTS = ("examples", "passes", "rows", "length", "shown", "steps", "rounds", "blocks")
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,16 @@ class OnRun:
     state: Literal["best", "last"] = "best"
     """best: that of the lowest validation loss; last: where training stopped, as where a schedule makes what is learned harder with time"""
 
+    counts: ClassVar[tuple[str, ...]] = ()
+    """the fields of a command that are numbers of something"""
+
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            value = getattr(self, name, 1)
-            if isinstance(value, int) and value < 1:
-                raise UsageError(f"{name} is {value}: expected 1 or more")
+        check_at_least(1, self, *self.counts)
+
+    @property
+    def figures(self) -> Path:
+        """Where what is drawn is put."""
+        return self.run / "figures"
 
 
 Commands = Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Path | None]]]

@@ -12,10 +12,9 @@ finished. The runs on all of the data are the same for `convergence` and `effici
 training part, after which a network is evaluated; epochs until convergence are those until the lowest validation loss.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -23,18 +22,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from experiments.lattice_models import MODELS, NAMES, PAPER, sized
+from experiments.many_runs import origin, with_results
 from experiments.writing import run_or_sample
 from lrpt.analysis.epochs import epochs_figure
 from lrpt.analysis.layer_gradients import layer_gradients_figure, layer_norms_by_epoch
 from lrpt.analysis.statistical_efficiency import efficiency_figure
 from lrpt.data import NextSymbol
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.training import parallel
 from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import SEEDS, parse_dataclass
+from lrpt.training.flags import check_seeds, parse_dataclass
 from lrpt.training.loop import Job, fit_all
 from lrpt.training.run_directory import RunDirectory, write_json
 from lrpt.training.summary import mean_and_deviation
@@ -101,13 +101,10 @@ class Options:
             raise UsageError(f"models is {' '.join(self.models) or 'empty'}: give at least one, and none twice")
         for name in self.models:
             check_choice("models", name, MODELS)
-        for name in ("parameters", "layers", "epochs", "batch_size", "seeds"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "parameters", "layers", "epochs", "batch_size", "seeds")
         if self.data.reading != "stream":
             raise UsageError(f"data.reading is {self.data.reading}: epochs are those of a stream")
-        if not 0 <= self.seed < SEEDS - self.seeds:
-            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.seeds - 1}")
+        check_seeds(self.seed, self.seeds)
 
     def texts(self) -> Iterator[tuple[str, float, NextSymbol]]:
         """Part of the names of run directories, per cent of the data, and how to read them."""
@@ -227,17 +224,14 @@ def summarize(name: str, options: Options, trials: Sequence[Trial], show: Show, 
 
     It holds 'study', 'options', 'environment', 'runs' (what `kept` says of each finished one), and what `show` adds.
     """
-    found = [(trial, RunDirectory(trial.job.path).result()) for trial in trials]
-    finished = [Finished(trial, result) for trial, result in found if result is not None]
-    if not finished:
+    by_path = {trial.job.path: trial for trial in trials}
+    done = [Finished(by_path[job.path], result) for job, result in with_results([trial.job for trial in trials])]
+    if not done:
         return
-    asked = json.loads(json.dumps(asdict(options), default=str))
-    environment = json.loads((finished[0].trial.job.path / "environment.json").read_text())
-    runs = [kept(one) for one in finished]
     path = options.workdir / f"{name}.json"
-    more = show(options, finished, console)
-    write_json(path, {"study": name, "options": asked, "environment": environment, "runs": runs, **more})
-    console.say(f"{len(finished)} of {len(trials)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
+    more = show(options, done, console)
+    write_json(path, {"study": name, **origin(options, done[0].trial.job), "runs": [kept(one) for one in done], **more})
+    console.say(f"{len(done)} of {len(trials)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
 
 
 def kept(one: Finished) -> dict[str, Any]:

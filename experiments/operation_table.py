@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps([asdict(r) for r in rows], indent=2))
         return
     columns = ["", "model", "parameters", "m", "RNN-d printed", "by the convention", "counted", "multiplications a step"]
-    console.table(columns, [cells(r) for r in rows])
+    console.table(columns, [cells(r) for r in rows], left=2)
 
 
 if __name__ == "__main__":

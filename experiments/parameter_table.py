@@ -8,23 +8,30 @@ only, and no initial state: see `lrpt.counting`. Recurrent highway networks of Z
 Nothing but the printed figures is written down here; the counts are taken from the models.
 """
 
-import argparse
 import json
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, NoReturn
+from typing import Literal
 
 from experiments.parameter_rows import ROWS
 from lrpt.counting import count, count_parts
 from lrpt.models import ModelConfig
-from lrpt.training.console import Console
+from lrpt.training.console import Console, Explained
+from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.parameter_table"
 LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
-LEFT = (0, 1, 3)
 AGREES = {True: "yes", False: "no", None: ""}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    json: bool = False
+    """print a JSON list of objects instead of a table"""
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Row:
 DENSE, LR, LRD = "dense", "low_rank", "low_rank_plus_diagonal"
 COPY, ADDING, IMAGES, CHARACTERS, FEWER_CHARACTERS = (10, 10), (2, 1), (1, 10), (51, 51), (49, 49)
 
+FEWER = "'approximately the same number of parameters' as the LRD-GRU; by the script's model it would take 818"
 ONE_MATRIX = "6,144 = 2nd is one of the three recurrent matrices, without diagonal and biases"
 TRUNCATED = "0.46 M is the true count, truncated; the convention gives 0.36 M"
 AS_THE_DENSE = "printed as for the full LSTM; 1740/300, as in the script, has 4.62 M, and 4.25 M would need a rank of about 274"
@@ -92,6 +100,7 @@ PUBLISHED = [
     Published("copy, text", gru(128, DENSE), COPY, "nearly 50,000", "recurrent layer"),
     Published("copy, text", gru(128, LRD, 50), COPY, "39,168", "recurrent layer"),
     Published("copy, text", gru(128, LRD, 50), COPY, "41,738"),
+    Published("copy, text", ModelConfig("unitary_without_fourier", 721), COPY, "as 41,738", "model, in full", FEWER),
     Published("adding, text", gru(128, LR, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
     Published("adding, text", gru(128, LRD, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
     Published("Table 1", gru(128, DENSE), IMAGES, "51.0 k"),
@@ -148,40 +157,32 @@ def rounds_to(number: int, printed: str) -> bool:
     return round(number / step) == digits
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
-    """The table in aligned columns, and below it why figures differ."""
-    head = ("", "", "published", "for the", "recurrent layer", "convention", "true", "agrees")
-    table = [head] + [
-        (r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]) for r in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    aligned = [
-        "  ".join(cell.ljust(width) if i in LEFT else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths, strict=True)))
-        for line in table
-    ]
-    differing = [f"{r.where}, {r.model}, {r.published}: {r.remark}." for r in rows if r.agrees is False]
-    return [*aligned, "", LEGEND, *differing]
+def show(rows: Sequence[Row], console: Console) -> None:
+    """The table, and below it why figures differ."""
+    columns = ["", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
+    console.table(columns, [cells(r) for r in rows], left=2)
+    console.say(f"\n{LEGEND}")
+    for r in rows:
+        if r.agrees is False:
+            console.say(f"{r.where}, {r.model}, {r.published}: {r.remark}.")
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with status 2."""
-        Console().error(f"{message}; see {PROGRAM} --help")
-        sys.exit(2)
+def cells(r: Row) -> list[str]:
+    """A line as text."""
+    return [r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints the table; exits with 2 where a flag is wrong."""
-    parser = Parser(prog=PROGRAM, description="Parameters of the networks of the papers, printed and counted.")
-    parser.add_argument("--json", action="store_true", help="print a JSON list of objects instead of a table")
-    options = parser.parse_args(arguments)
+    console = Console()
+    with Explained(console):
+        about = "Parameters of the networks of the papers, printed and counted."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
     rows = [row(published) for published in PUBLISHED]
     if options.json:
         print(json.dumps([asdict(r) for r in rows], indent=2))
     else:
-        print("\n".join(lines(rows)))
+        show(rows, console)
 
 
 if __name__ == "__main__":

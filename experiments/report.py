@@ -15,21 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.reproduction import crossing, lattice
+from experiments.reproduction import crossing, lattice, swarm
 from experiments.reproduction.collecting import collect
 from experiments.reproduction.comparison import Comparison, compare
-from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report
+from experiments.reproduction.markdown import RESULTS, figure, labelled_runs, report, studies_with_runs
 from experiments.reproduction.melodies_and_words import STUDIES as MELODIES_AND_WORDS
 from experiments.reproduction.published import STUDIES as PASSTHROUGH
-from experiments.reproduction.published import Study
 from experiments.reproduction.records import load
 from experiments.reproduction.recurrent_highway import STUDIES as RECURRENT_HIGHWAY
 from experiments.reproduction.stability import STUDIES as STABILITY
-from experiments.reproduction.swarm import FIGURE as SWARM_FIGURE
-from experiments.reproduction.swarm import load as load_swarm
-from experiments.reproduction.swarm import section as swarm_section
 from experiments.reproduction.variable_computation import STUDIES as VARIABLE_COMPUTATION
-from experiments.swarm import draw as draw_swarm
 from lrpt.analysis.curves import Curve, learning_curves
 from lrpt.errors import UsageError
 from lrpt.training.console import Console, Explained
@@ -40,6 +35,9 @@ PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parent.parent
 REPORT = "REPRODUCTION.md"
 STUDIES = (*PASSTHROUGH, *STABILITY, *RECURRENT_HIGHWAY, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
+
+FURTHER = (swarm, lattice, crossing)
+"""Studies of many runs: each has a section of its own, and draws its own figures."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,7 @@ def run(options: Options, root: Path, console: Console) -> None:
         return
     records = load(root / RESULTS)
     comparisons = compare(STUDIES, records)
-    swarm = load_swarm(root)
-    further = [lattice.section(root), crossing.section(root)]
-    text = report(comparisons, records, further if swarm is None else [swarm_section(swarm), *further])
+    text = report(comparisons, records, [part.section(root) for part in FURTHER])
     for record in records:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
@@ -76,10 +72,8 @@ def run(options: Options, root: Path, console: Console) -> None:
         _check(root, text, comparisons)
     else:
         draw(root, comparisons)
-        if swarm is not None:
-            draw_swarm(swarm["dots"], root / SWARM_FIGURE)
-        lattice.draw(root)
-        crossing.draw(root)
+        for part in FURTHER:
+            part.draw(root)
         write_text(root / REPORT, text)
     console.say(
         f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"
@@ -90,14 +84,14 @@ def _check(root: Path, text: str, comparisons: Sequence[Comparison]) -> None:
     path = root / REPORT
     if not path.exists() or path.read_text() != text:
         raise UsageError(f"{REPORT} is not what the results say: run {PROGRAM}", code=1)
-    for study in _studies(comparisons):
+    for study in studies_with_runs(comparisons):
         if not (root / figure(study)).exists():
             raise UsageError(f"{figure(study)} is missing: run {PROGRAM}", code=1)
 
 
 def draw(root: Path, comparisons: Sequence[Comparison]) -> None:
     """The learning curves of every study that has runs, with the published log's points."""
-    for study in _studies(comparisons):
+    for study in studies_with_runs(comparisons):
         shown = labelled_runs([c for c in comparisons if c.study is study])
         curves = [Curve(label, *_points(run.curve(study.score))) for label, run in shown.items()]
         published = [Curve(f"{study.log_of}, published log", *_points(study.log))] if study.log else []
@@ -106,11 +100,6 @@ def draw(root: Path, comparisons: Sequence[Comparison]) -> None:
 
 def _points(scores: Mapping[int, float]) -> tuple[list[int], list[float]]:
     return list(scores), list(scores.values())
-
-
-def _studies(comparisons: Sequence[Comparison]) -> list[Study]:
-    """Those that have runs."""
-    return list({c.study.name: c.study for c in comparisons if c.runs}.values())
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:

@@ -40,6 +40,8 @@ RARE = 20
 class OfPart(OnRun):
     """Which steps are looked at."""
 
+    counts = ("length",)
+
     split: str = "valid"
     """train, valid or test"""
     length: int = 50_000
@@ -55,13 +57,10 @@ class Notes(OfPart):
 class Words(OfPart):
     """Mean m_t beside the white spaces behind words."""
 
+    counts = ("length", "reach")
+
     reach: int = 6
     """steps on both sides"""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.reach < 1:
-            raise UsageError(f"reach is {self.reach}: expected 1 or more")
 
 
 def show_notes(options: Notes, trained: Trained, console: Console) -> Path:
@@ -81,7 +80,7 @@ def show_notes(options: Notes, trained: Trained, console: Console) -> Path:
     console.table(["by", "of", "mean m", "steps", "paper"], rows)
     write_json(options.run / "notes.json", found)
     drawn = [(of, mean) for of, (mean, count) in found["length"].items() if count >= RARE]
-    return length_figure(drawn, options.run / "figures" / "notes.png", trained.run.config.model.label)
+    return length_figure(drawn, options.figures / "notes.png", trained.run.config.model.label)
 
 
 def _means(m: Float[np.ndarray, "t k"], groups: Sequence[str]) -> dict[str, tuple[float, int]]:
@@ -100,7 +99,7 @@ def show_words(options: Words, trained: Trained, console: Console) -> Path:
     offsets = range(-options.reach, options.reach + 1)
     console.table(["steps from the end of a word", "mean m"], [[f"{k:+d}", f"{mean:.3f}"] for k, mean in zip(offsets, means, strict=True)])
     write_json(options.run / "words.json", {"offsets": list(offsets), "means": means.tolist(), "words": int(ends.sum())})
-    return around_figure(means, options.run / "figures" / "words.png", trained.run.config.model.label)
+    return around_figure(means, options.figures / "words.png", trained.run.config.model.label)
 
 
 OF_MELODIES: Commands = {"notes": (Notes, show_notes)}

@@ -25,7 +25,7 @@ from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.figures import png
 from lrpt.analysis.schedules import autocorrelation, explained, means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.models import cell_params, initial_carry
 from lrpt.networks import Start
 from lrpt.training.console import Console
@@ -38,6 +38,8 @@ from lrpt.variable_models import VariableConfig
 @dataclass(frozen=True)
 class Scheduled(OnRun):
     """m_t over the beginning of a part of the data."""
+
+    counts = ("length", "shown")
 
     split: str = "valid"
     """train, valid or test"""
@@ -54,9 +56,7 @@ class Scheduled(OnRun):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("skip", "components"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 0 or more")
+        check_at_least(0, self, "skip", "components")
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class Hard(OnRun):
 @dataclass(frozen=True)
 class Timed(OnRun):
     """At batch 1, over the beginning of the validation part."""
+
+    counts = ("steps", "rounds", "blocks")
 
     proportions: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
     """m of constant schedules that are timed beside the trained one"""
@@ -159,7 +161,7 @@ def show_schedule(options: Scheduled, trained: Trained, console: Console) -> Pat
     return schedule_figure(
         m[shown],
         names(trained, symbols[shown]),
-        _figures(options) / "schedule.png",
+        options.figures / "schedule.png",
         _mask(trained, config, m[shown], options),
         config.label,
     )
@@ -234,7 +236,7 @@ def show_timing(options: Timed, trained: Trained, console: Console) -> Path:
     rows = [_timing_row(one, unit) for one in found]
     console.table(["contender", "mean m", "multiplications", "of the unit's", "µs a step (least to most)", "of the unit's"], rows)
     write_json(options.run / "timing.json", {"model": config.label, "rows": [one._asdict() for one in found]})
-    return timing_figure(found, _figures(options) / "timing.png", config.label)
+    return timing_figure(found, options.figures / "timing.png", config.label)
 
 
 def _timing_row(one: Timing, unit: Timing) -> list[str]:
@@ -261,10 +263,6 @@ def timing_figure(timings: Sequence[Timing], path: Path, title: str) -> Path:
         axes.set_title(title)
         axes.legend()
     return path
-
-
-def _figures(options: OnRun) -> Path:
-    return options.run / "figures"
 
 
 COMMANDS: Commands = {

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.training.console import Console, Explained
 from lrpt.training.flags import parse_dataclass
 from lrpt.training.pulse import SAVED, VARIABLE
@@ -52,9 +52,7 @@ class Options:
     """seconds without a finished call after which it counts as hung, and is killed; 0: never. Compilation must take less"""
 
     def __post_init__(self) -> None:
-        for name in ("restarts", "backoff", "hang"):
-            if not getattr(self, name) >= 0:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 0 or more")
+        check_at_least(0, self, "restarts", "backoff", "hang")
 
 
 class Supervisor:

@@ -3,30 +3,30 @@
 python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
 """
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from experiments.many_runs import origin, with_results
 from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.analysis.swarm import swarm_figure
 from lrpt.cells import CELLS
 from lrpt.counting import count
 from lrpt.data import Chorales
 from lrpt.data.chorales import NOTES
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.models import ModelConfig
 from lrpt.training import parallel
 from lrpt.training.command import concluding, leaving_with_a_line, main
 from lrpt.training.config import RunConfig
 from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import SEEDS, parse_dataclass
+from lrpt.training.flags import check_seeds, parse_dataclass
 from lrpt.training.loop import Job, fit_all, most_together
 from lrpt.training.run_directory import RunDirectory, write_json
 
@@ -68,17 +68,14 @@ class Options:
             check_choice("cells", cell, [name for name in CELLS if CELLS[name].deep])
         if len(self.parameters) != len(self.depths):
             raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
-        for name in ("settings", "updates", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "settings", "updates", "evaluate_every")
         for name in ("learning_rate", "spread"):
             low, high = getattr(self, name)
             if not 0 < low <= high:
                 raise UsageError(f"{name} is {low} {high}: expected two numbers above 0, the smaller one first")
         if not self.carry_bias:
             raise UsageError("carry_bias is empty: give at least one number")
-        if not 0 <= self.seed < SEEDS - self.settings:
-            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - self.settings - 1}")
+        check_seeds(self.seed, self.settings)
 
     def jobs(self, base: RunConfig[Any]) -> list[Job]:
         """One run for each setting."""
@@ -132,13 +129,11 @@ def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
 
     It holds 'options', 'environment' and 'dots': for each run its settings, its lowest losses, 'updates' and 'seconds'.
     """
-    results = [(job, RunDirectory(job.path).result()) for job in jobs]
-    dots = [dot(job, result) for job, result in results if result is not None]
-    if not dots:
+    found = with_results(jobs)
+    if not found:
         return
-    asked = json.loads(json.dumps(asdict(options), default=str))
-    environment = json.loads((jobs[0].path / "environment.json").read_text())
-    write_json(options.workdir / SWARM, {"options": asked, "environment": environment, "dots": dots})
+    dots = [dot(job, result) for job, result in found]
+    write_json(options.workdir / SWARM, {**origin(options, found[0][0]), "dots": dots})
     figure = draw(dots, options.workdir / "figures" / "swarm.png")
     _show(dots, console)
     console.say(f"{len(dots)} of {len(jobs)} runs are finished   summary: {options.workdir / SWARM}   figure: {figure}")

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import experiments
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.training import parallel
 from lrpt.training.claims import Claim, Claims
 from lrpt.training.command import leaving_with_a_line, planned
@@ -64,9 +64,7 @@ class Options:
     def __post_init__(self) -> None:
         if not self.presets:
             raise UsageError("presets is empty: name at least one")
-        for name in ("seeds", "tries", "stale"):
-            if not getattr(self, name) >= 1:
-                raise UsageError(f"{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "seeds", "tries", "stale")
 
 
 class Task(NamedTuple):

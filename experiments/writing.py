@@ -16,7 +16,7 @@ import tyro
 
 from experiments.trained import Trained
 from lrpt.data.vocabulary import ByteVocabulary
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.sampling import sample
 from lrpt.training.command import main
 from lrpt.training.console import Console, Explained
@@ -24,7 +24,7 @@ from lrpt.training.experiment import Experiment
 from lrpt.training.flags import parse_dataclass
 
 BEGINNING = 0
-"""What every text begins with, in training too: the end of the line before."""
+"""What every text begins with, in training too: the end of the line before. A network of sentences begins afresh at each."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class Options:
     """another seed writes another text"""
 
     def __post_init__(self) -> None:
-        if self.length < 1:
-            raise UsageError(f"length is {self.length}: expected 1 or more")
+        check_at_least(1, self, "length")
         if not 0 <= self.temperature < float("inf"):
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 
@@ -75,8 +74,10 @@ def write(options: Options, console: Console) -> str:
         raise UsageError(f"{options.run} holds a run of {trained.experiment.name}, whose symbols are no text: name one of a language model")
     bytes_read = isinstance(vocabulary, ByteVocabulary)
     prompt = vocabulary.encode(options.prompt.encode()) if bytes_read else vocabulary.encode(options.prompt)
-    read = np.concatenate([[BEGINNING], prompt]).astype(np.int32)
-    symbols = jax.jit(lambda read, key: sample(model, trained.variables, read, options.length, key, options.temperature))(
+    read, end = np.concatenate([[BEGINNING], prompt]).astype(np.int32), None
+    if not trained.run.task.streams:
+        read, end = read[np.flatnonzero(read == BEGINNING)[-1] :], BEGINNING
+    symbols = jax.jit(lambda read, key: sample(model, trained.variables, read, options.length, key, options.temperature, end))(
         jnp.asarray(read), jax.random.key(options.seed)
     )
     return options.prompt + vocabulary.decode(np.asarray(symbols))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.networks import Reads, Start, Steady
 from lrpt.operations import paper_equivalent
@@ -36,7 +36,7 @@ class ConditionalConfig(Steady):
     rank: int = 24
     """d: maximum rank of each recurrent matrix"""
     weight_norm: bool = False
-    """weight normalization of all matrices but the output"""
+    """weight normalization of all matrices of both levels, but not of their diagonals, nor of the output"""
     initialization: str = "glorot"
     """glorot, dl4mt, uniform, normal or lru"""
     initial_scale: float = 0.04
@@ -49,10 +49,7 @@ class ConditionalConfig(Steady):
     """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
 
     def __post_init__(self) -> None:
-        for name in ("size", "slow_size", "chunk"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"model.{name} is {value}: expected 1 or more")
+        check_at_least(1, self, "model.size", "model.slow_size", "model.chunk")
         if not 0 < self.initial_scale < float("inf"):
             raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
         check_choice("model.initialization", self.initialization, INITIALIZATIONS)

@@ -13,11 +13,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from lrpt.cells.cell import Gate
-from lrpt.errors import UsageError, check_choice
+from lrpt.cells.cell import Gate, StateGate
+from lrpt.errors import UsageError, check_choice, check_shares
 from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, is_operator, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
+CANDIDATES = "candidate", "projected"
+"""How the names of affine functions begin that are no gates proper: new states before any gate has acted."""
+
 WordMasks = Literal["positions", "types"]
 
 
@@ -38,14 +41,13 @@ class DropoutConfig:
     output_dropout: float = 0.0
     """share of the outputs that the readout does not see, the same at every step"""
     gate_masks: str = "each"
-    """masks of input and state: each (gate has its own), candidate_apart (the gates proper share one) or shared (by all)"""
+    """masks of input and state: each (gate has its own), candidate_apart (the gates proper share one) or shared (by all; in a Grid-LSTM by
+    all of a dimension)"""
 
     def __post_init__(self) -> None:
         check_choice("model.word_masks", self.word_masks, get_args(WordMasks))
         check_choice("model.gate_masks", self.gate_masks, get_args(GateMasks))
-        for name in ("word_dropout", "input_dropout", "state_dropout", "output_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to below 1")
+        check_shares(self, "model.word_dropout", "model.input_dropout", "model.state_dropout", "model.output_dropout")
 
     @property
     def drops(self) -> bool:
@@ -103,14 +105,20 @@ def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t
 
 
 def biases_with_inputs(params: Any) -> Any:
-    """The same gates, with the bias inside of the operator that sees the input."""
+    """The same gates, with the bias inside of the operator that sees the input.
+
+    Raises:
+      UsageError: a bias that is of no `Gate`.
+    """
 
     def moved(gate: Any) -> Any:
+        if isinstance(gate, Bias):
+            raise UsageError("model.drop_biases is True, and this cell has biases apart from its gates: choose another cell, or False")
         if not isinstance(gate, Gate):
-            return gate
+            return gate  # an operator, or a gate that sees no input
         return gate._replace(input=Affine(gate.input, gate.bias), bias=Bias(jax.tree.leaves(jax.tree.map(jnp.zeros_like, gate.bias))[0]))
 
-    return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate) or is_operator(node))
+    return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate | StateGate) or is_operator(node))
 
 
 def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:
@@ -142,4 +150,4 @@ def _sharing(path: tuple[Any, ...], role: str, gate_masks: str, deep: bool) -> H
         above = above[:-1]
     if gate_masks == "each":
         return *above, gate
-    return (*above, gate == "candidate") if gate_masks == "candidate_apart" else tuple(above)
+    return (*above, gate.startswith(CANDIDATES)) if gate_masks == "candidate_apart" else tuple(above)

@@ -14,15 +14,31 @@ class UsageError(ValueError):
         self.code = code
 
 
+def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
+    """Raises a UsageError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
+
+
+def check_at_least(least: int, config: object, *flags: str) -> None:
+    """Raises a UsageError unless the field behind each of these flags is None or so large: 'train.updates' is `config.updates`."""
+    for flag in flags:
+        value = getattr(config, flag.rpartition(".")[2])
+        if value is not None and not value >= least:
+            raise UsageError(f"{flag} is {value}: expected {least} or more")
+
+
+def check_shares(config: object, *flags: str) -> None:
+    """Raises a UsageError unless the field behind each of these flags is a share that leaves something: from 0 to below 1."""
+    for flag in flags:
+        value = getattr(config, flag.rpartition(".")[2])
+        if not 0 <= value < 1:
+            raise UsageError(f"{flag} is {value}: expected a share from 0 to below 1")
+
+
 class Elsewhere(Exception):
     """The first of several processes failed, and has said why; the others end with it, silently and with the same `code`."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
-
-
-def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raises a UsageError unless `value` is one of `choices`."""
-    if value not in choices:
-        raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
 from lrpt.networks import Reads, Steady
@@ -97,15 +97,10 @@ class HighwayConfig(Steady):
     def __post_init__(self) -> None:
         check_choice("model.activation", self.activation, ACTIVATIONS)
         check_choice("model.penalty_form", self.penalty_form, get_args(PenaltyForm))
-        for name in ("depth", "size", "input_rank"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"model.{name} is {value}: expected 1 or more")
+        check_at_least(1, self, "model.depth", "model.size", "model.input_rank")
         if not (math.isfinite(self.readout_penalty) and self.readout_penalty >= 0):
             raise UsageError(f"model.readout_penalty is {self.readout_penalty}: expected a finite number, 0 or more")
-        for name in ("input_dropout", "state_dropout", "projection_dropout", "output_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to below 1")
+        check_shares(self, "model.input_dropout", "model.state_dropout", "model.projection_dropout", "model.output_dropout")
         if not math.isfinite(self.transform_bias):
             raise UsageError(f"model.transform_bias is {self.transform_bias}: expected a finite number")
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.materialize import Materialize, materialized
 from lrpt.matrices import Weighted
@@ -40,7 +40,7 @@ class ModelConfig(Steady, DropoutConfig):
     tied: bool = False
     """one projection R for all recurrent matrices"""
     weight_norm: bool = False
-    """weight normalization of all matrices but the output"""
+    """weight normalization of all matrices of the cell, but not of its diagonals, nor of embedding and output"""
     input_parametrization: str = "dense"
     """input matrices: dense or low_rank"""
     input_rank: int = 1
@@ -86,10 +86,7 @@ class ModelConfig(Steady, DropoutConfig):
         check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
         check_choice("model.store", self.store, get_args(Store))
         check_choice("model.materialize", self.materialize, get_args(Materialize))
-        if self.chunk is not None and self.chunk < 1:
-            raise UsageError(f"model.chunk is {self.chunk}: a chunk has at least one step")
-        if self.size < 1:
-            raise UsageError(f"model.size is {self.size}: the state needs at least one component")
+        check_at_least(1, self, "model.chunk", "model.size")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
         if not math.isfinite(self.carry_bias):
@@ -97,10 +94,7 @@ class ModelConfig(Steady, DropoutConfig):
         self._check_dropout()
 
     def _check_embedding(self) -> None:
-        for name in ("layers", "embedding", "embedding_rank"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"model.{name} is {value}: expected 1 or more")
+        check_at_least(1, self, "model.layers", "model.embedding", "model.embedding_rank")
         for name in ("embedding_rank", "tie_embedding"):
             if getattr(self, name) and self.embedding_width is None:
                 raise UsageError(f"model.{name} is {getattr(self, name)}, and there is no embedding: give its width, --model.embedding")
@@ -256,9 +250,16 @@ class Recurrent(nn.Module):
         return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
 
 
-def cell_params(params: Any, network: Recurrent) -> Any:
-    """What the step of the network's cell takes, from the parameters of the network: the part 'recurrent' of those of a `SequenceModel`."""
-    return network.config.owner(network.cell.template(network.spec)).apply({"params": params["cell"]})
+def cell_params(params: Any, network: Recurrent, settings: Any = None) -> Any:
+    """What the step of the network's cell takes.
+
+    Args:
+      params: of the network: the part 'recurrent' of those of a `SequenceModel`.
+      network: as it was trained.
+      settings: the same part of the collection 'settings', which some cells have; by default they are what they are at the end.
+    """
+    collections = {"params": params} if settings is None else {"params": params, "settings": settings}
+    return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
 
 
 def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
@@ -371,6 +372,10 @@ class SequenceModel(nn.Module):
         embedded = config.embedding_width is not None
         if not integer and config.word_masks == "types" and config.word_dropout:
             raise UsageError("model.word_masks is types, and the inputs of this task are vectors: choose positions")
+        if config.drop_biases and (embedded or not integer):
+            raise UsageError(
+                "model.drop_biases is True, and cells see vectors here, not symbols that can take biases with them: choose False"
+            )
         if integer and not embedded and config.input_dropout:
             raise UsageError("model.input_dropout drops components of vectors: give symbols vectors with --model.embedding")
         vectors = self.embedding(xs) if embedded else xs

@@ -52,7 +52,8 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
     """Multiplications of one step inside its matrices, for each proportion.
 
     The matrices of a unit with variable computation are used in their first m n rows and columns, its scheduler always in full. Inputs
-    are vectors, also where symbols are looked up. Products of gates with states are not counted, nor are biases.
+    are vectors, also where symbols are looked up. Products of gates with states are not counted, nor are biases. A projection R that tied
+    matrices share is counted for each of them, and layers that have the same parameters once.
 
     Args:
       params: a cell's parameters, or their shapes from `jax.eval_shape`.

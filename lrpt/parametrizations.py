@@ -196,7 +196,7 @@ class Parameters(nn.Module):
         def draw(key: Array) -> dict[str, Array]:
             keys = dict(zip(specs, jax.random.split(key, len(specs)), strict=True))
             return {
-                name: jnp.full((spec.size,), spec.initial, jnp.float32) if spec.initial else offset(keys[name], (spec.size,), scale)
+                name: jnp.full((spec.size,), spec.initial, float) if spec.initial else offset(keys[name], (spec.size,), scale)
                 for name, spec in specs.items()
             }
 
@@ -215,7 +215,7 @@ class Parameters(nn.Module):
         return {name: specs[name].kind(value) for name, value in stored.items()}
 
     def setting(self, name: str, spec: SettingSpec) -> Float[Array, ""]:
-        start = jnp.asarray(spec.initial, jnp.float32)
+        start = jnp.asarray(spec.initial, float)
         if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
             return start
         return self.variable("settings", name, lambda: start).value

@@ -11,7 +11,7 @@ from lrpt.networks import Start
 
 
 def sample(
-    model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0
+    model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0, end: int | None = None
 ) -> Int[Array, " length"]:
     r"""Symbols that follow a prompt, each drawn with the probability softmax(logits / temperature) and read as the next input.
 
@@ -21,7 +21,8 @@ def sample(
       prompt: one symbol or more.
       length: how many symbols to draw.
       key: decides them.
-      temperature: above 0; below 1 the probable symbols become more so. At 0 the most probable one is taken.
+      temperature: below 1 the probable symbols become more so; at 0 the most probable one is taken.
+      end: the symbol at which the network begins again in its initial state, if it was trained on sentences that end so.
     """
     if temperature < 0:
         raise ValueError(f"temperature is {temperature}: expected 0 or more")
@@ -32,7 +33,8 @@ def sample(
     def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:
         carry, logits = state
         symbol = draw(key, logits)
-        predictions, carry = model.apply(variables, symbol[None, None], None, Start(carry, jnp.asarray(False)), method="advance")  # type: ignore[misc]
+        start = Start(carry, jnp.asarray(False) if end is None else symbol == end)
+        predictions, carry = model.apply(variables, symbol[None, None], None, start, method="advance")  # type: ignore[misc]
         return (carry, predictions[0, 0]), symbol
 
     predictions, carry = model.apply(variables, prompt[None], method="advance")  # type: ignore[misc]

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.models import ModelConfig, Recurrent, SequenceModel
 from lrpt.networks import Reads, Start
 from lrpt.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
@@ -86,8 +86,7 @@ class VariableConfig(ModelConfig):
             )
         if not 0 <= self.epsilon < 0.5:
             raise UsageError(f"model.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
-        if self.lag < 0:
-            raise UsageError(f"model.lag is {self.lag}: expected 0 or more")
+        check_at_least(0, self, "model.lag")
         if any(symbol < 0 for symbol in self.guided_symbols):
             raise UsageError(f"model.guided_symbols is {' '.join(map(str, self.guided_symbols))}: expected numbers of symbols, from 0 on")
 
@@ -145,7 +144,7 @@ class VariableConfig(ModelConfig):
         if self.embedding_width is None:
             return {}
         try:
-            products = mean_multiplications(_operators(self), mean, square)
+            products = mean_multiplications(_operators(self), mean, square) * (self.layers if self.shared_layers else 1)
         except TypeError:
             return {}
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from table import BATCH, INPUT_SIZE, PLAIN_ROWS, RANK, SIZE, STEPS, assert_close, network
 
+from lrpt import models
 from lrpt.cells import CELLS
-from lrpt.dropout import biases_with_inputs, draw_mask, draw_word_weights, mask_role
+from lrpt.dropout import Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError
 from lrpt.matrices import Weighted
 from lrpt.models import ModelConfig, SequenceModel
+from lrpt.recurrence import recur
 
 SYMBOLS = np.random.default_rng(0).integers(0, INPUT_SIZE, (BATCH, STEPS))
 VECTORS = np.random.default_rng(1).standard_normal((BATCH, STEPS, INPUT_SIZE)).astype(np.float32)
@@ -83,6 +85,7 @@ def test_masked_matrices_are_the_matrices_of_a_masked_state(row):
         ("candidate_apart", "gru", 2),
         ("shared", "gru", 1),
         ("each", "lstm", 4),
+        ("candidate_apart", "lru", 2),
         ("each", "rhn", 2),
         ("shared", "rhn", 1),
     ],
@@ -99,6 +102,38 @@ def test_which_gates_share_masks(gate_masks, cell, count):
     net = network(row)
     mask_role(net.template, net.params, "recurrent", mask, gate_masks, CELLS[cell].deep)
     assert len(keys) == count
+
+
+@pytest.mark.parametrize(("gate_masks", "count"), [("each", 3), ("candidate_apart", 2), ("shared", 1)])
+def test_gates_that_share_masks_have_the_same_one_in_training(gate_masks, count, monkeypatch):
+    seen = []
+
+    def watched(step, params, *rest, **more):
+        leaves = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, Masked))
+        seen.extend(np.asarray(leaf.mask).tobytes() for leaf in leaves if isinstance(leaf, Masked))
+        return recur(step, params, *rest, **more)
+
+    monkeypatch.setattr(models, "recur", watched)
+    outputs(build(state_dropout=0.5, gate_masks=gate_masks), VECTORS)
+    assert (len(seen), len(set(seen))) == (3, count)
+
+
+REFUSED = {
+    "an embedding": ({"word_dropout": 0.1, "embedding": 4}, SYMBOLS),
+    "vectors": ({"word_dropout": 0.1}, VECTORS),
+    "biases apart": ({"word_dropout": 0.1, "cell": "gru_cudnn"}, SYMBOLS),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_biases_that_cannot_go_with_a_dropped_symbol_are_refused(case):
+    changes, inputs = REFUSED[case]
+    with pytest.raises(UsageError, match=r"model\.drop_biases is True"):
+        outputs(build(drop_biases=True, **changes), inputs)
+
+
+def test_biases_of_gates_that_see_no_symbol_stay():
+    outputs(build(drop_biases=True, word_dropout=0.5, cell="rhn", depth=2), SYMBOLS)
 
 
 def test_biases_can_go_with_a_dropped_symbol():

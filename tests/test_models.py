@@ -152,7 +152,7 @@ def test_carry_bias_saturates_the_gate():
     [
         ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, gru_reset_after"),
         ({"recurrence": "fastest"}, r"model\.recurrence is 'fastest': choose from .*plain"),
-        ({"size": 0}, r"model\.size is 0: the state needs at least one component"),
+        ({"size": 0}, r"model\.size is 0: expected 1 or more"),
         ({"size": -3}, r"model\.size is -3"),
     ],
 )

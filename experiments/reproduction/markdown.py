@@ -35,10 +35,14 @@ ends training there. Where nothing was run yet, the command is the one that woul
 
 def report(comparisons: Sequence[Comparison], records: Sequence[Record], further: Sequence[str] = ()) -> str:
     """The whole of REPRODUCTION.md, with `further` sections."""
-    studies = list({c.study.name: c.study for c in comparisons if c.runs}.values())
-    sections = [section(study, [c for c in comparisons if c.study is study and c.runs]) for study in studies]
+    sections = [section(study, [c for c in comparisons if c.study is study and c.runs]) for study in studies_with_runs(comparisons)]
     parts = [INTRODUCTION, "## Published and ours", overview(comparisons), *sections, *further, *runs(comparisons, records)]
     return "\n\n".join(parts) + "\n"
+
+
+def studies_with_runs(comparisons: Sequence[Comparison]) -> list[Study]:
+    """Each once, in their order."""
+    return list({c.study.name: c.study for c in comparisons if c.runs}.values())
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -83,7 +87,7 @@ def ours(c: Comparison, quantity: Quantity) -> str:
 def section(study: Study, comparisons: Sequence[Comparison]) -> str:
     """Figures of each seed, the learning curve in numbers, and the figure."""
     parts = [f"## {study.title}", "Each seed:", per_seed(comparisons), f"Learning curve, {study.score_name}:", curve(study, comparisons)]
-    parts += [study.remark.replace("\n", " ")] if study.remark and any(c.runs for c in comparisons) else []
+    parts += [study.remark.replace("\n", " ")] if study.remark else []
     parts += [f"(– no evaluation at that update: the run had ended, or has not got there.)\n\n![{study.title}]({figure(study)})"]
     return "\n\n".join(parts)
 

@@ -85,6 +85,10 @@ class Record:
         count = self.environment["devices"]
         return name if count == 1 else f"{count} x {name}"
 
+    def training(self) -> list[Mapping[str, Any]]:
+        """The lines of means over training batches since the line before."""
+        return [line for line in self.metrics if line["split"] == "train"]
+
     def curve(self, score: str) -> dict[int, float]:
         """update -> figure on the validation split."""
         return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}

@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from experiments import swarm
 from experiments.reproduction.markdown import RESULTS, table
 from experiments.reproduction.records import FIGURES, anonymous, load_summary
-from experiments.swarm import by_group
 
 KEPT = RESULTS / "jsb_swarm.json"
 FIGURE = RESULTS / FIGURES / "jsb_swarm.png"
+
+TITLE = "## JSB chorales, recurrence depth"
+NOT_YET = "Not yet run: `python -m experiments.jsb swarm --data.source jsb --data.dir DIR`"
 
 PUBLISHED = """\
 Zilly et al., "Recurrent Highway Networks" (ICML 2017), section 5.1 and Figure 4, whose dots have no numbers in the text: "both DT-RNN and
@@ -21,17 +24,15 @@ optimization of RHNs". Sizes and settings are not printed either; theirs grow wi
 NAMES = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
 
-def load(root: Path) -> dict[str, Any] | None:
-    """The summary that is kept, if there is one.
+def section(root: Path) -> str:
+    """What was published, what was drawn and run, and the losses of each architecture and depth; or the command that would make them.
 
     Raises:
-      UsageError: it is damaged.
+      UsageError: the result file is damaged.
     """
-    return load_summary(root / KEPT)
-
-
-def section(summary: Mapping[str, Any]) -> str:
-    """What was published, what was drawn and run, and the losses of each architecture and depth."""
+    summary = load_summary(root / KEPT)
+    if summary is None:
+        return f"{TITLE}\n\n{PUBLISHED}\n\n{NOT_YET}"
     dots, options, environment = (summary[name] for name in ("dots", "options", "environment"))
     ranges = [f"{low:g} to {high:g}" for low, high in (options["learning_rate"], options["spread"])]
     drawn = len(options["cells"]) * len(options["depths"]) * options["settings"]
@@ -44,15 +45,20 @@ drawn uniformly in their logarithm, biases of carry gates from {", ".join(f"{bia
 lowest mean of the training loss over {options["evaluate_every"]} updates, in nats per frame. Training took {seconds / 60:.0f} minutes on a
 machine with {environment["cpus"]} cores, which had other work to do: `{anonymous(environment["command"])}`"""
     columns = ["architecture", "depth", "units", "parameters", "best", "median", "worst"]
-    title = "## JSB chorales, recurrence depth"
-    return "\n\n".join(
-        [title, PUBLISHED, ours.replace("\n", " "), table(columns, _rows(dots)), f"![JSB chorales, recurrence depth]({FIGURE})"]
-    )
+    parts = [TITLE, PUBLISHED, ours.replace("\n", " "), table(columns, _rows(dots)), f"![{TITLE.strip('# ')}]({FIGURE})"]
+    return "\n\n".join(parts)
+
+
+def draw(root: Path) -> None:
+    """The figure, where the result file is kept."""
+    summary = load_summary(root / KEPT)
+    if summary is not None:
+        swarm.draw(summary["dots"], root / FIGURE)
 
 
 def _rows(dots: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     rows = []
-    for cell, of_cell in by_group(dots).items():
+    for cell, of_cell in swarm.by_group(dots).items():
         for depth, losses in of_cell.items():
             one = next(dot for dot in dots if (dot["cell"], dot["depth"]) == (cell, depth))
             figures = losses[0], float(np.median(losses)), losses[-1]

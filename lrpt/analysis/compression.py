@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error
+from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error, smallest
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, MatrixSpec
 from lrpt.models import ModelConfig, Recurrent, cell_params, initial_carry
@@ -56,6 +56,11 @@ class MatrixReport:
     output_error: float | None
     iterations: int
 
+    @property
+    def error(self) -> float:
+        """What was lowered: the error of outputs where moments were given, else that of the matrix."""
+        return self.residual if self.output_error is None else self.output_error
+
 
 class Compression(NamedTuple):
     """Parameters and configuration of the smaller network, and a report for each matrix."""
@@ -85,7 +90,7 @@ def compress(
       network: as it was trained.
       rank: d of every recurrent matrix.
       error: instead of `rank`, the most that any relative error may be; the rank is then the smallest at which none is above. It is the
-        error that is lowered: of outputs where moments are given, else of matrices; of a whole group where its matrices share R.
+        error that is lowered: of outputs where moments are given, else of matrices.
       parametrization: low_rank or low_rank_plus_diagonal.
       tied: one projection R for the matrices of a group.
       input_rank: brings the input matrices to low rank, too, each by itself and with all entries alike.
@@ -113,7 +118,13 @@ def compress(
 
 
 def second_moments(
-    params: Any, network: Recurrent, batches: Iterable[tuple[Any, Any]], *, noise: float = NOISE, streams: bool = False
+    params: Any,
+    network: Recurrent,
+    batches: Iterable[tuple[Any, Any]],
+    *,
+    noise: float = NOISE,
+    streams: bool = False,
+    settings: Any = None,
 ) -> dict[str, Float[np.ndarray, "i i"]]:
     """E[v v^T] of the rows v that each recurrent matrix is applied to, by gate, over all steps that count.
 
@@ -123,8 +134,9 @@ def second_moments(
       batches: for each batch what the cell sees of its inputs, (b, t, m) or (b, t), and its mask, (b, t) or None.
       noise: white noise in v, as a part of the mean square of its components.
       streams: whether each row of a batch continues that of the batch before.
+      settings: as `lrpt.models.cell_params` takes them.
     """
-    in_batch = jax.jit(partial(_sums_of_squares, params, network))
+    in_batch = jax.jit(partial(_sums_of_squares, params, network, settings))
     totals: dict[str, np.ndarray] = {}
     steps, carry = 0, None
     for inputs, given in batches:
@@ -135,10 +147,10 @@ def second_moments(
     return {name: total / steps + noise * np.trace(total / steps) / len(total) * np.eye(len(total)) for name, total in totals.items()}
 
 
-def _sums_of_squares(params: Any, network: Recurrent, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
+def _sums_of_squares(params: Any, network: Recurrent, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
     """The state after a batch, and v v^T by gate, summed over its steps. A step that does not count has v = 0."""
     wanted = _asked_for(network, "recurrent")
-    operators = Leaves.of(cell_params(params, network))
+    operators = Leaves.of(cell_params(params, network, settings))
     if carry is None:
         carry = initial_carry(params, network, inputs.shape[0])
 
@@ -177,7 +189,11 @@ class _Group:
         self.mean_moments = None if moments is None else np.mean([moments[name] for name in stored], axis=0)
 
     def rank_for(self, error: float, least: int) -> int:
-        return rank_for(self.joined, error, diagonal=self.diagonal, moments=self.mean_moments, least=least)
+        """The smallest rank from `least` on at which no matrix of the group has a larger error, which takes more than their mean does."""
+        mean = rank_for(self.joined, error, diagonal=self.diagonal, moments=self.mean_moments, least=least)
+        if len(self.dense) == 1:
+            return mean
+        return smallest(lambda rank: all(report.error <= error for _, report in self.fit(rank).values()), mean, min(self.joined.shape))
 
     def fit(self, rank: int) -> dict[str, tuple[Factors, MatrixReport]]:
         found = fit(self.joined, rank, diagonal=self.diagonal, moments=self.mean_moments)

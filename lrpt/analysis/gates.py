@@ -37,16 +37,17 @@ def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "
     """Draws a heat map for each sequence, layers upwards and time to the right, and writes a PNG. Masked steps stay white."""
     count, layers, _ = activity.shape
     with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
+        lowest = -1 if gate == "candidate" else 0
         panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
-        images = [_heat_map(axes, of_sequence) for axes, of_sequence in zip(panels, activity, strict=True)]
+        images = [_heat_map(axes, of_sequence, lowest) for axes, of_sequence in zip(panels, activity, strict=True)]
         panels[0].set_title(title)
         panels[-1].set_xlabel("step")
         figure.colorbar(images[0], ax=panels, label=f"mean {gate} gate")
     return path
 
 
-def _heat_map(axes: Axes, activity: Float[np.ndarray, "l t"]) -> QuadMesh:
+def _heat_map(axes: Axes, activity: Float[np.ndarray, "l t"], lowest: int) -> QuadMesh:
     layers, steps = activity.shape
     axes.set(ylabel="layer", yticks=range(1, layers + 1))
     axes.grid(visible=False)
-    return axes.pcolormesh(np.arange(steps + 1) + 0.5, np.arange(layers + 1) + 0.5, activity, vmin=0, vmax=1, cmap="viridis")
+    return axes.pcolormesh(np.arange(steps + 1) + 0.5, np.arange(layers + 1) + 0.5, activity, vmin=lowest, vmax=1, cmap="viridis")

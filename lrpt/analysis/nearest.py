@@ -14,7 +14,7 @@ is as easy to lower (reduced-rank regression, Izenman 1975; the case without a d
 Everything here is NumPy in float64.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,10 +66,8 @@ class Fit(NamedTuple):
         return [self._replace(left=left, diagonal=diagonal) for left, diagonal in zip(lefts, diagonals, strict=True)]
 
 
-def fit(
-    W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moments: Float[np.ndarray, "i i"] | None = None, restarts: int = 0
-) -> Fit:
-    """The matrix L R + D that is nearest to W, or the nearest of several local minima.
+def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moments: Float[np.ndarray, "i i"] | None = None) -> Fit:
+    """The matrix L R + D that is nearest to W, or the nearest of three local minima: see `_starts`.
 
     Args:
       W: a matrix that acts on row vectors; with a diagonal, one square matrix or several side by side, [W_1 ... W_k], which then share the
@@ -77,7 +75,6 @@ def fit(
       rank: d, columns of L and rows of R.
       diagonal: whether there is a D; without it the result is optimal, and one decomposition is all it takes.
       moments: C, the second moments of the rows that W is applied to; by default all entries of W weigh alike.
-      restarts: random starts beside the three that are always tried: D = 0, D = diag(W), and what growing the rank leads to.
 
     Raises:
       UsageError: the rank does not fit, or W is not what is described above.
@@ -85,7 +82,7 @@ def fit(
     _check(W, rank, diagonal)
     problem = _Problem(W, moments)
     if diagonal:
-        screened = (problem.alternate(start, rank, SCREENING) for start in _starts(problem, rank, restarts))
+        screened = (problem.alternate(start, rank, SCREENING) for start in _starts(problem, rank))
         best = min(screened, key=lambda turns: turns.error)
         last = problem.alternate(best.diagonal, rank, TOLERANCE)
         found = problem.balanced(last.diagonal, rank, best.iterations + last.iterations)
@@ -104,20 +101,20 @@ def rank_for(
 ) -> int:
     """The smallest rank from `least` on at which the residual of `fit` is at most `error`.
 
-    It is found by bisection, as the error of the nearest matrix falls with the rank.
-
     Raises:
       UsageError: the error is not between 0 and 1, or W does not fit.
     """
     if not 0 < error < 1:
         raise UsageError(f"error is {error}: expected a part of the norm, above 0 and below 1")
 
-    def enough(rank: int) -> bool:
-        return fit(W, rank, diagonal=diagonal, moments=moments).residual <= error
+    return smallest(lambda rank: fit(W, rank, diagonal=diagonal, moments=moments).residual <= error, least, min(W.shape))
 
+
+def smallest(enough: Callable[[int], bool], least: int, most: int) -> int:
+    """The smallest rank from `least` on that is enough, by bisection; `most` is, and whatever is above one that is."""
     if enough(least):
         return least
-    low, high = least + 1, min(W.shape)
+    low, high = least + 1, most
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
@@ -206,8 +203,8 @@ def _extrapolated(turns: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return images[-1] - weights @ np.diff(images, axis=0)
 
 
-def _starts(problem: _Problem, rank: int, restarts: int) -> Iterator[np.ndarray]:
-    """Where alternation begins.
+def _starts(problem: _Problem, rank: int) -> Iterator[np.ndarray]:
+    """Where alternation begins: D = 0, D = diag(W), and what growing the rank leads to.
 
     From D = 0 a large diagonal is taken for a part of L R, and stays there. From diag(W) it is not; a rank that grows completes the
     diagonal from what is beside it.
@@ -221,9 +218,6 @@ def _starts(problem: _Problem, rank: int, restarts: int) -> Iterator[np.ndarray]
             P, Q, _ = problem.low_rank(grown, smaller)
             grown = problem.diagonal(P @ Q)
     yield grown
-    rng = np.random.default_rng(0)
-    for _ in range(restarts):
-        yield 2 * np.std(own) * rng.standard_normal(own.size)
 
 
 def _on_diagonal(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Recurrent cells: pure functions, one file per family, and the table that names them."""
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, StateGate, Stream, gate_spec, state_gate_spec
-from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell, of_bits
+from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell
 from lrpt.cells.deep_transition import DT_RNN, DTS_RNN, ShortcutLayer, TransitionInfo, TransitionLayer, dt_rnn, dts_rnn
 from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.grid_lstm import (
@@ -157,7 +157,6 @@ __all__ = [
     "lru_rg",
     "lru_rg_code",
     "lstm",
-    "of_bits",
     "rhn",
     "rhn_uncoupled",
     "scale_penalty",

@@ -2,7 +2,7 @@ r"""The conditional recurrent network: a slow level that steps once for each uni
 
 Bojanowski et al. (2015), by their code (facebook/Conditional-character-based-RNN, mixed-rnn/WordModule.cpp). Boundaries are given: the
 input of a step says whether its symbol completes a unit, and which one. So with characters and words, where the symbol that completes a
-word is the separator after it, and so with bits and characters (`of_bits`).
+word is the separator after it, and so with bits and characters.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax.nn import sigmoid
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec, in_group
 from lrpt.errors import UsageError
@@ -109,20 +109,3 @@ def conditional_cell(units: int, slow_size: int | None = None) -> Cell:
         return ConditionalCarry(slow(spec), spec.size)  # type: ignore[arg-type]
 
     return Cell(conditional, template, carry)
-
-
-def of_bits(bits: Int[Array, "t *b"], width: int = 8) -> ConditionalInput:
-    """The inputs of the bit and character form: each `width` bits, most significant first, complete a character.
-
-    Args:
-      bits: zeros and ones from the first bit of a character on, time-major.
-      width: bits of a character.
-
-    Returns:
-      The bits, at each the number that the last `width` of them spell, and whether they are a character.
-    """
-    earlier = jnp.pad(bits, ((width - 1, 0), *[(0, 0)] * (bits.ndim - 1)))
-    steps = bits.shape[0]
-    number = sum(earlier[k : k + steps] << (width - 1 - k) for k in range(width))
-    ends = (jnp.arange(steps) % width == width - 1).reshape((steps,) + (1,) * (bits.ndim - 1))
-    return ConditionalInput(bits, jnp.asarray(number), jnp.broadcast_to(ends, bits.shape))

@@ -15,7 +15,7 @@ The units are those of `lrpt.cells.elman`, `gru` and `lstm`, exactly so where th
 eq. 8 its last dimension is then one half, and in the limit of infinite sharpness floor(m n) dimensions are updated, where the text says
 ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = e (1 -
 u). Inputs are as wide as the state. Matrices may be stored in any way; the vectors u and v are full ones, and start at zero, as the bias b
-does: m = 1/2.
+does unless the initialization draws biases: m = 1/2.
 
 Eqs. 9 and 13 end in h_t where h_{t-1} is meant, and say i where x is meant.
 
@@ -143,17 +143,22 @@ _UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru)
 
 def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
     """e of eqs. 8 and 11, from m."""
-    e = sigmoid(sharpness * (m * n - _positions(m, n)))
+    e = sigmoid(sharpness * (_exact(m) * n - _positions(m, n))).astype(m.dtype)
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
 
 def _hard(rounding: str, m: Array, n: int) -> Array:
-    return (_positions(m, n) <= ROUNDINGS[rounding](m * n)).astype(m.dtype)
+    return (_positions(m, n) <= ROUNDINGS[rounding](_exact(m) * n)).astype(m.dtype)
+
+
+def _exact(m: Array) -> Array:
+    """In a type that tells neighbouring positions apart, which bfloat16 does up to 256 only."""
+    return m.astype(jnp.promote_types(m.dtype, jnp.float32))
 
 
 def _positions(m: Array, n: int) -> Array:
     """1, ..., n beside m of shape (batch, 1)."""
-    return jnp.arange(1, n + 1, dtype=m.dtype).reshape((1,) * (m.ndim - 1) + (n,))
+    return jnp.arange(1, n + 1, dtype=_exact(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
 
 
 def _schedule(scheduler: Gate, carry: Any, x: Array) -> Array:

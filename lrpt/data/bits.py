@@ -13,7 +13,7 @@ from jaxtyping import Array, Int
 from lrpt.data.task import Example, Split, Task
 from lrpt.data.text import load_texts, measure_text, name_of_text, windows
 from lrpt.data.vocabulary import ByteVocabulary
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_figures
 
 SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", "enwik8", "text8")
@@ -57,10 +57,8 @@ class NextBit:
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
-        if self.buffer < 0:
-            raise UsageError(f"data.buffer is {self.buffer}: expected 0 or more")
-        if self.steps < 1:
-            raise UsageError(f"data.steps is {self.steps}: expected 1 or more")
+        check_at_least(0, self, "data.buffer")
+        check_at_least(1, self, "data.steps")
 
     @property
     def period(self) -> int:

@@ -9,7 +9,7 @@ from lrpt.data.documents import python_documentation
 from lrpt.data.task import Task
 from lrpt.data.text import as_split, measure_text, name_of_text, windows
 from lrpt.data.vocabulary import ByteVocabulary
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_figures
 
 SOURCES = ("python", "enwik8", "text8")
@@ -47,8 +47,7 @@ class NextByte:
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
-        if self.steps < 1:
-            raise UsageError(f"data.steps is {self.steps}: expected 1 or more")
+        check_at_least(1, self, "data.steps")
 
     def build(self, seed: int) -> Task:
         """Splits with the file as an array of numbers; nothing depends on the seed.

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.data.synthetic import below, key_of, uniform_numbers
 from lrpt.data.task import Example, Split, Task
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import binary_cross_entropy
 from lrpt.metrics import piece_figures
 
@@ -76,8 +76,7 @@ class Chorales:
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_choice("data.format", self.format, FORMATS)
-        if self.length < 4:
-            raise UsageError(f"data.length is {self.length}: expected 4 or more")
+        check_at_least(4, self, "data.length")
 
     def build(self, seed: int) -> Task:
         """Splits of pieces; the seed decides the synthetic ones.

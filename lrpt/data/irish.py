@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from lrpt.data.prepared import PublishedFiles, load_prepared
+from lrpt.data.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.data.sources import Source
 
 FOLDER = "irish_abc"
@@ -88,8 +88,4 @@ def load_irish_abc(dir: Path | None = None) -> dict[str, str]:
 
 
 def _read(prepared: Any) -> dict[str, str]:
-    examples = prepared["tunes"].__getitems__(range(len(prepared["tunes"])))
-    texts = {example["name"].decode(): example["text"].decode() for example in examples}
-    if list(texts) != [source.name for source in FILES]:
-        raise ValueError(f"{len(texts)} files are prepared, expected {len(FILES)}")
-    return texts
+    return {example["name"].decode(): example["text"].decode() for example in examples_of(prepared, "tunes", len(FILES))}

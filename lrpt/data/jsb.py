@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
 from lrpt.data.chorales import LOWEST, NOTES
-from lrpt.data.prepared import PublishedFiles, load_prepared
+from lrpt.data.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.data.sources import Source
 from lrpt.errors import UsageError
 
@@ -137,8 +137,5 @@ def load_jsb(kind: str, dir: Path | None = None) -> Pieces:
 def _read(prepared: Any) -> Pieces:
     pieces = {}
     for part, count in COUNTS.items():
-        examples = prepared[part].__getitems__(range(len(prepared[part])))
-        if len(examples) != count:
-            raise ValueError(f"{len(examples)} pieces are prepared for '{part}', expected {count}")
-        pieces[part] = [example["frames"] for example in examples]
+        pieces[part] = [example["frames"] for example in examples_of(prepared, part, count)]
     return pieces

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
-from lrpt.data.prepared import PublishedFiles, load_prepared
+from lrpt.data.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.data.sources import Source
 
 # The mirror that tensorflow-datasets' own builder names, too: the original site is gone.
@@ -70,9 +70,7 @@ def load_mnist(dir: Path | None = None) -> dict[str, UInt8[np.ndarray, "..."]]:
 def _read(prepared: Any) -> dict[str, UInt8[np.ndarray, "..."]]:
     arrays = {}
     for split, count in COUNTS.items():
-        examples = prepared[split].__getitems__(range(len(prepared[split])))
-        if len(examples) != count:
-            raise ValueError(f"{len(examples)} examples are prepared for '{split}', expected {count}")
+        examples = examples_of(prepared, split, count)
         arrays[f"{split}_images"] = np.stack([example["image"] for example in examples])
         arrays[f"{split}_labels"] = np.array([example["label"] for example in examples], np.uint8)
     for array in arrays.values():

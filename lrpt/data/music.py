@@ -12,7 +12,7 @@ from lrpt.data.abc import Symbol, Tune, divide, drawn_tunes, read_tune, split_tu
 from lrpt.data.task import Task
 from lrpt.data.text import Symbols, as_split, measure_text, windows
 from lrpt.data.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_figures
 
 SOURCES = ("drawn", "irish")
@@ -57,9 +57,7 @@ class NextNote:
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
-        for name in ("tunes", "steps"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"data.{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "data.tunes", "data.steps")
 
     def build(self, seed: int) -> Task:
         """Splits with the symbols as an array of numbers; nothing depends on the seed.

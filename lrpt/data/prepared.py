@@ -68,6 +68,18 @@ def load_prepared(builder: Any, read: Callable[[Any], T], files: Sequence[Source
     return open_prepared()
 
 
+def examples_of(prepared: Any, split: str, count: int) -> Sequence[Mapping[str, Any]]:
+    """All examples of a split.
+
+    Raises:
+      ValueError: there are not so many.
+    """
+    examples = prepared[split].__getitems__(range(len(prepared[split])))
+    if len(examples) != count:
+        raise ValueError(f"{len(examples)} examples are prepared for '{split}', expected {count}")
+    return examples
+
+
 def _prepare(root: Path, builder: Any, files: Mapping[str, Path], open_prepared: Callable[[], Any]) -> None:
     """Writes the prepared set. Processes that start together wait for each other."""
     try:

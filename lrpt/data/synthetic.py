@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lrpt.data.task import Example, Split, Task
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import check_at_least, check_choice
 from lrpt.losses import cross_entropy, squared_error
 from lrpt.metrics import accuracy
 
@@ -40,14 +40,6 @@ def below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
     return jnp.floor(uniform * count).astype(jnp.int32)
 
 
-def _check(variant: tuple[str, str, tuple[str, ...]], sizes: dict[str, tuple[int, int]]) -> None:
-    name, value, choices = variant
-    check_choice(f"data.{name}", value, choices)
-    for flag, (size, least) in sizes.items():
-        if size < least:
-            raise UsageError(f"data.{flag} is {size}: expected {least} or more")
-
-
 @dataclass(frozen=True)
 class CopyMemory:
     r"""Repeat, after a lag, the symbols seen at the start (Miceli Barone 2018, section 3.1; `make_*_memory_data.py` of lowrank-gru).
@@ -76,10 +68,8 @@ class CopyMemory:
     """test sequences, by which the model is chosen too, as in the paper"""
 
     def __post_init__(self) -> None:
-        _check(
-            ("variant", self.variant, VARIANTS),
-            {"lag": (self.lag, 1), "train_size": (self.train_size, 1), "test_size": (self.test_size, 1)},
-        )
+        check_choice("data.variant", self.variant, VARIANTS)
+        check_at_least(1, self, "data.lag", "data.train_size", "data.test_size")
 
     @property
     def length(self) -> int:
@@ -137,8 +127,9 @@ class Adding:
     """marked steps of test sequences: halves (one in each half, as in training and the paper) or anywhere (as in the 2016 code)"""
 
     def __post_init__(self) -> None:
-        sizes = {"length": (self.length, 2), "train_size": (self.train_size, 1), "test_size": (self.test_size, 1)}
-        _check(("test_markers", self.test_markers, MARKERS), sizes)
+        check_choice("data.test_markers", self.test_markers, MARKERS)
+        check_at_least(2, self, "data.length")
+        check_at_least(1, self, "data.train_size", "data.test_size")
 
     def build(self, seed: int) -> Task:
         """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""

@@ -19,7 +19,7 @@ from lrpt.data.documents import cut, python_documentation, user_file
 from lrpt.data.europarl import load_europarl
 from lrpt.data.task import Example, Split, Task
 from lrpt.data.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, Vocabulary
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_figures, sentence_figures
 
@@ -96,10 +96,7 @@ class NextSymbol:
         self._check_shares()
         check_choice("data.tokens", self.tokens, TOKENS)
         check_choice("data.reading", self.reading, READINGS)
-        for name in ("max_length", "steps", "words"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"data.{name} is {value}: expected 1 or more")
+        check_at_least(1, self, "data.max_length", "data.steps", "data.words")
         if self.words is not None and self.reading != "stream":
             raise UsageError(f"data.words is {self.words}, and sentences begin afresh: choose --data.reading stream")
 

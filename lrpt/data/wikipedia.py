@@ -11,7 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 import tensorflow_datasets as tfds
 
-from lrpt.data.prepared import PublishedFiles, load_prepared
+from lrpt.data.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.data.sources import Source
 
 FOLDER = "wikipedia"
@@ -101,10 +101,7 @@ def load_wikipedia(name: str, dir: Path | None = None) -> dict[str, bytes]:
 def _read(prepared: Any) -> dict[str, bytes]:
     texts = {}
     for part, expected in CHUNKS.items():
-        chunks = prepared[part].__getitems__(range(len(prepared[part])))
-        if len(chunks) != len(expected):
-            raise ValueError(f"{len(chunks)} chunks are prepared for '{part}', expected {len(expected)}")
-        texts[part] = b"".join(chunk["bytes"].tobytes() for chunk in chunks)
+        texts[part] = b"".join(chunk["bytes"].tobytes() for chunk in examples_of(prepared, part, len(expected)))
     return texts
 
 

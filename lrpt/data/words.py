@@ -11,7 +11,7 @@ import numpy as np
 from lrpt.data.task import Task
 from lrpt.data.text import Symbols, as_split, load_texts, measure_text, name_of_text, windows
 from lrpt.data.vocabulary import UNKNOWN, WordVocabulary
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import check_at_least, check_choice
 from lrpt.metrics import word_figures
 
 _WORD_OR_MARK = re.compile(r"<unk>|\w+|[^\w\s]")
@@ -52,9 +52,7 @@ class NextWord:
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
-        for name in ("min_count", "steps"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"data.{name} is {getattr(self, name)}: expected 1 or more")
+        check_at_least(1, self, "data.min_count", "data.steps")
 
     def build(self, seed: int) -> Task:
         """Splits with the text as an array of numbers; nothing depends on the seed.

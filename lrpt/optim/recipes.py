@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, shrink_after
 
 Rate = float | Float[Array, ""]
@@ -28,6 +28,21 @@ def rmsprop_2016(learning_rate: Rate, eps: float) -> optax.GradientTransformatio
     The accumulator does not start at zero, and the constant is inside the root; no momentum, no bias correction.
     """
     return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
+
+
+def adam_with_epsilon_hat(learning_rate: Rate, eps: float = 1e-8) -> optax.GradientTransformation:
+    r"""Adam in the form at the end of section 2 of Kingma and Ba (2015), as dl4mt-lm has it: the constant stands beside the plain root.
+
+    .. math::
+        \Delta\theta = -\eta\, \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}\, \frac{m_t}{\sqrt{v_t} + \hat\epsilon}
+
+    In `optax.adam` it stands beside the corrected one, :math:`\sqrt{v_t / (1 - \beta_2^t)}`: less at first, by 32 for t = 1.
+    """
+    fixed = ("b1", "b2", "eps_root", "nesterov")
+    scale_by_adam = optax.inject_hyperparams(optax.scale_by_adam, static_args=fixed)
+    return optax.chain(
+        scale_by_adam(b2=0.999, eps=lambda count: eps / jnp.sqrt(1 - 0.999 ** (count + 1.0))), optax.scale_by_learning_rate(learning_rate)
+    )
 
 
 # Most scripts have eps = 0. There a gradient that stays exactly zero lets v underflow, and the next update is 0 / 0. This value is lost in
@@ -64,6 +79,11 @@ RECIPES: dict[str, Recipe] = {
         1e-3,
         lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, eps=1e-8)),
     ),
+    "copy_memory_unitary": Recipe(
+        "RMSProp, nothing clipped (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
+        1e-3,
+        lambda rate: rmsprop_2016(rate, eps=1e-8),
+    ),
     "adding": Recipe(
         "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
         1e-3,
@@ -90,10 +110,16 @@ RECIPES: dict[str, Recipe] = {
         lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(rate)),
         recovers=True,
     ),
+    "char_lm_original": Recipe(
+        "the same with Adam's constant where dl4mt-lm has it, beside the root before its correction: smaller first steps",
+        1e-3,
+        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(rate)),
+        recovers=True,
+    ),
     "char_lstm": Recipe(
-        "Adam, weight decay of 1e-7 within the gradient of a loss summed over 35 steps (lowrank-lstm; the sum is 35 times the mean here)",
+        "Adam, weight decay of 1e-7 within the gradient (lowrank-lstm; made for a loss summed over the window, see optim.summed_steps)",
         2e-4,
-        lambda rate: optax.chain(optax.add_decayed_weights(1e-7 / 35), optax.adam(rate)),
+        lambda rate: optax.chain(optax.add_decayed_weights(1e-7), optax.adam(rate)),
     ),
     "rhn": Recipe(
         "norm clipping at 10, SGD (Zilly et al. 2017: rhn_train.py; made for a loss summed over the window, see optim.summed_steps)",
@@ -114,8 +140,8 @@ class OptimConfig:
     """How parameters follow gradients."""
 
     recipe: str
-    """copy_memory, copy_memory_dense, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm, char_lstm, rhn, momentum
-    or adam"""
+    """copy_memory, copy_memory_dense, copy_memory_unitary, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm,
+    char_lm_original, char_lstm, rhn, momentum or adam"""
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
     summed_steps: int = 1
@@ -143,10 +169,8 @@ class OptimConfig:
             raise UsageError(f"optim.weight_decay is {self.weight_decay}: expected a number from 0 to below 1")
         if not 0 < self.decay <= 1:
             raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
-        for name, least in (("summed_steps", 1), ("decay_after", 0), ("halve_after", 1), ("halvings", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise UsageError(f"optim.{name} is {value}: expected {least} or more")
+        check_at_least(1, self, "optim.summed_steps", "optim.halve_after")
+        check_at_least(0, self, "optim.decay_after", "optim.halvings")
         if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
 

@@ -79,10 +79,10 @@ def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransforma
 def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
     r"""Max-norm constraint: after the update, each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
 
-    Rows are those of the papers' orientation (`lrpt.matrices.ROW_AXIS`); biases, diagonals and initial states are left alone. Of rows
-    g v / ||v|| under weight normalization both v and g are limited: |g| is the norm of the row that acts, and Miceli Barone 2018, section
-    3.5.1, does not say which of the two was meant. Must be the last element of a chain: it replaces the update by the one that leads to the
-    projected parameters.
+    Rows are those of the papers' orientation (`lrpt.matrices.ROW_AXIS`); biases, diagonals, embeddings and initial states are left alone.
+    Of rows g v / ||v|| under weight normalization both v and g are limited: |g| is the norm of the row that acts, and Miceli Barone 2018,
+    section 3.5.1, does not say which of the two was meant. Must be the last element of a chain: it replaces the update by the one that
+    leads to the projected parameters.
 
     Raises:
       ValueError: `update` was called without the parameters.

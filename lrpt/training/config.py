@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from lrpt.data.order import ORDERS
 from lrpt.data.task import Task
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.networks import NetworkConfig
 from lrpt.optim import OptimConfig
 
@@ -43,10 +43,16 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_choice("train.order", self.order, ORDERS)
-        for name in ("updates", "batch_size", "evaluate_every", "evaluation_batch", "updates_per_call", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"train.{name} is {value}: expected 1 or more")
+        check_at_least(
+            1,
+            self,
+            "train.updates",
+            "train.batch_size",
+            "train.evaluate_every",
+            "train.evaluation_batch",
+            "train.updates_per_call",
+            "train.patience",
+        )
         if self.stop_below is not None and not self.stop_below > 0:
             raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
 

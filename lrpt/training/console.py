@@ -36,11 +36,11 @@ class Console:
         """The one line that is left of a failure."""
         self.err.print(f"lrpt: error: {' '.join(text.split())}", markup=False)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-        """A table; every column but the first is aligned to the right."""
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, left: int = 1) -> None:
+        """A table; columns after the first `left` are aligned to the right."""
         table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for i, name in enumerate(columns):
-            table.add_column(name, justify="right" if i else "left", no_wrap=i == 0)
+            table.add_column(name, justify="left" if i < left else "right", no_wrap=i < left)
         for row in rows:
             table.add_row(*row)
         self._tables.print(table)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import tyro
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_at_least
 from lrpt.networks import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
@@ -24,6 +24,12 @@ SEEDS = 2**32 - 2**16
 
 
 M = TypeVar("M", bound=NetworkConfig)
+
+
+def check_seeds(first: int, count: int = 1) -> None:
+    """Raises a UsageError unless there are so many seeds from the first one on."""
+    if not 0 <= first <= SEEDS - count:
+        raise UsageError(f"seed is {first}: expected 0 to {SEEDS - count}")
 
 
 @dataclass(frozen=True)
@@ -51,12 +57,8 @@ class Command(Generic[M, D]):
     distributed: Distributed = field(default_factory=Distributed)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < SEEDS:
-            raise UsageError(f"seed is {self.seed}: expected 0 to {SEEDS - 1}")
-        for name in ("seeds", "devices"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}: expected 1 or more")
+        check_seeds(self.seed)
+        check_at_least(1, self, "seeds", "devices")
         if self.devices and self.seeds == 1:
             check_devices(self.devices, self.train.batch_size)
         if self.compare and self.train.start:

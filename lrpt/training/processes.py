@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from lrpt.errors import Elsewhere, UsageError
+from lrpt.errors import Elsewhere, UsageError, check_at_least
 
 T = TypeVar("T")
 
@@ -52,10 +52,7 @@ class Distributed:
             raise UsageError(f"distributed.{missing[0]} is missing: give all of {', '.join(given)}, or --distributed.auto")
         if self.coordinator_address is not None and not re.fullmatch(r"\S+:\d+", self.coordinator_address):
             raise UsageError(f"distributed.coordinator_address is {self.coordinator_address}: expected HOST:PORT, as in 10.0.0.1:1234")
-        for name in ("num_processes", "heartbeat", "wait"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"distributed.{name} is {value}: expected 1 or more")
+        check_at_least(1, self, "distributed.num_processes", "distributed.heartbeat", "distributed.wait")
         if self.process_id is not None and not 0 <= self.process_id < (self.num_processes or 2**31):
             raise UsageError(f"distributed.process_id is {self.process_id}: expected 0 to distributed.num_processes - 1")
 

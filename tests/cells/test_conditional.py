@@ -9,7 +9,7 @@ import pytest
 from oracles import sigmoid
 from table import RANK, Network, assert_close, assert_equal, run, weighted_sum
 
-from lrpt.cells import CellSpec, ConditionalCarry, ConditionalInput, conditional_cell, of_bits
+from lrpt.cells import CellSpec, ConditionalCarry, ConditionalInput, conditional_cell
 from lrpt.errors import UsageError
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import recur
@@ -70,12 +70,3 @@ def test_widths():
     for units, slow in ((0, None), (3, 0)):
         with pytest.raises(UsageError, match="a conditional network with"):
             conditional_cell(units, slow)
-
-
-def test_bits_spell_characters():
-    text = "to be"
-    bits = jnp.asarray([[int(bit)] * 2 for character in text for bit in f"{ord(character):08b}"])
-    xs = of_bits(bits)
-    assert_equal(xs.symbol, bits)
-    assert_equal(xs.boundary[:, 1], np.arange(40) % 8 == 7)
-    assert "".join(map(chr, np.asarray(xs.unit)[np.asarray(xs.boundary)[:, 0], 0])) == text

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from test_text import PARTS, examples, predicted, text_file
 
-from lrpt.cells import of_bits
 from lrpt.data import NextBit, bits
 from lrpt.data.documents import cut
 from lrpt.errors import UsageError
@@ -50,12 +49,6 @@ def test_inputs_say_which_character_is_complete(tmp_path, buffer):
     ends = np.flatnonzero(unit)
     assert ends.tolist() == list(range(8, codes.size, 8 + buffer))
     assert bytes((unit[ends] - 1).tolist()) == TEXT.encode()[: ends.size]
-
-
-def test_characters_are_those_of_the_cell(tmp_path):
-    codes = np.asarray(examples(task_of(tmp_path, characters=True, steps=8).splits["test"]).inputs).ravel()[1:]
-    xs = of_bits(jnp.asarray(codes % 2))
-    np.testing.assert_array_equal(np.where(xs.boundary, 1 + xs.unit, 0)[:64], codes[:64] // 2)
 
 
 def test_figures_are_of_bits_and_of_characters(tmp_path):

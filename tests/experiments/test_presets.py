@@ -32,14 +32,15 @@ def small(model):
 
 
 def kind(config):
-    """What decides which code a configuration runs, but for the cell and how its matrices are stored."""
-    model = [getattr(config.model, name, None) for name in ("weight_norm", "tie_embedding", "drops", "gate_masks")]
+    """What decides which code a configuration runs."""
+    names = ("cell", "parametrization", "tied", "weight_norm", "tie_embedding", "drops", "gate_masks")
+    model = [getattr(config.model, name, None) for name in names]
     data = [getattr(config.data, name, None) for name in ("reading", "variant", "words")]
     return type(config.data), *model, bool(getattr(config.model, "embedding", None)), config.optim.recipe, *data
 
 
 def different():
-    """The first of each lot of presets that differ in cells, matrices, sizes, step sizes and sources of data alone."""
+    """The first of each lot of presets that differ in sizes, step sizes and sources of data alone."""
     found = {}
     for experiment in EXPERIMENTS:
         for name, preset in experiment.presets.items():

@@ -23,6 +23,17 @@ def test_each_symbol_is_drawn_after_the_whole_text_before_it():
         text.append(int(symbol))
 
 
+def test_a_network_of_sentences_begins_afresh_at_each():
+    written = [0, *np.asarray(sample(MODEL, VARIABLES, jnp.asarray([0]), 30, jax.random.key(3), end=0))]
+    assert 0 in written[1:-1]
+    expected = []
+    for i, key in enumerate(jax.random.split(jax.random.key(3), 30)):
+        begins = max(j for j in range(i + 1) if written[j] == 0)
+        logits = MODEL.apply(VARIABLES, jnp.asarray([written[begins : i + 1]]))[0, -1]
+        expected.append(int(jax.random.categorical(key, logits)))
+    assert written[1:] == expected
+
+
 def test_shares_are_probabilities():
     draw = jax.jit(jax.vmap(lambda key: sample(MODEL, VARIABLES, jnp.asarray([1]), 1, key, temperature=0.5)[0]))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 4_000)))

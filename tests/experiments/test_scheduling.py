@@ -2,7 +2,6 @@
 
 import json
 
-import jax
 import numpy as np
 import pytest
 
@@ -39,7 +38,8 @@ def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
     read = read_schedule(trained, "valid", 40)
     params = trained.variables["params"]
     network = Recurrent(trained.run.config.model, 5)
-    cell = cell_params(params["recurrent"], network)._replace(sharpness=jax.tree.leaves(trained.variables["settings"])[0])
+    cell = cell_params(params["recurrent"], network, trained.variables["settings"]["recurrent"])
+    assert cell.sharpness == pytest.approx(0.1)
     xs = params["embedding"]["table"][read.symbols][:, None]
     _, (_, info) = recur(network.cell.step, cell, initial_carry(params["recurrent"], network, 1), xs, outputs="info")
     np.testing.assert_allclose(read.proportions, info.proportion, rtol=1e-5)

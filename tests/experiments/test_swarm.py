@@ -45,15 +45,16 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     assert summary["options"]["settings"] == 2
     assert (tmp_path / "figures" / "swarm.png").exists()
     assert "rhn" in capsys.readouterr().out
-    (tmp_path / "rhn-depth2-setting0" / "result.json").unlink()
+    for name in ("result.json", "environment.json"):
+        (tmp_path / "rhn-depth1-setting0" / name).unlink()
     options = parse_dataclass(Options, arguments[1:], "", "", Options())
     summarize(options, options.jobs(jsb.PAPER), Console(quiet=True))
-    assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == [dot for dot in dots if dot != dots[2]]
+    assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots[1:]
     trained = Trained(tmp_path / "dt_rnn-depth2-setting1", Console(quiet=True))
     assert (trained.run.config.model.cell, trained.run.config.model.initial_scale) == ("dt_rnn", dots[-1]["initial_scale"])
 
     train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)  # all but one are finished
-    assert json.loads((tmp_path / "swarm.json").read_text())["dots"][:2] == dots[:2]
+    assert json.loads((tmp_path / "swarm.json").read_text())["dots"][1:3] == dots[1:3]
 
 
 def test_groups_go_from_best_to_worst():

@@ -66,12 +66,14 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
     clipped, eps, rate = {
         "copy_memory": (by_norm, 1e-8, 1e-3),
         "copy_memory_dense": (by_component, 1e-8, 1e-3),
+        "copy_memory_unitary": (gradient, 1e-8, 1e-3),
         "adding": (by_component, 0.0, 1e-3),
         "permuted_mnist": (by_component, 0.0, 5e-4),
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
         "char_lm": (by_norm, None, 1e-3),
-        "char_lstm": ({name: g + 1e-7 / 35 * params[name] for name, g in gradient.items()}, None, 2e-4),
+        "char_lm_original": (by_norm, None, 1e-3),
+        "char_lstm": ({name: g + 1e-7 * params[name] for name, g in gradient.items()}, None, 2e-4),
         "rhn": (to_ten, "sgd", 0.2),
         "momentum": (to_ten, "sgd", 1e-2),
         "adam": (gradient, None, 1e-3),
@@ -92,6 +94,22 @@ def test_first_update_at_the_recipes_own_rate(recipe):
     expected = one_update(recipe, to_named(PARAMS), {name: g.astype(np.float64) for name, g in to_named(gradient).items()})
     for name, new in to_named(optax.apply_updates(PARAMS, change)).items():
         np.testing.assert_allclose(new, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_where_adams_constant_stands_matters_for_small_gradients():
+    """dl4mt-lm, small_lm.py, `adam`: lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + 1e-8), in float64."""
+    rng = np.random.default_rng(0)
+    theta, m, v = np.ones(4), np.zeros(4), np.zeros(4)
+    optimizer = OptimConfig("char_lm_original").build()
+    params = {"w": jnp.ones(4)}
+    state = optimizer.init(params)
+    for t in range(1, 6):
+        g = rng.standard_normal(4) * 10.0 ** np.array([-9, -8, -7, -2])
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        theta -= 1e-3 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m / (np.sqrt(v) + 1e-8)
+        change, state = optimizer.update({"w": jnp.asarray(g, jnp.float32)}, state, params)
+        params = optax.apply_updates(params, change)
+    np.testing.assert_allclose(params["w"] - 1, theta - 1, rtol=1e-3, atol=2e-7)
 
 
 # rhn_train.py and the Torch code of Zilly et al. 2017: the loss is summed over the T steps of a window.
