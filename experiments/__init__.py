@@ -1,1 +1,1 @@
-"""Experiments of the papers: one module each, nothing but configuration and the call."""
+"""Experiments of the papers, one module each: configuration and the call. Beside them the tools that read, compare and drive runs."""

@@ -57,6 +57,7 @@ SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness=0.25, sh
 
 EXPERIMENT = Experiment(
     name="bit_lm",
+    subcommands=("sample", "schedule", "hard", "timing"),
     about="Predict each bit of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
     presets={
@@ -64,10 +65,10 @@ EXPERIMENT = Experiment(
         "paper": _preset(network("vcrnn", 1000, target=0.4, penalty_weight=0.1)),
         "vcrnn-1000-0.3": _preset(network("vcrnn", 1000, target=0.3, penalty_weight=0.1)),
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
-        "small": _preset(SMALL, SHORT, "an hour on two cores"),
-        "small-rnn": _preset(network("elman", 64), SHORT, "an hour on two cores"),
-        "small-buffer-8": _preset(SMALL, SHORT, "two hours on two cores", buffer=8),
-        "small-buffer-24": _preset(SMALL, SHORT, "four hours on two cores", buffer=24),
+        "small": _preset(SMALL, SHORT, "10 minutes on a core"),
+        "small-rnn": _preset(network("elman", 64), SHORT, "4 minutes on a core"),
+        "small-buffer-8": _preset(SMALL, SHORT, "40 minutes on a core", buffer=8),
+        "small-buffer-24": _preset(SMALL, SHORT, "two hours on a core", buffer=24),
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 56, "embedding": 56}},
     score="bits_per_character",

@@ -81,6 +81,7 @@ def _lstm_row(**model: Any) -> Preset:
 
 EXPERIMENT = Experiment(
     name="char_lm",
+    subcommands=("sample",),
     about="Predict each character of a text from those before it.",
     reproduces="Miceli Barone 2018, Table 2",
     presets={

@@ -54,6 +54,7 @@ def _preset(language: str, cell: str = "vcrnn", size: int = 512, **guidance: Any
 
 EXPERIMENT = Experiment(
     name="europarl",
+    subcommands=("sample", "schedule", "hard", "timing", "words"),
     about="Predict each character of a text, with a schedule that is learnt, or guided to white spaces.",
     reproduces="Jernite et al. 2017, section 5.2.2 and Figure 4 (with `efficiency`)",
     presets={

@@ -61,6 +61,7 @@ def _preset(cell: str, depth: int) -> Preset:
 
 EXPERIMENT = Experiment(
     name="jsb",
+    subcommands=("swarm",),
     about="Predict which notes of a chorale sound next.",
     reproduces="Zilly et al. 2017, section 5.1 and Figure 4 (subcommand swarm)",
     presets={

@@ -93,6 +93,7 @@ def _bytes(source: str) -> Preset:
 
 EXPERIMENT = Experiment(
     name="lattice",
+    subcommands=("sample", "convergence", "efficiency", "gradients"),
     about="Predict each character of a text with lattices of two layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 5 to 7",
     presets={

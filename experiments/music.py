@@ -53,6 +53,7 @@ def _preset(model: VariableConfig) -> Preset:
 
 EXPERIMENT = Experiment(
     name="music",
+    subcommands=("sample", "schedule", "hard", "timing", "notes"),
     about="Predict each note of a melody with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={

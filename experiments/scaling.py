@@ -40,7 +40,7 @@ COPIES = 4
 CHUNK = 32
 """steps that the chunked loop recomputes at once"""
 
-LOOPS = {"plain": ("plain", "auto"), "chunked, all states kept": ("fast", "all"), "chunked, boundaries kept": ("fast", "boundaries")}
+LOOPS = {"plain": ("plain", "auto"), "fast, --model.store all": ("fast", "all"), "fast, --model.store boundaries": ("fast", "boundaries")}
 """How the recurrence is differentiated: loop, and what the chunked one stores."""
 
 

@@ -1,4 +1,6 @@
-"""The `swarm` subcommand of music: every architecture and depth at random settings, one dot for each, as in Zilly et al. 2017, Figure 4.
+"""The `swarm` subcommand of `experiments.jsb`: every architecture and depth at random settings, one dot for each.
+
+Zilly et al. 2017, Figure 4.
 
 python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
 """

@@ -80,6 +80,7 @@ def _of_size(source: str, depth: int, size: int) -> Preset:
 
 EXPERIMENT = Experiment(
     name="wiki",
+    subcommands=("sample",),
     about="Predict each byte of a text of Wikipedia from those before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
     presets={

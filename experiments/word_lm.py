@@ -71,7 +71,7 @@ def _small(depth: int) -> Preset:
     model = replace(PAPER.model, size=SMALL, depth=depth, embedding=SMALL, **dropout)
     optim, train = replace(PAPER.optim, decay=1 / 1.5, decay_after=5), replace(PAPER.train, updates=10 * EPOCH)
     about = f"RHN, depth {depth}, {SMALL} units, tied, Penn Treebank, 10 epochs"
-    return Preset(replace(PAPER, model=model, optim=optim, train=train), about, "an hour on two cores")
+    return Preset(replace(PAPER, model=model, optim=optim, train=train), about, "hours on a core")
 
 
 def _of_depth(depth: int, tied: bool) -> Preset:
@@ -89,6 +89,7 @@ def _torch() -> Preset:
 
 EXPERIMENT = Experiment(
     name="word_lm",
+    subcommands=("sample",),
     about="Predict each word of a text from those before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
     presets={

@@ -56,7 +56,10 @@ class NetworkConfig(Protocol):
         ...
 
     def settings(self, epoch: Int[Array, ""]) -> Mapping[str, Array]:
-        """What training sets the variables of the collection 'settings' to in an epoch, counted from 0, by the end of their names."""
+        """Values for the variables of the collection 'settings' in an epoch, counted from 0.
+
+        A key stands for every variable whose name ends so.
+        """
         ...
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:

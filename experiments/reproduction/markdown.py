@@ -18,8 +18,9 @@ T = TypeVar("T")
 INTRODUCTION = f"""\
 # Reproduction
 
-What the papers say and what came out here. `python -m experiments.report` writes this file from the results in `{RESULTS}`;
-nothing in it is written by hand. `python -m experiments.report --collect RUNS_DIR` adds finished and unfinished runs to them.
+What the papers say and what came out here. `python -m experiments.report` writes this file from the results in `{RESULTS}`: tables,
+statuses and figures are computed from them. Remarks below some tables are written by hand, in `experiments/reproduction`, with the commands
+that gave their numbers. `python -m experiments.report --collect RUNS_DIR` adds finished and unfinished runs to the results.
 
 Where no other paper is named, sections and tables are those of Miceli Barone, "Low-rank passthrough neural networks" (DeepLo 2018); arXiv
 1603.03116 has the same figures but for LRD-GRU on the adding task. Published figures are single runs. Ours are means ± standard deviations
@@ -30,7 +31,9 @@ A claim is *reproduced* if every seed agrees with it: the criterion is met in fe
 bits round to the published figure or less, equivalent sizes are at most a hundredth larger, or accuracies are at most
 {100 * MARGIN:.1f} percentage points below the published ones (0.1 for permutation-invariant MNIST). A run that did not get there counts as
 *run at smaller scale* unless it made all updates, or ended by the rule that
-ends training there. Where nothing was run yet, the command is the one that would."""
+ends training there. Where nothing was run yet, or the runs were of a shorter
+kind, the command is the one that would. PATH stands for a path of the machine that ran it. Commands without `--data.dir` download what they
+need, but for Europarl, whose archives have to be fetched by hand."""
 
 
 def report(comparisons: Sequence[Comparison], records: Sequence[Record], further: Sequence[str] = ()) -> str:
@@ -58,7 +61,9 @@ def overview(comparisons: Sequence[Comparison]) -> str:
 
 
 def _row(c: Comparison) -> list[str]:
-    commands = _distinct(run.environment["command"] for run in c.runs) or [c.study.command(c.claim)]
+    commands = _distinct(run.environment["command"] for run in c.runs)
+    if not all(verdict is not None for verdict in c.verdicts.values()) or not commands:
+        commands = _distinct([*commands, c.study.command(c.claim)])
     return [
         c.study.title,
         c.model,
@@ -77,7 +82,7 @@ def ours(c: Comparison, quantity: Quantity) -> str:
     """'first update with ...: 28,000 ± 2,100 (2 of 3 seeds)'."""
     values = list(c.values(quantity).values())
     if not values:
-        return f"{quantity.name}: not yet"
+        return f"{quantity.name}: {'not yet' if None in c.verdicts.values() else 'not'} in {span([run.updates for run in c.runs])} updates"
     spread = Spread.of(values)
     deviation = "" if spread.sd is None else f" ± {quantity.form.format(spread.sd)}"
     some = "" if len(values) == len(c.runs) else f" ({len(values)} of {len(c.runs)} seeds)"
@@ -86,10 +91,11 @@ def ours(c: Comparison, quantity: Quantity) -> str:
 
 def section(study: Study, comparisons: Sequence[Comparison]) -> str:
     """Figures of each seed, the learning curve in numbers, and the figure."""
-    parts = [f"## {study.title}", "Each seed:", per_seed(comparisons), f"Learning curve, {study.score_name}:", curve(study, comparisons)]
+    numbers = curve(study, comparisons)
+    parts = [f"## {study.title}", "Each seed:", per_seed(comparisons), f"Learning curve, {study.score_name}:", numbers]
+    parts += [f"({NONE} no evaluation at that update: the run had ended, or has not got there.)"] if f" {NONE} " in numbers else []
     parts += [study.remark.replace("\n", " ")] if study.remark else []
-    parts += [f"(– no evaluation at that update: the run had ended, or has not got there.)\n\n![{study.title}]({figure(study)})"]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, f"![{study.title}]({figure(study)})"])
 
 
 def figure(study: Study) -> PurePosixPath:
@@ -116,7 +122,7 @@ def _seed_row(c: Comparison, quantity: Quantity, seeds: Sequence[int]) -> list[s
 def _seed_cell(quantity: Quantity, value: float | None, updates: int | None) -> str:
     if value is not None:
         return quantity.form.format(value)
-    return NONE if updates is None else f"not up to {updates:,}"
+    return NONE if updates is None else f"not in {updates:,}"
 
 
 def curve(study: Study, comparisons: Sequence[Comparison]) -> str:
@@ -129,8 +135,17 @@ def curve(study: Study, comparisons: Sequence[Comparison]) -> str:
 
 
 def labelled_runs(comparisons: Sequence[Comparison]) -> dict[str, Record]:
-    """'LRD-GRU 128/50, seed 0' -> run; a run that several claims are about comes once."""
-    return {f"{c.model}, seed {run.seed}": run for c in comparisons for run in c.runs}
+    """'LRD-GRU 128/50, seed 0' -> run; a run that several claims are about comes once.
+
+    Raises:
+      ValueError: two runs have one label; their claims need a `setting`.
+    """
+    labelled: dict[str, Record] = {}
+    for c in comparisons:
+        for run in c.runs:
+            if labelled.setdefault(f"{c.model}, seed {run.seed}", run) is not run:
+                raise ValueError(f"two runs of {c.study.name} are labelled '{c.model}, seed {run.seed}': give their claims a setting")
+    return labelled
 
 
 def runs(comparisons: Sequence[Comparison], records: Sequence[Record]) -> list[str]:

@@ -101,8 +101,8 @@ TEXT8 = Study(
 )
 
 
-def _small(preset: str, published: str, lag: int) -> Claim:
-    return Claim(FIGURE_2, f"--preset {preset}", published, (autocorrelation(lag), bits("bits_per_character"), *computed()))
+def _small(preset: str, published: str, lag: int, setting: str = "") -> Claim:
+    return Claim(FIGURE_2, f"--preset {preset}", published, (autocorrelation(lag), bits("bits_per_character"), *computed()), setting)
 
 
 BITS = Study(
@@ -117,8 +117,8 @@ BITS = Study(
         _bits("vcrnn-1000-0.3", 340, 0.231),
         *(_bits(f"rnn-{size}", size, published) for size, published in ((100, 0.287), (500, 0.227), (1000, 0.223))),
         _small("small", "higher dimensions are modified roughly every 8 bits (1000 units); no figure", 8),
-        _small("small-buffer-8", "with 8 buffer bits most is computed on characters; no figure", 16),
-        _small("small-buffer-24", "with 24 buffer bits most is computed on characters; no figure", 32),
+        _small("small-buffer-8", "with 8 buffer bits most is computed on characters; no figure", 16, "(8 buffer bits)"),
+        _small("small-buffer-24", "with 24 buffer bits most is computed on characters; no figure", 32, "(24 buffer bits)"),
         Claim(TABLE, "--preset small-rnn", "no figure at this size", (bits("bits_per_character"), equivalent_size())),
     ),
     updates=tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),

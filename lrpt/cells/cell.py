@@ -125,7 +125,7 @@ class Cell:
 
     Attributes:
       step: the pure function `(params, carry, x) -> (carry, (y, info))`.
-      template: `spec -> params` with a `MatrixSpec`, `BiasSpec` or `OperatorSpec` where the parameters will stand.
+      template: `spec -> params` with a `MatrixSpec`, `BiasSpec`, `OperatorSpec` or `SettingSpec` where something will stand.
       carry: `spec -> carry` with the width of each state vector where that vector will stand.
       output_size: `spec -> width of y`.
       deep: whether a step has `spec.depth` transitions; in other cells that is 1.

@@ -110,7 +110,12 @@ def lru_ps_code(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, 
 def lru_rg(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, RGLRUInfo]]:
     r"""One step of the reset gate LRU (Ahuja and Morency 2018, eqs. 1 and 9 to 14).
 
-    As `lru_ps`, but h2 is reset by :math:`r_2`, and h1 by :math:`r_1`, which have parameters of their own.
+    .. math::
+        z = \sigma(h_1 W_z + h_2 U_z + b_z), \quad r_k = \sigma(h_1 W_{rk} + h_2 U_{rk} + b_{rk}), \quad k = 1, 2, \\
+        \hat h_1 = \tanh(h_1 W_1 + (r_2 \odot h_2) U_1 + b_1), \quad \hat h_2 = \tanh((r_1 \odot h_1) W_2 + h_2 U_2 + b_2), \\
+        h_1' = z \odot h_1 + (1 - z) \odot \hat h_2, \quad h_2' = z \odot h_2 + (1 - z) \odot \hat h_1
+
+    Arguments and results are those of `lru_ps`.
     """
     z, r1, r2 = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset_1, params.reset_2))
     p1, p2 = _projected(params, h1, h2, r1, r2)
@@ -127,7 +132,12 @@ def lru_rg_code(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, 
 def lru(params: LRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, LRUInfo]]:
     r"""One step of the lattice recurrent unit, also called update gate LRU (Ahuja and Morency 2018, eqs. 11 to 18).
 
-    As `lru_rg`, but :math:`h_1' = z_1 \odot \hat h_2 + (1 - z_1) \odot h_1` and :math:`h_2' = z_2 \odot \hat h_1 + (1 - z_2) \odot h_2`.
+    .. math::
+        z_k = \sigma(h_1 W_{zk} + h_2 U_{zk} + b_{zk}), \quad r_k = \sigma(h_1 W_{rk} + h_2 U_{rk} + b_{rk}), \quad k = 1, 2, \\
+        \hat h_1 = \tanh(h_1 W_1 + (r_2 \odot h_2) U_1 + b_1), \quad \hat h_2 = \tanh((r_1 \odot h_1) W_2 + h_2 U_2 + b_2), \\
+        h_1' = z_1 \odot \hat h_2 + (1 - z_1) \odot h_1, \quad h_2' = z_2 \odot \hat h_1 + (1 - z_2) \odot h_2
+
+    Arguments and results are those of `lru_ps`.
     """
     z1, z2, r1, r2 = (sigmoid(gate(h1, h2)) for gate in (params.update_1, params.update_2, params.reset_1, params.reset_2))
     p1, p2 = _projected(params, h1, h2, r1, r2)

@@ -145,7 +145,7 @@ class OptimConfig:
     learning_rate: float | None = None
     """step size (None: the recipe's own)"""
     summed_steps: int = 1
-    """the recipe sees the gradient of so many times the loss: the length of a window, where the original sums its loss over the window"""
+    """what the gradient is multiplied by before the recipe sees it: the length of a window, where the original sums its loss over one"""
     weight_decay: float = 0.0
     """w: what weights, biases and embeddings are pulled towards zero by"""
     weight_decay_form: str = "in_loss"
@@ -158,7 +158,7 @@ class OptimConfig:
     halve_after: int | None = None
     """halve the step size after so many evaluations without a new lowest validation loss (None: never)"""
     halvings: int = 14
-    """halvings after which training ends instead of the next one"""
+    """how often the step size may be halved: where it would be once more, training ends"""
     return_to_best: bool = False
     """go back to the best parameters with each halving, as in lowrank-highwaynetwork"""
 

@@ -43,6 +43,7 @@ class Experiment(Generic[D]):
       variants: for comparisons: name -> the fields of the model's configuration that it changes.
       score: the figure that tables and curves show.
       closing: last lines after a comparison, for somebody who sees this for the first time.
+      subcommands: first words of a command line that do something else than train; each has a --help of its own.
     """
 
     name: str
@@ -52,3 +53,4 @@ class Experiment(Generic[D]):
     variants: Mapping[str, Mapping[str, Any]]
     score: str = "loss"
     closing: str = ""
+    subcommands: tuple[str, ...] = ()

@@ -133,7 +133,8 @@ def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
 
 def _description(experiment: Experiment[Any]) -> str:
     presets = (f"  {name}: {preset.about} ({preset.cost})" for name, preset in experiment.presets.items())
-    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", "Presets:", *presets])
+    further = [f"Subcommands, each with a --help of its own: {', '.join(experiment.subcommands)}.", ""] if experiment.subcommands else []
+    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", *further, "Presets:", *presets])
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:

@@ -205,10 +205,20 @@ def train_steps(
     windows: int = 1,
     settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
 ) -> tuple[TrainState, Figures]:
-    """k updates in one compiled loop, which spares small networks an allocation of temporaries each. Figures have a leading axis k.
+    """k updates in one compiled loop, which spares small networks an allocation of temporaries each.
 
-    `optimizer` is a function of the number of updates made, on which its learning rate may depend. An epoch has so many `windows`: in a
-    task of streams each of them is read in as many, and then from its start again. `settings` is a function of the number of epochs made.
+        update = jax.jit(lambda state, indices: train_steps(model, task, lambda made: optimizer, state, train.arrays, indices))
+
+    Args:
+      optimizer: a function of the number of updates made, on which its learning rate may depend.
+      arrays: of the training split.
+      indices: the examples of each update, as from `lrpt.data.order.batch_indices`.
+      shares: how updates are shared with other devices.
+      windows: updates in an epoch. In a task of streams the first of them reads the streams from their start.
+      settings: a function of the number of epochs made: see `lrpt.networks.NetworkConfig.settings`.
+
+    Returns:
+      The new state, and the figures of every update, with a leading axis k.
     """
     train = task.splits["train"]
 

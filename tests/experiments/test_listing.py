@@ -11,6 +11,9 @@ import pytest
 
 import experiments
 from experiments.__main__ import WIDTH, listing, main, modules
+from experiments.lattice_studies import STUDIES
+from experiments.schedule_tables import OF_MELODIES, OF_WORDS
+from experiments.scheduling import COMMANDS
 from lrpt.training.experiment import Experiment, Preset
 
 FOLDER = Path(experiments.__file__).parent
@@ -74,3 +77,17 @@ def test_a_wrong_argument_is_one_line(capfd):
     assert not captured.out
     assert len(captured.err.splitlines()) == 1
     assert "copy_memory" in captured.err
+
+
+def test_help_names_the_subcommands_that_there_are():
+    scheduling = ("sample", *COMMANDS)
+    known = {
+        **dict.fromkeys(("char_lm", "word_lm", "wiki"), ("sample",)),
+        **dict.fromkeys(("bit_lm", "variable_computation"), scheduling),
+        "music": (*scheduling, *OF_MELODIES),
+        "europarl": (*scheduling, *OF_WORDS),
+        "lattice": ("sample", *STUDIES),
+        "jsb": ("swarm",),
+    }
+    held = [module.EXPERIMENT for module in modules() if hasattr(module, "EXPERIMENT")]
+    assert {experiment.name: experiment.subcommands for experiment in held if experiment.subcommands} == known

@@ -134,10 +134,12 @@ def test_models_of_the_texts():
     assert [(c.model, c.config.data.variant, c.config.data.lag) for c in compare([VARIABLE_LENGTH, FIXED_LAG], [])] == [
         ("LRD-GRU 128/50", "variable_length", 100),
         ("LRD-GRU 128/50 weight norm", "variable_length", 100),
+        ("UNITARY WITHOUT FOURIER 721", "variable_length", 100),
         ("GRU 128", "fixed", 500),
         ("LR-GRU 128/50", "fixed", 500),
         ("LRD-GRU 128/50", "fixed", 500),
         ("LRD-GRU 128/50 weight norm", "fixed", 500),
+        ("UNITARY WITHOUT FOURIER 721", "fixed", 500),
     ]
     assert [c.model for c in compare([ADDING], [])] == ["LR-GRU 128/24", "LRD-GRU 128/24"]
 
@@ -334,7 +336,7 @@ def test_spread_over_seeds(tmp_path):
     assert c.status == "run at smaller scale: 10,000 of 30,000 updates; 2 of 3 other seeds reproduce it"
     assert per_seed([c]).splitlines()[2] == (
         "| first update with test cross-entropy < 1e-3 | LRD-GRU 128/50 "
-        "| 25,000 | 28,000 | 34,000 | not up to 10,000 | 29,000 | 4,583 | 25,000 | 34,000 |"
+        "| 25,000 | 28,000 | 34,000 | not in 10,000 | 29,000 | 4,583 | 25,000 | 34,000 |"
     )
     text = report(compare(STUDIES, load(results)), load(results))
     assert (
