@@ -12,8 +12,9 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated, Any
 
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from lrpt.analysis.foreign import read
 from lrpt.data.order import evaluation_streams
 from lrpt.errors import UsageError, check_at_least
 from lrpt.matrices import num_params
-from lrpt.models import Recurrent
+from lrpt.models import ModelConfig, Recurrent
 from lrpt.named_arrays import load_arrays, to_named
 from lrpt.training.config import flatten, to_json
 from lrpt.training.console import Console, Explained
@@ -137,8 +138,22 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
     report = {"from": str(path), **_report(network, found, params, found.params)}
     if options.output is None:
         return report
-    _save(options.output / CELL, found.params)
-    return {**report, "written": str(options.output / CELL)}
+    written = options.output / CELL
+    _save(written, found.params)
+    return {**report, "written": str(written), "python": _python(found.config, network.input_size, written)}
+
+
+def _python(config: ModelConfig, width: int, path: Path) -> str:
+    """The lines that have the cell of a file again, to be trained as a part of another network."""
+    changed = ", ".join(f"{f.name}={getattr(config, f.name)!r}" for f in fields(config) if getattr(config, f.name) != f.default)
+    return f"""\
+import jax
+from lrpt.models import ModelConfig, Recurrent
+from lrpt.named_arrays import load
+network = Recurrent(ModelConfig({changed}), {width})
+template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
+params = load({str(path)!r}, template)
+carry, ys = network.apply({{"params": params}}, jax.numpy.zeros((5, 1, {width})))  # time, batch, inputs"""
 
 
 def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> dict[str, Any]:
@@ -180,6 +195,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         console.say(f"{split}: {'  '.join(changes)}")
     if "written" in report:
         console.say(f"written: {report['written']}")
+    if "python" in report:
+        console.say(f"have it again, to train it as a part of another network:\n{indent(report['python'], '  ')}")
     if "command" in report:
         console.say(f"train it further:\n  {report['command']}")
 

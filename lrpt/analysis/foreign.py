@@ -36,7 +36,8 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
 
     Args:
       arrays: parameters of one `flax.linen` GRUCell, LSTMCell or OptimizedLSTMCell (`hn/kernel`; nested or with names joined by / or .), or
-        the state dict of a `torch.nn` GRU or LSTM (`weight_hh_l0`). Other arrays may lie beside them, and names may have a prefix.
+        the state dict of a `torch.nn` GRU, LSTM (`weight_hh_l0`), GRUCell or LSTMCell (`weight_hh`). Other arrays may lie beside them, and
+        names may have a prefix.
       layer: which layer of a PyTorch network, l0_reverse for the other direction.
 
     Raises:
@@ -44,15 +45,16 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     """
     leaves = jax.tree_util.tree_leaves_with_path(arrays)
     named = {jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "."): np.asarray(array) for path, array in leaves}
-    marks = {f"weight_hh_{layer}": None, "hn.kernel": "gru_cudnn", "hg.kernel": "lstm"}
+    marks = {f"weight_hh_{layer}": None, "weight_hh": None, "hn.kernel": "gru_cudnn", "hg.kernel": "lstm"}
     found = [(name, mark) for name in named for mark in marks if f".{name}".endswith(f".{mark}")]
     if len(found) != 1:
         names = ", ".join(name for name, _ in found) or "none"
         raise UsageError(f"expected the arrays of one GRU or LSTM of Flax or PyTorch, with one of {', '.join(marks)}; found {names}")
     ((name, mark),) = found
     part = {other.removeprefix(name.removesuffix(mark)): a for other, a in named.items() if other.startswith(name.removesuffix(mark))}
-    cell = marks[mark] or _cell_of_pytorch(part, layer)
-    gates = _of_flax(part, cell) if marks[mark] else _of_pytorch(part, cell, layer)
+    suffix = mark.removeprefix("weight_hh")
+    cell = marks[mark] or _cell_of_pytorch(part, suffix)
+    gates = _of_flax(part, cell) if marks[mark] else _of_pytorch(part, cell, suffix)
     m, n = gates["candidate"].W.shape
     return {"cell": _tree(cell, gates)}, Recurrent(ModelConfig(cell, n, parametrization="dense", trainable_initial_state=False), m)
 
@@ -68,23 +70,23 @@ def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:
     return {ours: gate(letter) for letter, ours in GATES[cell].items()}
 
 
-def _cell_of_pytorch(part: Mapping[str, np.ndarray], layer: str) -> str:
+def _cell_of_pytorch(part: Mapping[str, np.ndarray], suffix: str) -> str:
     """Which cell it is, by the number of gates that are stacked."""
-    rows, columns = _shape(part, f"weight_hh_{layer}")
+    rows, columns = _shape(part, f"weight_hh{suffix}")
     cells = {len(gates): cell for cell, gates in GATES.items()}
-    if f"weight_hr_{layer}" in part or rows % columns or rows // columns not in cells:
-        raise UsageError(f"weight_hh_{layer} of shape {(rows, columns)} is of no GRU or LSTM without projections: only those are read")
+    if f"weight_hr{suffix}" in part or rows % columns or rows // columns not in cells:
+        raise UsageError(f"weight_hh{suffix} of shape {(rows, columns)} is of no GRU or LSTM without projections: only those are read")
     return cells[rows // columns]
 
 
-def _of_pytorch(part: Mapping[str, np.ndarray], cell: str, layer: str) -> dict[str, _Gate]:
-    rows, n = _shape(part, f"weight_hh_{layer}")
-    m = _shape(part, f"weight_ih_{layer}")[1]
+def _of_pytorch(part: Mapping[str, np.ndarray], cell: str, suffix: str) -> dict[str, _Gate]:
+    rows, n = _shape(part, f"weight_hh{suffix}")
+    m = _shape(part, f"weight_ih{suffix}")[1]
     stacked = (
-        _take(part, f"weight_ih_{layer}", (rows, m)),
-        _take(part, f"weight_hh_{layer}", (rows, n)),
-        _bias(part, f"bias_ih_{layer}", rows),
-        _bias(part, f"bias_hh_{layer}", rows),
+        _take(part, f"weight_ih{suffix}", (rows, m)),
+        _take(part, f"weight_hh{suffix}", (rows, n)),
+        _bias(part, f"bias_ih{suffix}", rows),
+        _bias(part, f"bias_hh{suffix}", rows),
     )
     gates = zip(*(np.split(array, len(GATES[cell])) for array in stacked), strict=True)
     return {ours: _Gate(W.T, U.T, b, c) for ours, (W, U, b, c) in zip(GATES[cell].values(), gates, strict=True)}

@@ -426,6 +426,12 @@ def test_reads_pytorch(kind, bias):
     assert_close(both(1, both(0, xs)), expected, rtol=1e-6)
 
 
+def test_a_single_cell_of_pytorch_is_named_without_a_layer():
+    arrays = {"weight_ih_l0": normal(12, 3), "weight_hh_l0": normal(12, 3, seed=1), "bias_ih_l0": normal(12), "bias_hh_l0": normal(12)}
+    single = {name.removesuffix("_l0"): array for name, array in arrays.items()}
+    jax.tree.map(np.testing.assert_array_equal, read(arrays)[0], read(single)[0])
+
+
 def test_foreign_cells_can_be_compressed():
     arrays = {"weight_ih_l0": normal(12, 3), "weight_hh_l0": normal(12, 3), "bias_ih_l0": normal(12), "bias_hh_l0": normal(12)}
     params, recurrent = read(arrays)

@@ -118,10 +118,14 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     assert found["model"] == {"before": "GRU CUDNN 4", "after": "LRD-GRU CUDNN 4/4"}
     assert found["parameters"] == {"before": 3 * (12 + 16) + 16, "after": 3 * (12 + 32 + 4) + 16}
     assert not found.keys() & {"written", "metrics", "command"}
-    written = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4, "--output", tmp_path / "out")["written"]
-    with np.load(written) as stored:
+    found = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4, "--output", tmp_path / "out")
+    with np.load(found["written"]) as stored:
         assert stored["cell/recurrent/update/left"].shape == (4, 4)
         assert sum(array.size for array in stored.values()) == found["parameters"]["after"]
+    names: dict = {}
+    exec(found["python"], names)
+    assert names["network"].config.label == found["model"]["after"]
+    assert names["ys"].shape == (5, 1, 4)
 
 
 OF_A_RUN = {
