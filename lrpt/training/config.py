@@ -30,6 +30,8 @@ class TrainConfig:
     """epochs (each example once an epoch), reshuffle (every batch drawn afresh), cyclic (one order for ever) or stream (of a text)"""
     evaluate_every: int = 500
     """updates between evaluations, each followed by a checkpoint"""
+    checkpoint_minutes: float = 10.0
+    """a checkpoint is also written where so many minutes went by without one"""
     evaluation_batch: int = 500
     """examples evaluated at once"""
     stop_below: float | None = None
@@ -53,6 +55,8 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
+        if not self.checkpoint_minutes > 0:
+            raise UsageError(f"train.checkpoint_minutes is {self.checkpoint_minutes}: expected a number above 0")
         if self.stop_below is not None and not self.stop_below > 0:
             raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
 

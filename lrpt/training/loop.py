@@ -158,12 +158,17 @@ def _evaluate(group: Group, bar: Bar) -> None:
 
 
 def _heed(stop: StopRequests, group: Group) -> None:
-    """If a signal came, to whichever process: writes checkpoints where there are none of this update, and leaves."""
-    number = processes.highest(stop.received or 0)
-    if not number:
+    """If a signal came, to whichever process, or the last checkpoint is long ago: writes checkpoints where there are none of this update.
+
+    After a signal it leaves.
+    """
+    due = any(run.is_due for run in group.runs)
+    number, due = divmod(processes.highest(2 * (stop.received or 0) + due), 2)
+    if not (number or due):
         return
     group.collect()
     for run in group.runs:
         if run.saved != run.update:
             run.save()
-    raise Interrupted(number, group.update)
+    if number:
+        raise Interrupted(number, group.update)

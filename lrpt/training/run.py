@@ -1,6 +1,7 @@
 """One model in training: where it stands, what it has seen, and what of that is on disk."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -72,7 +73,7 @@ class Run:
 
     Attributes:
       state: where training stands, on the host; as of the last `Group.collect`.
-      saved: the update of the newest checkpoint, 0 where there is none.
+      saved, saved_at: the update of the newest checkpoint, 0 where there is none, and when it was written.
       stopped: why training is over, as in `ENDED`, or None.
       result: the content of `result.json` once it is written.
     """
@@ -86,7 +87,7 @@ class Run:
         self.annealing = Annealing(config.optim)
         self.seconds = 0.0
         self.state: Any = None
-        self.saved = 0
+        self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
         self.result: dict[str, Any] = {}
 
@@ -236,7 +237,8 @@ class Run:
 
     def _give_up(self, what: str, update: int, loss: float) -> None:
         def advise() -> None:
-            kept = self.checkpoints.updates()
+            evaluated = {line["update"] for line in self._evaluations()}
+            kept = [saved for saved in self.checkpoints.updates() if saved in evaluated]
             last = "no checkpoint was due yet"
             if kept:
                 last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}"
@@ -249,8 +251,13 @@ class Run:
         """A checkpoint of where the run stands."""
         notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
         by_first(lambda: self.checkpoints.save(self.update, self.state, notes, self.best["update"]))
-        self.saved = self.update
+        self.saved, self.saved_at = self.update, time.monotonic()
         pulse.saved()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the newest checkpoint is so long ago that another one is to be written."""
+        return time.monotonic() - self.saved_at > 60 * self.config.train.checkpoint_minutes
 
     def _reason_to_stop(self, update: int, best: Mapping[str, Any]) -> str | None:
         train = self.config.train

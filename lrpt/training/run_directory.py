@@ -14,7 +14,10 @@ from lrpt.errors import UsageError
 from lrpt.training.config import flatten
 from lrpt.training.parallel import describe_devices
 
-MAY_CHANGE = {"train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch", "data.dir"}
+MAY_CHANGE = {
+    *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
+    *("train.checkpoint_minutes", "data.dir"),
+}
 """What a resumed run may be given anew: nothing here decides the numbers of an update, but for their rounding."""
 
 OF_A_RESULT = {"model", "seed", "updates", "stopped", "seconds", "parameters", "metrics"}

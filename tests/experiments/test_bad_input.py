@@ -59,6 +59,7 @@ FLAGS = {
     "adding --train.evaluation-batch 0": ["train.evaluation_batch is 0"],
     "adding --train.batch-size 0": ["train.batch_size is 0"],
     "adding --train.batch-size 100 --data.train-size 50": ["train.batch_size is 100", "1 to 50"],
+    "adding --train.checkpoint-minutes 0": ["train.checkpoint_minutes is 0", "above 0"],
     "adding --train.stop-below 0": ["train.stop_below is 0", "above 0"],
     "adding --train.stop-below nan": ["train.stop_below is nan"],
     "adding --seed -1": ["seed is -1", "0"],

@@ -12,6 +12,7 @@ from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, 
 from lrpt.data import Adding, Split
 from lrpt.training.command import main
 from lrpt.training.console import Console
+from lrpt.training.group import Group
 from lrpt.training.loop import fit
 from lrpt.training.run_directory import RunDirectory
 
@@ -71,6 +72,27 @@ def test_stopped_before_the_first_call(whole, tmp_path):
 def test_a_signal_after_the_last_update_is_not_forgotten(whole, tmp_path):
     assert "at update 11" in interrupted(tmp_path / "run", 6)
     assert numbers(tmp_path / "run") == numbers(whole)
+
+
+def test_checkpoints_by_the_clock(whole, tmp_path, monkeypatch):
+    """Between evaluations, too: a crash without a signal loses what came after the last call that began."""
+    config, calls = changed(train={"checkpoint_minutes": 1e-9}), []
+
+    def crash(self):
+        calls.append(self.update)
+        if len(calls) == 4:
+            raise MemoryError
+        return call(self)
+
+    call = Group.train
+    monkeypatch.setattr(Group, "train", crash)
+    with pytest.raises(MemoryError):
+        train(tmp_path / "run", config)
+    assert calls == [0, 3, 4, 7]
+    assert sorted(int(saved.name) for saved in (tmp_path / "run" / "checkpoints").iterdir()) == [4, 7]
+    train(tmp_path / "run", config)
+    assert calls[4:] == [7, 8]
+    assert numbers(tmp_path / "run", config)[:2] == numbers(whole)[:2]
 
 
 @pytest.mark.parametrize("update", [4, 8, 11])
