@@ -29,8 +29,9 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.matrices import num_params
 from lrpt.models import ModelConfig, Recurrent
 from lrpt.named_arrays import load_arrays, to_named
+from lrpt.training.command import OF_A_READER, leaving_with_a_line
 from lrpt.training.config import flatten, to_json
-from lrpt.training.console import Console, Explained
+from lrpt.training.console import Console
 from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.compress"
@@ -209,7 +210,7 @@ def _row(matrix: str, shape: Sequence[int], rank: int, residual: float, output_e
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exits with 2 where a flag is wrong, 1 where a file is damaged or cannot be written."""
     console = Console()
-    with Explained(console):
+    with leaving_with_a_line(console, OF_A_READER):
         about = "Low-rank and low-rank-plus-diagonal parameters for a trained network, to be trained further."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         report = options.report(console)

@@ -18,7 +18,8 @@ import tyro
 
 from lrpt.analysis.efficiency import SIZES, Point, equivalent_size_figure, point_of
 from lrpt.errors import UsageError, check_choice
-from lrpt.training.console import Console, Explained
+from lrpt.training.command import OF_A_READER, leaving_with_a_line
+from lrpt.training.console import Console
 from lrpt.training.flags import parse_dataclass
 
 PROGRAM = "python -m experiments.efficiency"
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table, and draws the figure."""
     console = Console()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with Explained(console):
+    with leaving_with_a_line(console, OF_A_READER):
         options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
         found = points(options)
         rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]

@@ -33,7 +33,7 @@ from lrpt.models import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.console import Console
 from lrpt.training.monte_carlo import monte_carlo
-from lrpt.training.step import forward, init_state
+from lrpt.training.step import forward
 
 PROGRAM = "python -m experiments.inspect_rhn"
 
@@ -87,6 +87,13 @@ class Starts(OnRun):
     identity: bool = False
     """add the unit matrix to each recurrent matrix"""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.sizes or min(self.sizes) < 1:
+            raise UsageError(f"sizes is {' '.join(map(str, self.sizes)) or 'empty'}: expected widths of 1 or more")
+        if not self.spreads or not all(0 < spread < math.inf for spread in self.spreads):
+            raise UsageError(f"spreads is {' '.join(map(str, self.spreads)) or 'empty'}: expected finite numbers above 0")
+
 
 @dataclass(frozen=True)
 class Averaged(OnRun):
@@ -133,8 +140,7 @@ def reading(trained: Trained, variables: Any, examples: int) -> Reading:
 
 def untrained(trained: Trained) -> Any:
     """The variables that the run began with, unless they came from a file."""
-    run = trained.run
-    return jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size).variables)
+    return trained.run.fresh().variables
 
 
 def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b k k"]]:

@@ -9,7 +9,8 @@ import tyro
 
 from experiments.trained import Trained
 from lrpt.errors import UsageError, check_at_least
-from lrpt.training.console import Console, Explained
+from lrpt.training.command import OF_A_READER, leaving_with_a_line
+from lrpt.training.console import Console
 from lrpt.training.flags import parse_dataclass
 
 
@@ -41,7 +42,7 @@ Commands = Mapping[str, tuple[type[OnRun], Callable[[Any, Trained, Console], Pat
 def inspect(commands: Commands, words: Sequence[str], program: str) -> None:
     """Does what the first word names, with the options in the others; exits with 2 where they are wrong, 1 where a file is damaged."""
     console = Console()
-    with Explained(console):
+    with leaving_with_a_line(console, OF_A_READER):
         if not words or words[0] not in commands:
             raise UsageError(f"expected one of {', '.join(commands)} and a run directory; see {program} --help")
         kind, show = commands[words[0]]

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import combinations, parse_dataclass
 from lrpt.training.interrupts import Interrupted
-from lrpt.training.loop import Job, fit_all
+from lrpt.training.loop import Job, check, fit_all, is_finished
 from lrpt.training.run_directory import InUse, RunDirectory
 from lrpt.training.summary import summarize
 
@@ -62,8 +62,8 @@ class Options:
     """try runs that have failed once more"""
 
     def __post_init__(self) -> None:
-        if not self.presets:
-            raise UsageError("presets is empty: name at least one")
+        if not self.presets or len(set(self.presets)) < len(self.presets):
+            raise UsageError(f"presets is {' '.join(self.presets) or 'empty'}: name at least one, and none twice")
         check_at_least(1, self, "seeds", "tries", "stale")
 
 
@@ -71,7 +71,7 @@ class Task(NamedTuple):
     """One run of the sweep."""
 
     job: Job
-    preset: str
+    names: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -79,7 +79,12 @@ class Task(NamedTuple):
 
     @property
     def finished(self) -> bool:
-        return (self.job.path / "result.json").exists()
+        """Whether its directory holds what the sweep asks for.
+
+        Raises:
+          UsageError: it holds another run, or files that are damaged.
+        """
+        return (self.job.path / "result.json").exists() and is_finished(self.job, self.names)
 
     @property
     def progress(self) -> int:
@@ -92,7 +97,6 @@ class Worker:
     """Takes one run after the other until all are finished or have failed.
 
     Args:
-      experiment: whose runs they are.
       tasks: all of them, whoever trains them.
       claims: this worker's.
       options: how patient to be.
@@ -100,10 +104,8 @@ class Worker:
       console: is told of every run.
     """
 
-    def __init__(
-        self, experiment: Experiment[Any], tasks: Sequence[Task], claims: Claims, options: Options, devices: int | None, console: Console
-    ) -> None:
-        self.experiment, self.tasks, self.claims, self.options = experiment, tasks, claims, options
+    def __init__(self, tasks: Sequence[Task], claims: Claims, options: Options, devices: int | None, console: Console) -> None:
+        self.tasks, self.claims, self.options = tasks, claims, options
         self.devices, self.console = devices, console
 
     def run(self) -> dict[str, str]:
@@ -123,8 +125,7 @@ class Worker:
             return True
         try:
             with beating(self.claims, claim, self.options.stale / BEATS):
-                names = {"experiment": self.experiment.name, "preset": task.preset}
-                fit_all([task.job], names=names, devices=self.devices, console=self.console)
+                fit_all([task.job], names=task.names, devices=self.devices, console=self.console)
         except InUse as error:
             self.console.warn(str(error))
             self.claims.release(claim)
@@ -172,6 +173,9 @@ def beating(claims: Claims, claim: Claim, every: float) -> Iterator[None]:
 def tasks_of(experiment: Experiment[Any], options: Options, flags: Sequence[str]) -> tuple[list[Task], int | None]:
     """Every run of the sweep, the seeds of a configuration far apart so that each is early covered by one; and --devices."""
     tasks, devices = [], None
+    taken = [word for word in flags if word.partition("=")[0] in ("--preset", "--seed", "--seeds", "--workdir")]
+    if taken:
+        raise UsageError(f"{taken[0]} stands behind --, and decides which runs there are: give it before --")
     for preset in options.presets:
         own = ["--preset", preset, "--seed", str(options.seed), "--seeds", str(options.seeds), "--workdir", str(root(experiment, options))]
         commands = combinations(experiment, [*flags, *own])
@@ -179,7 +183,8 @@ def tasks_of(experiment: Experiment[Any], options: Options, flags: Sequence[str]
         if first.distributed.wanted:
             raise UsageError("a run of a sweep is trained by one process: leave --distributed out, and start a worker for each")
         devices = first.devices
-        tasks += [Task(job, preset) for job in planned(experiment, commands, several=True)]
+        names = {"experiment": experiment.name, "preset": preset}
+        tasks += [Task(job, names) for job in planned(experiment, commands, several=True)]
     return sorted(tasks, key=lambda task: task.job.seed), devices
 
 
@@ -195,15 +200,24 @@ def sweep(experiment: Experiment[Any], options: Options, flags: Sequence[str], c
     if options.again:
         claims.forget_failures()
     parallel.request_devices(devices, 1, tasks[0].job.config.train.batch_size)
-    failed = Worker(experiment, tasks, claims, options, devices, console).run()
+    _check(tasks, devices)
+    failed = Worker(tasks, claims, options, devices, console).run()
     finished = [task for task in tasks if task.finished]
     if finished:
         results = [result for task in finished if (result := RunDirectory(task.job.path).result())]
         title = f"{experiment.name}, {len(finished)} of {len(tasks)} runs"
         summarize(root(experiment, options), experiment.score, results, [task.job.path for task in finished], title, console)
     for name, reason in failed.items():
-        console.error(f"{name} has failed: {reason}")
+        console.error(f"{name} has failed: {reason}; --again tries it once more")
     return 1 if failed else 0
+
+
+def _check(tasks: Sequence[Task], devices: int | None) -> None:
+    """Raises the UsageError that would come once a worker takes a run, before any is claimed."""
+    for task in tasks:
+        is_finished(task.job, task.names)
+    for task in {task.job.config: task for task in tasks}.values():
+        check([task.job], task.names, devices)
 
 
 def experiment_named(name: str) -> Experiment[Any]:

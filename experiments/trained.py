@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import flax.linen as nn
-import jax
 
 from lrpt.errors import UsageError
 from lrpt.models import ModelConfig, Recurrent
@@ -19,7 +18,6 @@ from lrpt.training.experiment import Experiment
 from lrpt.training.flags import parse, words
 from lrpt.training.group import Evaluator
 from lrpt.training.run import Run
-from lrpt.training.step import init_state
 
 
 class Trained:
@@ -44,7 +42,7 @@ class Trained:
         identity = _identity(path)
         self.experiment = _experiment(path, identity["experiment"])
         self.preset = identity["preset"]
-        self.run = Run({}, self.parse(identity), identity["seed"], path, console)
+        self.run = Run({}, self.parse(identity), identity["seed"], path, console, reading=True)
         self.variables = self._variables(state)
 
     def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
@@ -60,10 +58,10 @@ class Trained:
 
     def _variables(self, state: str) -> Any:
         with closing(self.run) as run:
-            fresh = jax.device_get(init_state(run.model, run.task, run.config.optim.build(), run.seed, run.config.train.batch_size))
-            restored = run.checkpoints.latest(fresh)
+            restored = run.checkpoints.latest(run.fresh())
             if restored is None:
                 raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
+            run.check_text(restored.notes)
             run.state, best = restored.state, restored.notes["best"]
             if state == "last":
                 return run.state.variables

@@ -13,18 +13,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from jaxtyping import Int
 
 from experiments.trained import Trained
-from lrpt.data.vocabulary import ByteVocabulary
+from lrpt.data.vocabulary import ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least
 from lrpt.sampling import sample
-from lrpt.training.command import main
-from lrpt.training.console import Console, Explained
+from lrpt.training.command import OF_A_READER, leaving_with_a_line, main
+from lrpt.training.console import Console
 from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse_dataclass
+from lrpt.training.flags import check_seeds, parse_dataclass
 
 BEGINNING = 0
 """What every text begins with, in training too: the end of the line before. A network of sentences begins afresh at each."""
+
+MOST = 10_000_000
+"""symbols in one text"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Options:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "length")
+        check_seeds(self.seed)
+        if self.length > MOST:
+            raise UsageError(f"length is {self.length}: expected at most {MOST}")
         if not 0 <= self.temperature < float("inf"):
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 
@@ -55,7 +62,7 @@ def run_or_sample(experiment: Experiment[Any], arguments: Sequence[str] | None =
         main(experiment, words)
         return
     console = Console()
-    with Explained(console):
+    with leaving_with_a_line(console, OF_A_READER):
         about = "Text from a trained language model: the best checkpoint of a run, and a prompt."
         default = Options(Path(), length=500)
         options = parse_dataclass(Options, words[1:], f"python -m experiments.{experiment.name} sample", about, default)
@@ -72,12 +79,26 @@ def write(options: Options, console: Console) -> str:
     vocabulary, model = trained.run.task.vocabulary, trained.run.model
     if vocabulary is None:
         raise UsageError(f"{options.run} holds a run of {trained.experiment.name}, whose symbols are no text: name one of a language model")
-    bytes_read = isinstance(vocabulary, ByteVocabulary)
-    prompt = vocabulary.encode(options.prompt.encode()) if bytes_read else vocabulary.encode(options.prompt)
-    read, end = np.concatenate([[BEGINNING], prompt]).astype(np.int32), None
+    read, end = np.concatenate([[BEGINNING], numbers_of(vocabulary, options.prompt)]).astype(np.int32), None
     if not trained.run.task.streams:
         read, end = read[np.flatnonzero(read == BEGINNING)[-1] :], BEGINNING
     symbols = jax.jit(lambda read, key: sample(model, trained.variables, read, options.length, key, options.temperature, end))(
         jnp.asarray(read), jax.random.key(options.seed)
     )
-    return options.prompt + vocabulary.decode(np.asarray(symbols))
+    between = " " * (isinstance(vocabulary, WordVocabulary) and options.prompt[-1:].strip() != "")
+    return options.prompt + between + vocabulary.decode(np.asarray(symbols))
+
+
+def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
+    """The symbols of a prompt; of words no line end that the prompt has not.
+
+    Raises:
+      UsageError: a byte that the text does not have.
+    """
+    try:
+        numbers = vocabulary.encode(prompt.encode() if isinstance(vocabulary, ByteVocabulary) else prompt)
+    except ValueError as error:
+        known = "".join(vocabulary.symbols)
+        raise UsageError(f"prompt is {prompt!r}, whose {error} in the text that was learned: it has {known[:80]!r}") from None
+    unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.endswith("\n")
+    return numbers[:-1] if unfinished else numbers

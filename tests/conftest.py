@@ -57,10 +57,12 @@ def data_dir() -> Path:
 def tables():
     """What documentation adds to the tables is taken out again."""
     from lrpt import CELLS, PARAMETRIZATIONS  # not before the hook
+    from lrpt.optim import RECIPES
 
-    before = dict(CELLS), dict(PARAMETRIZATIONS)
+    held = CELLS, PARAMETRIZATIONS, RECIPES
+    before = [dict(table) for table in held]
     yield
-    for table, entries in zip((CELLS, PARAMETRIZATIONS), before, strict=True):
+    for table, entries in zip(held, before, strict=True):
         table.clear()
         table.update(entries)
 

@@ -41,11 +41,13 @@ class Checkpoints:
     Args:
       path: the directory that holds them, one folder for each update.
       warn: is told of every checkpoint that is passed over.
+      reading: nothing is written or removed, as another command may be at work.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, warn: Callable[[str], None], reading: bool = False) -> None:
         self.path = path.absolute()
         self.warn = warn
+        self.reading = reading
         self._best = _KeepOne()
         self._manager: ocp.CheckpointManager | None = None
 
@@ -54,7 +56,7 @@ class Checkpoints:
         """Made at first use: looking for checkpoints must not leave a directory behind."""
         if self._manager is None:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._manager = ocp.CheckpointManager(self.path, options=_options(self._best))
+            self._manager = ocp.CheckpointManager(self.path, options=_options(self._best, self.reading))
         return self._manager
 
     def updates(self) -> list[int]:
@@ -194,12 +196,12 @@ class _KeepOne:
         return [checkpoint.step == self.update for checkpoint in checkpoints]
 
 
-def _options(best: _KeepOne) -> ocp.CheckpointManagerOptions:
+def _options(best: _KeepOne, reading: bool) -> ocp.CheckpointManagerOptions:
     """Of several processes only the first comes here, so that orbax must not wait for the others, nor make the directory for them."""
     return ocp.CheckpointManagerOptions(
         create=False,
         multiprocessing_options=ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0}),
         preservation_policy=policies.AnyPreservationPolicy([policies.LatestN(2), best]),
         enable_async_checkpointing=False,
-        cleanup_tmp_directories=True,
+        cleanup_tmp_directories=not reading,
     )

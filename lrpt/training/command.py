@@ -1,6 +1,7 @@
 """From a command line to run directories: what every experiment module calls."""
 
 import dataclasses
+import errno
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from lrpt.training.console import Console, Explained
 from lrpt.training.experiment import Experiment
 from lrpt.training.flags import Command, combinations
 from lrpt.training.interrupts import Interrupted
-from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
 from lrpt.training.run import ENDED
 from lrpt.training.summary import draw_curves, summarize
 
@@ -23,6 +24,8 @@ WRONG_FLAG = 2
 """exit status"""
 
 INTACT = "what was written before is intact, and the same command resumes from it"
+OF_A_READER = "the run is as it was: repeat the command"
+"""What is said where a command only reads runs."""
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
@@ -33,8 +36,8 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
 
 
 @contextmanager
-def leaving_with_a_line(console: Console) -> Iterator[None]:
-    """Exit status of what is trained inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n."""
+def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None]:
+    """Exit status of what is done inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n; `intact` is said of the rest."""
     try:
         with Explained(console):
             yield
@@ -46,18 +49,18 @@ def leaving_with_a_line(console: Console) -> Iterator[None]:
         sys.exit(error.code)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        console.error(f"{error.strerror or error}{where}: {INTACT}")
+        console.error(f"{error.strerror or error}{where}: {'free space there; ' * (error.errno == errno.ENOSPC)}{intact}")
         sys.exit(1)
     except KeyboardInterrupt:
-        console.error(f"stopped by Ctrl-C: {INTACT}")
+        console.error(f"stopped by Ctrl-C: {intact}")
         sys.exit(128 + signal.SIGINT)
     except (MemoryError, RuntimeError, ValueError) as error:
         if processes.has_lost_another(error):
-            console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {INTACT}")
+            console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {intact}")
             processes.abandon(1)
         if not parallel.is_out_of_memory(error):
             raise
-        console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {INTACT}")
+        console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {intact}")
         sys.exit(1)
 
 
@@ -83,12 +86,21 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     processes.join(command.distributed)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
     names = {"experiment": experiment.name, "preset": command.preset}
-    results = fit_all(jobs, names=names, devices=command.devices, console=console)
+
+    def tell(results: Mapping[Path, dict[str, Any]]) -> None:
+        title = f"{experiment.name}, preset {command.preset}"
+        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console)
+
+    try:
+        results = fit_all(jobs, names=names, devices=command.devices, console=console)
+    except SomeFailed as error:
+        if error.results:
+            tell(error.results)
+        raise
 
     def say() -> None:
         if several:
-            title = f"{experiment.name}, preset {command.preset}"
-            summarize(_root(experiment, command), experiment.score, results, directories, title, console)
+            tell(dict(zip(directories, results, strict=True)))
         else:
             _report(experiment, results[0], directories[0], console)
         if experiment.closing and command.compare:

@@ -97,11 +97,18 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     if not command.vary:
         return {"": command}
     choices = [_choices(word) for word in command.vary]
-    commands = {}
+    commands: dict[str, Command[Any, Any]] = {}
     for values in itertools.product(*choices):
         name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
-        commands[name] = parse(experiment, [*arguments, *(f"--{flag}={value}" for flag, value in values)])
+        if name in commands or len({flag for flag, _ in values}) < len(values):
+            raise UsageError(f"vary is '{' '.join(command.vary)}', and two of these runs would be one: give each flag and each value once")
+        commands[name] = parse(experiment, [*arguments, *(word for flag, value in values for word in _given(flag, value))])
     return commands
+
+
+def _given(flag: str, value: str) -> list[str]:
+    """The words that give a flag a value; True and False are those of a switch."""
+    return words(flag, value == "True") if value in ("True", "False") else [f"--{flag}={value}"]
 
 
 def _choices(word: str) -> list[tuple[str, str]]:

@@ -10,13 +10,21 @@ from typing import Any, NamedTuple
 
 from lrpt.counting import count
 from lrpt.data.order import batch_indices
-from lrpt.errors import UsageError
+from lrpt.errors import Elsewhere, UsageError
 from lrpt.training import parallel, processes, pulse
 from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.console import Bar, Console
 from lrpt.training.group import Group, Program
 from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.run import Run
+
+
+class SomeFailed(UsageError):
+    """Of several runs some could not go on; `results` are those of the others, by directory."""
+
+    def __init__(self, errors: Sequence[Exception], results: Mapping[Path, dict[str, Any]]) -> None:
+        super().__init__("; ".join(map(str, errors)), code=1)
+        self.results = results
 
 
 class Job(NamedTuple):
@@ -59,15 +67,18 @@ def fit_all(
     names = names or {"experiment": "custom", "preset": "custom"}
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     for together in _by_program(jobs):
-        processes.by_first(partial(_check, together, names, devices))
+        processes.by_first(partial(check, together, names, devices))
     results: dict[Path, dict[str, Any]] = {}
+    errors: list[UsageError | Elsewhere] = []
     for together in _by_program(jobs):
         with ExitStack() as stack:
             runs = [stack.enter_context(closing(Run(names, *job, console))) for job in together]
             unfinished = [run for run in runs if not run.finished()]
             if unfinished:
-                _train_all(unfinished, parallel.layout(len(runs), runs[0].config.train.batch_size, devices), console)
-            results |= {job.path: run.result for job, run in zip(together, runs, strict=True)}
+                errors += _train_all(unfinished, parallel.layout(len(runs), runs[0].config.train.batch_size, devices), console)
+            results |= {job.path: run.result for job, run in zip(together, runs, strict=True) if run.result}
+    if errors:
+        raise errors[0] if len(jobs) == 1 or isinstance(errors[0], Elsewhere) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
 
 
@@ -84,9 +95,18 @@ def most_together(jobs: Sequence[Job]) -> int:
     return max(map(len, _by_program(jobs)))
 
 
-def _check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -> None:
-    """Raises the UsageError that would come once these jobs are trained; nothing is written."""
-    runs = [Run(names, *job, Console(quiet=True)) for job in jobs]
+def is_finished(job: Job, names: Mapping[str, str]) -> bool:
+    """Whether the directory of a job holds the result that it asks for.
+
+    Raises:
+      UsageError: the directory holds another run, or files that are damaged.
+    """
+    return Run(names, *job, Console(quiet=True), reading=True).finished()
+
+
+def check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -> None:
+    """Raises the UsageError that would come once these jobs of one program are trained; nothing is written."""
+    runs = [Run(names, *job, Console(quiet=True), reading=True) for job in jobs]
     if not [run for run in runs if not run.finished()]:
         return
     task, config = runs[0].task, runs[0].config
@@ -101,10 +121,15 @@ def _check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -
     parallel.layout(len(runs), config.train.batch_size, devices)
 
 
-def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> None:
-    """Runs that stand at the same update train side by side, as many as there are devices; whoever is behind catches up first."""
+def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> list[UsageError | Elsewhere]:
+    """Runs that stand at the same update train side by side, as many as there are devices; whoever is behind catches up first.
+
+    Returns:
+      What kept runs from going on, which the others then do without them.
+    """
     for run in runs:
         run.prepare()
+    errors: list[UsageError | Elsewhere] = []
     program = Program(runs[0].config, runs[0].task, layout)
     with StopRequests() as stop:
         while runs:
@@ -112,19 +137,24 @@ def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> No
             level = [run for run in runs if run.update == runs[0].update]
             ahead = [run.update for run in runs[len(level) :]]
             _train_group(Group(level[: layout.models], program), console, stop, min(ahead, default=math.inf))
-            runs = [run for run in runs if not run.result]
+            errors += [run.error for run in runs if run.error is not None]
+            runs = [run for run in runs if not run.result and run.error is None]
+    return errors
 
 
 def _train_group(group: Group, console: Console, stop: StopRequests, until: float) -> None:
-    """Trains until a run of the group is finished, and writes the results of those that are; or up to the update `until`."""
+    """Trains until a run of the group is finished, or cannot go on, or up to the update `until`. Writes the results of those finished."""
     title = ", ".join(run.label for run in group.runs)
     with console.bar(title, group.config.updates, group.update) as bar:
-        while not any(run.stopped for run in group.runs) and group.update < until:
+        while not any(run.stopped or run.error for run in group.runs) and group.update < until:
             _heed(stop, group)
             if group.update < group.config.updates:
                 _train_call(group, bar)
             if group.at_evaluation():
                 _evaluate(group, bar)
+    if any(run.error for run in group.runs):
+        group.collect()
+        return
     _heed(stop, group)
     group.collect()
     if any(run.stopped for run in group.runs):
@@ -139,7 +169,8 @@ def _train_call(group: Group, bar: Bar) -> None:
     figures = group.train()
     seconds = time.monotonic() - start
     for run, own in zip(group.runs, figures, strict=True):
-        run.trained(group.update, own, seconds)
+        with run.failing_alone():
+            run.trained(group.update, own, seconds)
     pulse.beat()
     bar.advance(group.update, float(figures[0]["loss"][-1]))
 
@@ -150,10 +181,13 @@ def _evaluate(group: Group, bar: Bar) -> None:
     seconds = time.monotonic() - start
     pulse.beat()
     group.collect()
-    changed = [run.evaluated(own, seconds) for run, own in zip(group.runs, figures, strict=True)]
+    changed = False
     for run, own in zip(group.runs, figures, strict=True):
-        bar.evaluated(group.update, run.label, own)
-    if any(changed):
+        with run.failing_alone():
+            if run.error is None:
+                changed |= run.evaluated(own, seconds)
+                bar.evaluated(group.update, run.label, own)
+    if changed:
         group.place()
 
 

@@ -8,7 +8,9 @@ import os
 import pickle
 import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +64,12 @@ class Distributed:
         return self.auto or self.coordinator_address is not None
 
 
+SLACK = 30
+"""seconds that JAX is given beyond the time that we wait"""
+
+NOT_FOUND = "the other processes were not found ({}): check the --distributed flags of each"
+
+
 def join(distributed: Distributed) -> None:
     """Joins the other processes. JAX must not have started.
 
@@ -72,17 +80,35 @@ def join(distributed: Distributed) -> None:
         return
     jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM from us and tell only those who ask it
     try:
-        jax.distributed.initialize(
-            distributed.coordinator_address,
-            distributed.num_processes,
-            distributed.process_id,
-            initialization_timeout=distributed.wait,
-            heartbeat_timeout_seconds=distributed.heartbeat,
-            shutdown_timeout_seconds=distributed.heartbeat,
-        )
+        with _given_up_after(distributed.wait):
+            jax.distributed.initialize(
+                distributed.coordinator_address,
+                distributed.num_processes,
+                distributed.process_id,
+                initialization_timeout=distributed.wait + SLACK,
+                heartbeat_timeout_seconds=distributed.heartbeat,
+                shutdown_timeout_seconds=distributed.heartbeat,
+            )
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"the other processes were not found ({reason}): check the --distributed flags of each", code=1) from error
+        raise UsageError(NOT_FOUND.format(reason), code=1) from error
+
+
+@contextmanager
+def _given_up_after(seconds: float) -> Iterator[None]:
+    """Ends this process with a line where the others are not there in time: JAX would end it with a stack of C++."""
+
+    def give_up() -> None:
+        print("lrpt: error: " + NOT_FOUND.format(f"waited {seconds} s"), file=sys.stderr)
+        abandon(1)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def count() -> int:

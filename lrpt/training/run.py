@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +12,11 @@ from typing import Any
 import flax.linen as nn
 import jax
 import numpy as np
-import optax
 
 from lrpt import named_arrays
 from lrpt.counting import count
 from lrpt.data.task import Task
-from lrpt.errors import UsageError
+from lrpt.errors import Elsewhere, UsageError
 from lrpt.metrics import BETTER_LOW, NEITHER_BETTER
 from lrpt.optim import RECIPES
 from lrpt.training import pulse
@@ -70,18 +70,22 @@ class Run:
       seed: parameters, data and the order of batches follow from it.
       path: the run directory.
       console: is told of anything out of order.
+      reading: the directory is only read.
 
     Attributes:
       state: where training stands, on the host; as of the last `Group.collect`.
       saved, saved_at: the update of the newest checkpoint, 0 where there is none, and when it was written.
       stopped: why training is over, as in `ENDED`, or None.
+      error: what keeps it from going on, or None.
       result: the content of `result.json` once it is written.
     """
 
-    def __init__(self, names: Mapping[str, str], config: RunConfig[Any], seed: int, path: Path, console: Console) -> None:
+    def __init__(
+        self, names: Mapping[str, str], config: RunConfig[Any], seed: int, path: Path, console: Console, reading: bool = False
+    ) -> None:
         self.names, self.config, self.seed, self.console = dict(names), config, seed, console
         self.directory = RunDirectory(path)
-        self.checkpoints = Checkpoints(self.directory.checkpoints, console.warn)
+        self.checkpoints = Checkpoints(self.directory.checkpoints, console.warn, reading)
         self.tally = Tally()
         self.best: dict[str, Any] = {"update": 0, "loss": math.inf}
         self.annealing = Annealing(config.optim)
@@ -89,6 +93,7 @@ class Run:
         self.state: Any = None
         self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
+        self.error: UsageError | Elsewhere | None = None
         self.result: dict[str, Any] = {}
 
     @property
@@ -152,23 +157,27 @@ class Run:
         Raises:
           UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files.
         """
-        optimizer = self.config.optim.build()
-        fresh = jax.device_get(init_state(self.model, self.task, optimizer, self.seed, self.config.train.batch_size))
-        start = by_first(lambda: self._start(fresh, optimizer))
+        fresh = self.fresh()
+        start = by_first(lambda: self._start(fresh))
         if isinstance(start, Restored):
             self._resume(start)
         else:
             self.state = start
         by_first(self._open)
 
-    def _start(self, fresh: TrainState, optimizer: optax.GradientTransformation) -> Restored | TrainState:
+    def fresh(self) -> TrainState:
+        """The state before the first update, as drawn."""
+        state = init_state(self.model, self.task, self.config.optim.build(), self.seed, self.config.train.batch_size)
+        return jax.device_get(jax.block_until_ready(state))  # fetching what found no memory would never end
+
+    def _start(self, fresh: TrainState) -> Restored | TrainState:
         """The newest intact checkpoint, or the start from named arrays, where one is given, or a fresh one."""
         self.directory.claim()
         restored = self.checkpoints.latest(fresh)
         if restored is not None or self.config.train.start is None:
             return restored or fresh
         params = named_arrays.load(self.config.train.start, fresh.params)
-        return fresh._replace(params=params, opt_state=jax.device_get(optimizer.init(params)))
+        return fresh._replace(params=params, opt_state=jax.device_get(self.config.optim.build().init(params)))
 
     def _open(self) -> None:
         self.directory.open(self.identity)
@@ -177,6 +186,7 @@ class Run:
 
     def _resume(self, restored: Restored) -> None:
         self.state, notes = restored.state, restored.notes
+        self.check_text(notes)
         self.tally, self.best, self.seconds = Tally(**notes["tally"]), notes["best"], notes["seconds"]
         self.annealing = Annealing(self.config.optim, notes["annealing"])
         self.saved = self.update
@@ -184,8 +194,26 @@ class Run:
             self.stopped = self._reason_to_stop(self.update, self.best)
         self.console.say(f"{self.label}: resumes at update {self.update}, see {self.directory.path}")
 
+    def check_text(self, notes: Mapping[str, Any]) -> None:
+        """Raises a UsageError if a checkpoint was written while the task had another text than now."""
+        before, now = notes.get("sha256"), self.task.notes.get("sha256")
+        if before not in (None, now):
+            raise UsageError(
+                f"{self.directory.path} holds a run on a text with SHA-256 {before}, and {self.task.notes.get('text')} has {now}: "
+                f"restore the text, or name another --workdir",
+                code=1,
+            )
+
     def _is_evaluated(self) -> bool:
         return not self.tally.sums
+
+    @contextmanager
+    def failing_alone(self) -> Iterator[None]:
+        """What keeps this run from going on is kept as `error`: others are trained beside it."""
+        try:
+            yield
+        except (UsageError, Elsewhere) as error:
+            self.error = error
 
     def trained(self, update: int, figures: Mapping[str, np.ndarray], seconds: float) -> None:
         """Takes note of the figures of one call, which ended at `update`.
@@ -243,13 +271,14 @@ class Run:
             if kept:
                 last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.checkpoints.path}"
             advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
-            raise UsageError(f"{self.label}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1)
+            raise UsageError(f"{self.label} in {self.directory.path}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1)
 
         by_first(advise)
 
     def save(self) -> None:
         """A checkpoint of where the run stands."""
         notes = {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
+        notes |= {"sha256": self.task.notes["sha256"]} if "sha256" in self.task.notes else {}
         by_first(lambda: self.checkpoints.save(self.update, self.state, notes, self.best["update"]))
         self.saved, self.saved_at = self.update, time.monotonic()
         pulse.saved()

@@ -1,11 +1,14 @@
 """The files of one run, and what may be read back from them after any kind of end."""
 
+import errno
 import fcntl
 import json
 import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ MAY_CHANGE = {
 }
 """What a resumed run may be given anew: nothing here decides the numbers of an update, but for their rounding."""
 
-OF_A_RESULT = {"model", "seed", "updates", "stopped", "seconds", "parameters", "metrics"}
+OF_A_RESULT = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
 
 
 class InUse(UsageError):
@@ -41,9 +44,19 @@ class RunDirectory:
         Args:
           identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
         """
-        before = self._read_json("config.json")
-        if before is not None and self._holds_work():
-            self._check_same(before, identity)
+        if not self._holds_work():
+            self._read_json("config.json")
+            return
+        before = self._read_json("config.json") or self._identity_of_result()
+        if before is None:
+            raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
+        self._check_same(before, identity)
+
+    def _identity_of_result(self) -> dict[str, Any] | None:
+        result = self.result()
+        if result is None:
+            return None
+        return {**{name: result[name] for name in ("experiment", "preset", "seed") if name in result}, **result["config"]}
 
     def _holds_work(self) -> bool:
         return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("*"))
@@ -83,7 +96,9 @@ class RunDirectory:
             write_json(self.path / "config.json", identity)
             write_json(self.path / "environment.json", environment())
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written ({error.strerror}): name another directory with --workdir", code=1) from error
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
+            raise UsageError(f"{self.path} cannot be written ({error.strerror}): {advice}", code=1) from error
 
     def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k != "preset"}) for c in (before, now))
@@ -99,7 +114,8 @@ class RunDirectory:
         """Every whole line of `metrics.jsonl`; what a crash has left half-written is no line."""
         path = self.path / "metrics.jsonl"
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        return [found for line in lines if (found := _parsed(line)) is not None and "update" in found]
+        found = (_parsed(line) for line in lines)
+        return [line for line in found if line is not None and isinstance(line.get("update"), int) and "split" in line]
 
     def keep_metrics_until(self, update: int) -> None:
         """Drops what was written after the checkpoint that training resumes from."""
@@ -108,7 +124,8 @@ class RunDirectory:
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Adds one line for each object, and waits until they are on disk: a checkpoint must not outlive the figures before it."""
-        with (self.path / "metrics.jsonl").open("a") as file:
+        path = self.path / "metrics.jsonl"
+        with _naming(path), path.open("a") as file:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
             os.fsync(file.fileno())
@@ -120,7 +137,7 @@ class RunDirectory:
           UsageError: the file is no result.
         """
         found = self._read_json("result.json")
-        if found is not None and not found.keys() >= OF_A_RESULT:
+        if found is not None and not _is_result(found):
             raise self._unreadable("result.json")
         return found
 
@@ -138,7 +155,8 @@ class RunDirectory:
         return found
 
     def _unreadable(self, name: str) -> UsageError:
-        return UsageError(f"{self.path / name} is damaged, or no JSON of this library: remove it, or name another --workdir", code=1)
+        advice = "restore it" if name == "config.json" else "remove it"
+        return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
@@ -150,13 +168,31 @@ def _parsed(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _is_result(found: dict[str, Any]) -> bool:
+    """Whether it has what is read of it here and in tables."""
+    if not (found.keys() >= OF_A_RESULT and isinstance(found["config"], dict) and isinstance(found["metrics"], dict)):
+        return False
+    valid, test = (found["metrics"].get(split) for split in ("valid", "test"))
+    return isinstance(valid, dict) and isinstance(test, dict) and isinstance(valid.get("loss"), int | float)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error of writing without the name of a file, as of a full disk, gets it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a file so that a reader, or a crash, sees the old one or the new one and nothing between."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(text)
-        temporary.replace(path)
+        with _naming(path):
+            temporary.write_text(text)
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 

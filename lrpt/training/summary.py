@@ -13,6 +13,9 @@ from lrpt.training.run_directory import MAY_CHANGE, RunDirectory, write_json
 
 Result = dict[str, Any]
 
+SILENT = MAY_CHANGE - {"train.updates", "train.stop_below", "train.patience"}
+"""Of what a resumed run may be given anew, all but how long it trains."""
+
 
 def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
     """Prints the table of these results, and writes `summary.json` (of every result below `root`) and the learning curves."""
@@ -49,8 +52,8 @@ def _labels(results: Sequence[Result]) -> list[str]:
 
 
 def _differences(results: Sequence[Result]) -> list[str]:
-    """The fields of the configuration that are not the same in all results, but for those that a resumed run may change."""
-    return [name for name in flatten(results[0]["config"]) if name not in MAY_CHANGE and len({str(_value(r, name)) for r in results}) > 1]
+    """The fields of the configuration that are not the same in all results, but for those that say nothing about a run."""
+    return [name for name in flatten(results[0]["config"]) if name not in SILENT and len({str(_value(r, name)) for r in results}) > 1]
 
 
 def _value(result: Result, name: str) -> Any:

@@ -51,6 +51,9 @@ FLAGS = {
     "adding --model.recurrence kernel": ["model.recurrence is kernel", "NVIDIA GPU", "choose fast"],
     "adding --vary model.rank": ["vary is 'model.rank'", "model.rank=8,24"],
     "adding --vary model.rank=8,,9": ["vary is 'model.rank=8,,9'"],
+    "adding --vary model.rank=8 model.rank=9": ["vary is 'model.rank=8 model.rank=9'", "once"],
+    "adding --vary data.length=30,30": ["vary is 'data.length=30,30'", "once"],
+    "adding --vary model.tied=maybe,True": ["maybe"],
     "adding --vary seeds=1,2": ["vary is 'seeds=1,2'", "model, optim, train or data"],
     "adding --vary model.rank=8,many": ["many"],
     "adding --train.updates 0": ["train.updates is 0", "1 or more"],
@@ -157,7 +160,7 @@ def test_damaged_json(name, content, run, capfd):
     code, line = tiny_failure(run, capfd)
     assert code == 1
     assert name in line
-    assert "remove it" in line
+    assert ("remove it" if name == "result.json" else "restore it") in line
 
 
 def test_every_checkpoint_damaged(run, capfd):

@@ -1,12 +1,18 @@
 """Sampling: symbols follow their probabilities, and the command writes a text or says in a line why not."""
 
+import json
+import shutil
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments.char_lm import EXPERIMENT
-from experiments.writing import run_or_sample
+from experiments.writing import numbers_of, run_or_sample
+from lrpt.data.vocabulary import ByteVocabulary, WordVocabulary
+from lrpt.errors import UsageError
 from lrpt.models import ModelConfig
 from lrpt.sampling import sample
 
@@ -65,6 +71,8 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
     [
         (["--temperature", "-1"], "temperature is -1.0"),
         (["--length", "0"], "length is 0"),
+        (["--length", "100000000000"], "length is 100000000000: expected at most"),
+        (["--seed", "99999999999999999999"], "seed is 99999999999999999999"),
     ],
 )
 def test_what_does_not_fit_is_one_line(run, capsys, flags, message):
@@ -81,3 +89,33 @@ def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
         run_or_sample(EXPERIMENT, ["sample", str(tmp_path)])
     assert leaving.value.code == 2
     assert "name the directory of a run" in capsys.readouterr().err
+
+
+def test_a_text_that_is_another_now_is_refused(run, tmp_path, capsys):
+    """Its symbols may stand for other characters."""
+    root = Path(shutil.copytree(run.parent, tmp_path / "copy"))
+    config = json.loads((root / "run" / "config.json").read_text())
+    config["data"]["file"] = str(root / "book.txt")
+    (root / "run" / "config.json").write_text(json.dumps(config))
+    (root / "book.txt").write_text("the mat sat on the cat\n" * 400)
+    with pytest.raises(SystemExit) as leaving:
+        run_or_sample(EXPERIMENT, ["sample", str(root / "run"), "--length", "3"])
+    assert leaving.value.code == 1
+    assert "holds a run on a text with SHA-256" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "prompt", "numbers"),
+    [
+        (WordVocabulary.of("a cat sat"), "a cat", [2, 3]),
+        (WordVocabulary.of("a cat sat"), "a cat\n", [2, 3, 0]),
+        (ByteVocabulary.of(b"abc"), "cab", [2, 0, 1]),
+    ],
+)
+def test_numbers_of_a_prompt(vocabulary, prompt, numbers):
+    assert numbers_of(vocabulary, prompt).tolist() == numbers
+
+
+def test_a_prompt_of_foreign_bytes_is_refused():
+    with pytest.raises(UsageError, match=r"prompt is 'abd', whose byte 0x64 .* it has 'abc'"):
+        numbers_of(ByteVocabulary.of(b"abc"), "abd")

@@ -15,7 +15,7 @@ def remembered_programs():
         key = (one.model, one.optim, one.data, one.train.evaluation_batch, one.train.updates_per_call, layout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "Program", lambda *args: programs[key] if key in programs else programs.setdefault(key, build(*args)))
-            train_all(runs, layout, console)
+            return train_all(runs, layout, console)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_train_all", train_all_with_memory)

@@ -132,8 +132,19 @@ def test_a_start_without_work_is_taken_over(tmp_path):
 def test_files_that_are_no_json_objects(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     directory = RunDirectory(tmp_path)
-    with pytest.raises(UsageError, match=f"{tmp_path / name} is damaged, or no JSON of this library: remove it, or name another --workdir"):
+    advice = "remove it" if name == "result.json" else "restore it"
+    with pytest.raises(UsageError, match=f"{tmp_path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir"):
         directory.result() if name == "result.json" else directory.check(identity())
+
+
+def test_a_run_without_its_configuration_is_known_by_its_result_or_refused(run):
+    (run / "config.json").unlink()
+    RunDirectory(run).check(identity())
+    with pytest.raises(UsageError, match="seed = 0, not 1"):
+        RunDirectory(run).check(identity(seed=1))
+    (run / "result.json").unlink()
+    with pytest.raises(UsageError, match=r"holds a run without config\.json: restore that file"):
+        RunDirectory(run).check(identity())
 
 
 def test_a_result_that_is_none(tmp_path):
@@ -154,10 +165,10 @@ def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
-@pytest.mark.parametrize("line", ["3", "[]", "{}", "null", "\x00\x00", '{"split": "valid"}'])
+@pytest.mark.parametrize("line", ["3", "[]", "{}", "null", "\x00\x00", '{"split": "valid"}', '{"update": "x", "split": "valid"}'])
 def test_a_line_that_is_none_is_skipped(tmp_path, line):
-    (tmp_path / "metrics.jsonl").write_text(f'{line}\n{{"update": 4}}\n')
-    assert RunDirectory(tmp_path).metrics() == [{"update": 4}]
+    (tmp_path / "metrics.jsonl").write_text(f'{line}\n{{"update": 4, "split": "valid"}}\n')
+    assert RunDirectory(tmp_path).metrics() == [{"update": 4, "split": "valid"}]
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_
 
 from lrpt.training import group, parallel
 from lrpt.training.command import main
-from lrpt.training.loop import fit
+from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 
 SEEDS = (0, 1, 2)
 
@@ -114,6 +114,15 @@ def test_seeds_that_are_stopped_together(three_devices, tmp_path):
     train(tmp_path, devices=3)
     for seed in SEEDS:
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
+
+
+def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
+    jobs = [Job(changed(EVEN, optim={"recipe": "adam", "learning_rate": rate}), 0, tmp_path / str(rate)) for rate in (0.01, 1e38)]
+    with pytest.raises(SomeFailed, match=rf"in {tmp_path / '1e'}.*38: .* loss is nan at update") as raised:
+        fit_all(jobs, devices=2)
+    assert list(raised.value.results) == [jobs[0].path]
+    assert raised.value.results[jobs[0].path]["updates"] == 12
+    assert fit_all(jobs[:1], devices=2)[0]["updates"] == 12
 
 
 def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_path):

@@ -108,7 +108,7 @@ def test_a_run_that_must_not_be_written(whole, tmp_path, capfd, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("lrpt.training.run_directory.write_text", refuse)
         line = failure(path, capfd)
-    assert f"{path} cannot be written (Permission denied): name another directory with --workdir" in line
+    assert f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir" in line
     assert tree(path) == before
 
 

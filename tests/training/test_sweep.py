@@ -51,9 +51,10 @@ def worker(tmp_path, monkeypatch):
             (job.path / "result.json").write_text("{}")
 
         monkeypatch.setattr(sweep, "fit_all", fit_all)
+        monkeypatch.setattr(sweep, "is_finished", lambda job, names: True)
         options = Options(presets=("quick", "paper"), seeds=2, workdir=tmp_path)
         tasks, _ = tasks_of(EXPERIMENT, options, [*flags(CONFIG), "--no-compare"])
-        return Worker(EXPERIMENT, tasks, claims or Claims(tmp_path / "claims", 60), options, 1, Console(quiet=True))
+        return Worker(tasks, claims or Claims(tmp_path / "claims", 60), options, 1, Console(quiet=True))
 
     return make
 
@@ -138,3 +139,31 @@ def test_a_run_with_which_workers_are_lost_is_given_up(worker, tmp_path):
 )
 def test_wrong_flags(words, says, assert_refused):
     assert_refused(main, words, says)
+
+
+@pytest.mark.parametrize(
+    ("before", "flags", "says"),
+    [
+        ([], ["--preset", "paper"], "--preset stands behind --"),
+        ([], ["--seeds=3"], "--seeds=3 stands behind --"),
+        (["--presets", "quick", "quick"], [], "presets is quick quick"),
+        ([], ["--model.rank", "99"], "rank 99 does not fit"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_anything_is_claimed(tmp_path, capsys, before, flags, says):
+    with pytest.raises(SystemExit) as leaving:
+        main(["copy_memory", *before, "--workdir", str(tmp_path / "sweep"), "--", *flags])
+    assert leaving.value.code == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_results_of_another_configuration_are_refused(tmp_path, capsys):
+    path = tmp_path / "quick-seed0"
+    fit(EVEN, {0: path}, devices=1, names={"experiment": "copy_memory", "preset": "quick"})
+    for flag, value, code in (("--model.rank", "1", 2), ("--train.updates", "14", 0)):
+        with pytest.raises(SystemExit) as leaving:
+            main(["copy_memory", "--workdir", str(tmp_path), "--", *flags(EVEN), flag, value, "--devices", "1"])
+        assert leaving.value.code == code
+    assert "holds a run with model.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
+    assert json.loads((path / "result.json").read_text())["updates"] == 14

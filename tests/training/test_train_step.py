@@ -147,7 +147,9 @@ def test_a_training_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
     with pytest.raises(UsageError) as raised:
         fit(config, {0: tmp_path / "run"}, devices=1)
     said = str(raised.value)
-    assert said.startswith(f"LRD-GRU 4/2 seed 0: training loss is nan at update {update_with(config, 7)}; no checkpoint was due yet")
+    assert said.startswith(
+        f"LRD-GRU 4/2 seed 0 in {tmp_path / 'run'}: training loss is nan at update {update_with(config, 7)}; no checkpoint was due yet"
+    )
     assert "\n" not in said
     assert raised.value.code == 1
 
