@@ -14,15 +14,13 @@ own if it is twice or more in the training part, as by default in the authors' c
 from dataclasses import replace
 from typing import Any
 
+from experiments.variable_computation import EPOCH
 from lrpt.conditional_network import ConditionalConfig
 from lrpt.data import NextBit, NextSymbol
 from lrpt.optim import OptimConfig
 from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.experiment import Experiment, Preset
-
-EPOCH = 3_135
-"""updates in which 32 streams of the treebank's training part are read once, 50 characters at a time"""
 
 QUICK = RunConfig(
     ConditionalConfig(100, 200, rank=24),

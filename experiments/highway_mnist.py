@@ -18,7 +18,7 @@ from lrpt.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.command import main
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 QUICK = RunConfig(
     HighwayConfig(size=128, rank=32),
@@ -44,11 +44,7 @@ EXPERIMENT = Experiment(
         "paper": Preset(PAPER, "LR-Highway 5x1024/256 on MNIST", "2 hours on two cores"),
         "lrd": Preset(LRD, "LRD-Highway 5x1024/256 on MNIST", "2 hours on two cores"),
     },
-    variants={
-        "highway": {"parametrization": "dense"},
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants=matrix_variants("highway"),
     score="accuracy",
     closing="""
 What you saw: three Highway networks of five layers that differ only in how the two matrices of each layer are stored. What the matrices of

@@ -25,7 +25,7 @@ from lrpt.data import NextByte
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 EPOCH = 14_062
 """updates in which 128 streams of 90,000,000 bytes are read once, 50 at a time"""
@@ -92,11 +92,7 @@ EXPERIMENT = Experiment(
         "text8-10x1500": _of_size("text8", 10, 1500),
         "torch-5x1500": Preset(TORCH, "RHN, depth 5, 1500 units, on enwik8 as the first Torch script has it", "weeks on a GPU"),
     },
-    variants={
-        "rhn": {"parametrization": "dense"},
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants=matrix_variants("rhn"),
     score="bits_per_character",
 )
 

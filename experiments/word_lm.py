@@ -25,7 +25,7 @@ from lrpt.data import NextWord
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
+from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 EPOCH = 1_327
 """updates in which 20 streams of the Penn Treebank are read once, 35 words at a time"""
@@ -100,11 +100,7 @@ EXPERIMENT = Experiment(
         "torch-8": _torch(),
         **{f"small-{depth}": _small(depth) for depth in (1, 3)},
     },
-    variants={
-        "rhn": {"parametrization": "dense"},
-        "lr": {"parametrization": "low_rank"},
-        "lrd": {"parametrization": "low_rank_plus_diagonal"},
-    },
+    variants=matrix_variants("rhn"),
     score="perplexity",
     closing="""
 What you saw: perplexity per word of three RHNs that differ only in how their recurrent matrices are stored. The state is carried from

@@ -5,13 +5,12 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
-
 from experiments.reproduction.published import Claim, Quantity, Study
 from experiments.reproduction.records import Record
 from lrpt.training.config import RunConfig, flatten, to_json
 from lrpt.training.flags import parse
 from lrpt.training.run_directory import MAY_CHANGE
+from lrpt.training.summary import moments
 
 # Nothing here decides what the model is after some number of updates.
 _IMMATERIAL = MAY_CHANGE | {"train.evaluate_every", "model.recurrence"}
@@ -127,4 +126,4 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
         """That of one value or more."""
-        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, min(values), max(values))
+        return cls(*moments(values), min(values), max(values))

@@ -6,12 +6,15 @@ from typing import Any, Generic
 
 from lrpt.training.config import D, RunConfig
 
-GRU_VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "gru": {"parametrization": "dense"},
-    "lr": {"parametrization": "low_rank"},
-    "lrd": {"parametrization": "low_rank_plus_diagonal"},
-}
-"""The models of Miceli Barone 2018 in its own abbreviations: full matrices, low-rank ones, low-rank ones plus a diagonal."""
+
+def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
+    """A network with full matrices, which has this name, with low-rank ones, and with low-rank ones plus a diagonal."""
+    kinds = {dense: "dense", "lr": "low_rank", "lrd": "low_rank_plus_diagonal"}
+    return {name: {"parametrization": kind} for name, kind in kinds.items()}
+
+
+GRU_VARIANTS: Mapping[str, Mapping[str, Any]] = matrix_variants("gru")
+"""The models of Miceli Barone 2018 in its own abbreviations."""
 
 
 @dataclass(frozen=True)

@@ -78,13 +78,18 @@ def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
 
 
 def spread(values: Sequence[float], form: str = "{:.4g}") -> str:
-    """'0.93', or '0.93 ± 0.01' for several: mean and standard deviation (n - 1)."""
+    """'0.93', or '0.93 ± 0.01' for several."""
     return " ± ".join(filter(None, mean_and_deviation(values, form)))
 
 
 def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[str]:
-    """Mean and standard deviation (n - 1; empty for a single value)."""
-    return [form.format(np.mean(values)), form.format(np.std(values, ddof=1)) if len(values) > 1 else ""]
+    """Mean and standard deviation (empty for a single value) as text."""
+    return ["" if value is None else form.format(value) for value in moments(values)]
+
+
+def moments(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation (n - 1; None for a single value)."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def _aggregate(label: str, results: Sequence[Result]) -> Result:
@@ -104,7 +109,7 @@ def _aggregate(label: str, results: Sequence[Result]) -> Result:
 
 
 def _moments(values: Sequence[float]) -> dict[str, float | None]:
-    return {"mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1)) if len(values) > 1 else None}
+    return dict(zip(("mean", "sd"), moments(values), strict=True))
 
 
 def _curves(score: str, results: Sequence[Result], directories: Sequence[Path]) -> list[Curve]:
