@@ -190,18 +190,18 @@ def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, se
     d_after, (matrices, raw) = state
     carries, kept = before
     varying, inputs = jax.vmap(linear.recompute)(carries, xs, kept)
-    same: list[int] = []
+    places: list[int] = []  # of each output's cotangent among those stored; filled while the scan is traced
 
     def body(state: Any, step: Any) -> tuple[Any, Any]:
         d_after, raw = state
         residuals, d_y = step
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
-        distinct: list[Any] = []
-        same[:] = [_position(distinct, d) for d in d_outputs]
-        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), (distinct, d_x)
+        stored: list[Any] = []
+        places[:] = [_position(stored, d) for d in d_outputs]
+        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), (stored, d_x)
 
-    (d_before, raw), (distinct, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
-    matrices = linear.add_matrix_gradients(matrices, inputs, [distinct[i] for i in same])
+    (d_before, raw), (stored, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
+    matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in places])
     return (d_before, (matrices, raw)), d_x
 
 
