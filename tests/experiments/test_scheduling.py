@@ -39,7 +39,7 @@ def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
     params = trained.variables["params"]
     network = Recurrent(trained.run.config.model, 5)
     cell = cell_params(params["recurrent"], network, trained.variables["settings"]["recurrent"])
-    assert cell.sharpness == pytest.approx(0.1)
+    assert cell.sharpness < 1, "the settings of the run and not the default"
     xs = params["embedding"]["table"][read.symbols][:, None]
     _, (_, info) = recur(network.cell.step, cell, initial_carry(params["recurrent"], network, 1), xs, outputs="info")
     np.testing.assert_allclose(read.proportions, info.proportion, rtol=1e-5)

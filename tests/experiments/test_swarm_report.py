@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.reproduction.swarm import KEPT, load, section
+from experiments.reproduction.swarm import KEPT, section
 from lrpt.errors import UsageError
 
 
@@ -21,8 +21,15 @@ SUMMARY = {
 }
 
 
-def test_has_a_row_for_each_architecture_and_depth():
-    text = section(SUMMARY)
+def keep(root, content):
+    path = root / KEPT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def test_has_a_row_for_each_architecture_and_depth(tmp_path):
+    keep(tmp_path, json.dumps(SUMMARY))
+    text = section(tmp_path)
     assert "| RHN | 1 | 7 | 1,234 | 1.00 | 1.50 | 3.00 |\n| DT-RNN | 2 | 7 | 1,234 | 9.00 | 9.00 | 9.00 |" in text
     said = " ".join(text.split())
     assert "4 networks, the finished ones of 12, 3 random settings for each architecture and depth, 70 updates" in said
@@ -31,12 +38,8 @@ def test_has_a_row_for_each_architecture_and_depth():
     assert "`python -m experiments.jsb swarm --data.dir PATH`" in said
 
 
-def test_is_left_out_where_nothing_is_kept_and_refused_where_damaged(tmp_path):
-    assert load(tmp_path) is None
-    path = tmp_path / KEPT
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(SUMMARY))
-    assert load(tmp_path) == SUMMARY
-    path.write_text("{")
+def test_names_the_command_where_nothing_is_kept_and_refuses_what_is_damaged(tmp_path):
+    assert "Not yet run: `python -m experiments.jsb swarm" in section(tmp_path)
+    keep(tmp_path, "{")
     with pytest.raises(UsageError, match="is damaged"):
-        load(tmp_path)
+        section(tmp_path)
