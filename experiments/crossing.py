@@ -26,7 +26,7 @@ from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.analysis.crossing import crossing_figure
 from lrpt.cells import CELLS
 from lrpt.data import NextSymbol
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.models import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
@@ -80,8 +80,7 @@ class Options:
     def __post_init__(self) -> None:
         for name, known in (("cells", CELLS), ("matrices", PARAMETRIZATIONS)):
             chosen = getattr(self, name)
-            if not chosen or len(set(chosen)) < len(chosen):
-                raise UsageError(f"{name} is {' '.join(chosen) or 'empty'}: give at least one, and none twice")
+            check_distinct(name, chosen)
             for one in chosen:
                 check_choice(name, one, known)
         check_at_least(1, self, "parameters", "layers", "depth", "updates", "evaluate_every", "batch_size", "seeds")

@@ -28,7 +28,7 @@ from lrpt.analysis.epochs import epochs_figure
 from lrpt.analysis.layer_gradients import layer_gradients_figure, layer_norms_by_epoch
 from lrpt.analysis.statistical_efficiency import efficiency_figure
 from lrpt.data import NextSymbol
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.training import parallel
 from lrpt.training.command import concluding, leaving_with_a_line
 from lrpt.training.config import RunConfig
@@ -97,8 +97,7 @@ class Options:
     """where run directories, the summary and the figures go"""
 
     def __post_init__(self) -> None:
-        if not self.models or len(set(self.models)) < len(self.models):
-            raise UsageError(f"models is {' '.join(self.models) or 'empty'}: give at least one, and none twice")
+        check_distinct("models", self.models)
         for name in self.models:
             check_choice("models", name, MODELS)
         check_at_least(1, self, "parameters", "layers", "epochs", "batch_size", "seeds")

@@ -2,7 +2,7 @@
 
 Zilly et al. 2017, Figure 4.
 
-python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
+    python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
 """
 
 import sys

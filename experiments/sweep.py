@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import experiments
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_distinct
 from lrpt.training import parallel
 from lrpt.training.claims import Claim, Claims
 from lrpt.training.command import leaving_with_a_line, planned
@@ -62,8 +62,7 @@ class Options:
     """try runs that have failed once more"""
 
     def __post_init__(self) -> None:
-        if not self.presets or len(set(self.presets)) < len(self.presets):
-            raise UsageError(f"presets is {' '.join(self.presets) or 'empty'}: name at least one, and none twice")
+        check_distinct("presets", self.presets)
         check_at_least(1, self, "seeds", "tries", "stale")
 
 

@@ -20,6 +20,12 @@ def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
         raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
 
+def check_distinct(flag: str, values: Collection[str]) -> None:
+    """Raises a UsageError where nothing is named, or something twice."""
+    if not values or len(set(values)) < len(values):
+        raise UsageError(f"{flag} is {' '.join(values) or 'empty'}: give at least one, and none twice")
+
+
 def check_at_least(least: int, config: object, *flags: str) -> None:
     """Raises a UsageError unless the field behind each of these flags is None or so large: 'train.updates' is `config.updates`."""
     for flag in flags:

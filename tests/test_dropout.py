@@ -10,6 +10,7 @@ from table import BATCH, INPUT_SIZE, PLAIN_ROWS, RANK, SIZE, STEPS, assert_close
 
 from lrpt import models
 from lrpt.cells import CELLS
+from lrpt.cells.cell import Gate, StateGate
 from lrpt.dropout import Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.errors import UsageError
 from lrpt.matrices import Weighted
@@ -133,7 +134,20 @@ def test_biases_that_cannot_go_with_a_dropped_symbol_are_refused(case):
 
 
 def test_biases_of_gates_that_see_no_symbol_stay():
+    """Those of a first transition go with the symbol, those of the next, which read the state alone, are the same objects as before."""
     outputs(build(drop_biases=True, word_dropout=0.5, cell="rhn", depth=2), SYMBOLS)
+    params = network(next(row for row in PLAIN_ROWS if row.cell == "rhn")).params
+    before, after = gates(params), gates(biases_with_inputs(params))
+    assert {type(gate) for gate in before} == {Gate, StateGate}
+    for old, new in zip(before, after, strict=True):
+        assert (new is old) == isinstance(old, StateGate)
+        assert isinstance(old, StateGate) or not np.any(jax.tree.leaves(new.bias)[0])
+
+
+def gates(params):
+    """Every affine function of a cell, in the order of its parameters."""
+    kinds = Gate, StateGate
+    return [leaf for leaf in jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, kinds)) if isinstance(leaf, kinds)]
 
 
 def test_biases_can_go_with_a_dropped_symbol():

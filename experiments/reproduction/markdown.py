@@ -62,7 +62,7 @@ def overview(comparisons: Sequence[Comparison]) -> str:
 
 def _row(c: Comparison) -> list[str]:
     commands = _distinct(run.environment["command"] for run in c.runs)
-    if not all(verdict is not None for verdict in c.verdicts.values()) or not commands:
+    if None in c.verdicts.values() or not commands:
         commands = _distinct([*commands, c.study.command(c.claim)])
     return [
         c.study.title,
