@@ -23,13 +23,16 @@ from tiny import EVEN, changed, flags, numbers  # noqa: E402
 EVERY = 2
 """updates between checkpoints"""
 
+SPAN = 12
+"""updates between one kill and the next, at most"""
+
 PATIENCE = 900
 """seconds without a new line of metrics after which the run counts as lost"""
 
 
 def config(kills):
-    """Long enough for so many kills: each falls within the six updates after the one before it."""
-    return changed(EVEN, train={"updates": 6 * kills + 6, "evaluate_every": EVERY})
+    """Long enough for so many kills: each is due within `SPAN` updates of the one before it, and may come that much late."""
+    return changed(EVEN, train={"updates": 2 * SPAN * (kills + 1), "evaluate_every": EVERY})
 
 
 def commands(config, path, processes):
@@ -59,6 +62,8 @@ def updates(path):
 
 def kill_child(supervisor):
     """Kills what a supervisor watches; False where that is just being started."""
+    if supervisor.poll() is not None:
+        raise RuntimeError("the run ended before it could be killed")
     children = Path(f"/proc/{supervisor.pid}/task/{supervisor.pid}/children").read_text().split()
     for child in children:
         os.kill(int(child), signal.SIGKILL)
@@ -68,13 +73,21 @@ def kill_child(supervisor):
 def disturb(path, supervisors, kills, rng):
     """Kills one process after the other, each some updates after the last one, or while the command starts again."""
     for number in range(1, kills + 1):
-        target = 0 if rng.random() < 0.25 else updates(path)[0] + rng.randint(1, 3) * EVERY
+        begun = updates(path)[0]
+        target = 0 if rng.random() < 0.25 else begun + rng.randint(1, 3) * EVERY
         wait_for(path, target, supervisors)
-        time.sleep(rng.uniform(0, 5 if target == 0 else 0.5))
+        linger(path, rng.uniform(0, 5 if target == 0 else 0.5), begun + SPAN)
         victim = rng.randrange(len(supervisors))
         while not kill_child(supervisors[victim]):
             time.sleep(0.1)
         print(f"kill {number}: process {victim} at update {updates(path)[0]}", flush=True)
+
+
+def linger(path, seconds, limit):
+    """Sleeps, but not past an update: a fast machine would have ended the run before it is killed."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and updates(path)[0] < limit:
+        time.sleep(0.01)
 
 
 def wait_for(path, target, supervisors):
