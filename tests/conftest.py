@@ -68,15 +68,19 @@ def tables():
 
 
 @pytest.fixture
-def assert_refused(capsys):
-    """A command line that ends with 2 and one line."""
+def refused(capfd):
+    """A command that is wrong: it leaves with `code` and one line, warnings apart, that says all this. Returns what it printed before."""
 
-    def check(main, words, says):
+    def check(main, words, *says, code=2):
+        capfd.readouterr()
         with pytest.raises(SystemExit) as leaving:
-            main(words)
-        assert leaving.value.code == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert says in line
+            main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        (line,) = (line for line in err.splitlines() if not line.startswith("lrpt: warning: "))
+        assert line.startswith("lrpt: error: ")
+        assert leaving.value.code == code, line
+        assert all(words in line for words in says), line
+        return out
 
     return check
 

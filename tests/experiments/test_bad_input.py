@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ import tiny
 from experiments import adding, copy_memory, permuted_mnist
 from lrpt.training.command import main
 
-EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (adding, copy_memory, permuted_mnist)}
+COMMANDS = {module.EXPERIMENT.name: partial(main, module.EXPERIMENT) for module in (adding, copy_memory, permuted_mnist)}
+
+train = COMMANDS["copy_memory"]
 
 # A command line -> what its one line must hold. Flags are of the quick presets.
 FLAGS = {
@@ -81,25 +84,11 @@ FLAGS = {
 }
 
 
-def failure(experiment, arguments, capfd):
-    """(exit status, the line) of a command that is wrong."""
-    with pytest.raises(SystemExit) as leaving:
-        main(EXPERIMENTS[experiment], arguments)
-    out, err = capfd.readouterr()
-    found = [line for line in err.splitlines() if not line.startswith("lrpt: warning: ")]
-    assert len(found) == 1, err
-    assert found[0].startswith("lrpt: error: ")
-    assert "Traceback" not in out + err
-    return leaving.value.code, found[0]
-
-
 @pytest.mark.parametrize("command", FLAGS)
-def test_a_wrong_flag(command, capfd, tmp_path, monkeypatch):
+def test_a_wrong_flag(command, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment, *arguments = command.split()
-    code, line = failure(experiment, arguments, capfd)
-    assert code == 2
-    assert all(word in line for word in FLAGS[command]), line
+    refused(COMMANDS[experiment], arguments, *FLAGS[command])
     assert not list(tmp_path.iterdir())
 
 
@@ -112,21 +101,21 @@ def test_a_wrong_flag_from_a_shell(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def words(path, config=tiny.CONFIG):
+    return [*tiny.flags(config), "--workdir", str(path)]
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished run."""
     path = tmp_path_factory.mktemp("finished") / "run"
-    main(tiny.EXPERIMENT, [*tiny.flags(), "--workdir", str(path)])
+    train(words(path))
     return path
 
 
 @pytest.fixture
 def run(finished, tmp_path):
     return Path(shutil.copytree(finished, tmp_path / "run"))
-
-
-def tiny_failure(path, capfd, *more, config=tiny.CONFIG):
-    return failure("copy_memory", [*tiny.flags(config), "--workdir", str(path), *more], capfd)
 
 
 OTHER_RUNS = {
@@ -138,50 +127,38 @@ OTHER_RUNS = {
 
 
 @pytest.mark.parametrize("other", OTHER_RUNS)
-def test_a_directory_that_holds_another_run(other, run, capfd):
-    more, words = OTHER_RUNS[other]
+def test_a_directory_that_holds_another_run(other, run, refused):
+    more, says = OTHER_RUNS[other]
     before = tiny.tree(run)
-    code, line = tiny_failure(run, capfd, *more)
-    assert code == 2
-    assert all(word in line for word in words), line
+    refused(train, [*words(run), *more], *says)
     assert tiny.tree(run) == before
 
 
-def test_a_directory_that_holds_another_experiment(run, capfd):
-    code, line = failure("adding", ["--workdir", str(run)], capfd)
-    assert code == 2
-    assert "experiment = copy_memory, not adding" in line
+def test_a_directory_that_holds_another_experiment(run, refused):
+    refused(COMMANDS["adding"], ["--workdir", run], "experiment = copy_memory, not adding")
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json"])
 @pytest.mark.parametrize("content", ["{", "[1, 2]"])
-def test_damaged_json(name, content, run, capfd):
+def test_damaged_json(name, content, run, refused):
     (run / name).write_text(content)
-    code, line = tiny_failure(run, capfd)
-    assert code == 1
-    assert name in line
-    assert ("remove it" if name == "result.json" else "restore it") in line
+    refused(train, words(run), name, "remove it" if name == "result.json" else "restore it", code=1)
 
 
-def test_every_checkpoint_damaged(run, capfd):
+def test_every_checkpoint_damaged(run, refused):
     (run / "result.json").unlink()
     for file in (run / "checkpoints").rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     before = tiny.tree(run)
-    code, line = tiny_failure(run, capfd)
-    assert code == 1
-    assert "every checkpoint" in line
-    assert "--workdir" in line
+    refused(train, words(run), "every checkpoint", "--workdir", code=1)
     assert tiny.tree(run) == before
 
 
 @pytest.mark.parametrize("path", ["file", "file/below", "/proc/lrpt"])
-def test_a_work_directory_that_cannot_be_written(path, tmp_path, capfd):
+def test_a_work_directory_that_cannot_be_written(path, tmp_path, refused):
     (tmp_path / "file").write_text("kept")
-    code, line = tiny_failure(tmp_path / path, capfd)
-    assert code == 1
-    assert "--workdir" in line
+    refused(train, words(tmp_path / path), "--workdir", code=1)
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -201,64 +178,60 @@ def test_a_full_disk(tmp_path):
     assert len(tiny.lines(tmp_path / "run")) == 2
 
 
-def test_a_loss_that_is_not_finite(tmp_path, capfd):
+def test_a_loss_that_is_not_finite(tmp_path, refused):
     config = tiny.changed(optim={"recipe": "adam", "learning_rate": 1e38})
-    code, line = tiny_failure(tmp_path / "run", capfd, config=config)
-    assert code == 1
-    assert "loss is nan at update" in line
-    assert "--optim.learning-rate" in line
+    refused(train, words(tmp_path / "run", config), "loss is nan at update", "--optim.learning-rate", code=1)
 
 
-def test_missing_images(tmp_path, capfd, monkeypatch):
+def of_images(words):
+    COMMANDS["permuted_mnist"](["--preset", "paper", *words])
+
+
+def test_missing_images(tmp_path, refused, monkeypatch):
     def no_network(*arguments, **keywords):
         raise OSError("no network in tests")
 
     monkeypatch.setattr("urllib.request.urlopen", no_network)
-    code, line = failure("permuted_mnist", ["--preset", "paper", "--data.dir", str(tmp_path), "--workdir", str(tmp_path / "run")], capfd)
-    assert code == 1
-    for word in ("4 of 4 files", str(tmp_path), "--data.dir", "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea37026"):
-        assert word in line
+    says = ("4 of 4 files", str(tmp_path), "--data.dir", "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea37026")
+    refused(of_images, ["--data.dir", tmp_path, "--workdir", tmp_path / "run"], *says, code=1)
     assert not (tmp_path / "run").exists()
 
 
-def test_images_of_a_wrong_checksum(tmp_path, capfd):
+def test_images_of_a_wrong_checksum(tmp_path, refused):
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (tmp_path / f"{name}-ubyte.gz").write_bytes(b"not an image")
-    code, line = failure("permuted_mnist", ["--preset", "paper", "--data.dir", str(tmp_path)], capfd)
-    assert code == 1
-    assert "-ubyte.gz is damaged, incomplete or another file" in line
+    refused(of_images, ["--data.dir", tmp_path], "-ubyte.gz is damaged, incomplete or another file", code=1)
 
 
 STARTS = {
-    "missing": (None, "cannot be read"),
-    "no archive": (b"PK\x03\x04 and no more", "is damaged or no .npz"),
-    "an array missing": ({}, "is missing"),
-    "a wrong shape": ({"readout/bias": np.zeros(3, np.float32)}, "shape (3,)"),
-    "nan": ({"readout/bias": np.full(10, np.nan, np.float32)}, "not finite"),
-    "an array too many": ({"readout/scale": np.zeros(3, np.float32)}, "readout/scale"),
+    "missing": (None, 2, "cannot be read"),
+    "no archive": (b"PK\x03\x04 and no more", 1, "is damaged or no .npz"),
+    "an array missing": ({}, 2, "is missing"),
+    "a wrong shape": ({"readout/bias": np.zeros(3, np.float32)}, 2, "shape (3,)"),
+    "nan": ({"readout/bias": np.full(10, np.nan, np.float32)}, 2, "not finite"),
+    "an array too many": ({"readout/scale": np.zeros(3, np.float32)}, 2, "readout/scale"),
 }
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_start_parameters_that_do_not_fit(start, tmp_path, capfd):
-    content, word = STARTS[start]
+def test_start_parameters_that_do_not_fit(start, tmp_path, refused):
+    content, code, says = STARTS[start]
     path = tmp_path / "start.npz"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         good = tiny.named_start() if content else {}
         np.savez(path, **(good | content))
-    _, line = tiny_failure(tmp_path / "run", capfd, "--train.start", str(path))
-    assert word in line
+    refused(train, [*words(tmp_path / "run"), "--train.start", path], says, code=code)
     assert not (tmp_path / "run" / "result.json").exists()
 
 
-def test_a_half_written_line_of_metrics_costs_nothing(finished, run, capfd):
+def test_a_half_written_line_of_metrics_costs_nothing(finished, run):
     """As a crash leaves it: no result yet, and the last line cut short."""
     (run / "result.json").unlink()
     metrics = run / "metrics.jsonl"
     metrics.write_text(metrics.read_text() + '{"update": 11, "spl')
-    main(tiny.EXPERIMENT, [*tiny.flags(), "--workdir", str(run)])
+    train(words(run))
     assert tiny.numbers(run) == tiny.numbers(finished)
 
 
@@ -269,14 +242,14 @@ def test_a_damaged_newest_checkpoint_costs_one_warning(finished, run, capfd):
     content = bytearray(victim.read_bytes())
     content[len(content) // 2] ^= 1
     victim.write_bytes(bytes(content))
-    main(tiny.EXPERIMENT, [*tiny.flags(), "--workdir", str(run)])
+    train(words(run))
     assert capfd.readouterr().err.count("lrpt: warning: ") == 1
     assert tiny.numbers(run) == tiny.numbers(finished)
 
 
 def test_a_finished_run_says_so_and_stays_as_it_is(run, capfd):
     before = tiny.tree(run)
-    main(tiny.EXPERIMENT, [*tiny.flags(), "--workdir", str(run)])
+    train(words(run))
     assert "finished already" in capfd.readouterr().out
     assert tiny.tree(run) == before
     assert json.loads(before["result.json"])["updates"] == 11

@@ -9,7 +9,6 @@ import pytest
 from experiments.lattice import BUDGETS, BYTES, BYTES_EPOCH, EXPERIMENT, PYTHON_SYMBOLS, QUICK_BUDGET, SMALL_BUDGETS, SMALL_EPOCH, VARIANTS
 from experiments.lattice_models import EPOCH, MODELS, PTB_SYMBOLS
 from lrpt.counting import count
-from lrpt.data import ptb, text
 from lrpt.training.command import main
 
 PRESETS = {name: preset.config for name, preset in EXPERIMENT.presets.items()}
@@ -32,11 +31,6 @@ WIDTHS = {
 
 def parameters(model, size, symbols):
     return count(replace(model, size=size, embedding=size), symbols, symbols).true
-
-
-def fake_ptb(dir):
-    lines = ["the cat sat <unk>", "on a mat", "and slept till n o'clock"] * 15
-    return {name: "".join(f"{line}\n" for line in lines) for name in ("train", "valid", "test")}
 
 
 def test_there_is_a_row_for_each_model_and_budget():
@@ -89,8 +83,7 @@ def test_widths_and_epochs_of_bytes():
 
 
 @pytest.mark.parametrize("preset", ["paper", "grid-lstm-10m"])
-def test_two_updates(preset, tmp_path, monkeypatch):
-    monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
+def test_two_updates(preset, tmp_path, little_data):
     main(EXPERIMENT, ["--preset", preset, *SMALL.split(), "--workdir", str(tmp_path), "--data.source", "ptb_joined"])
     result = json.loads((tmp_path / "result.json").read_text())
     figures = result["metrics"]["test"]
@@ -99,8 +92,7 @@ def test_two_updates(preset, tmp_path, monkeypatch):
     assert figures["bits_per_character"] == pytest.approx(figures["loss"] / np.log(2))
 
 
-def test_quick_compares_two_models(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "python_documentation", lambda: fake_ptb(None)["train"] * 10)
+def test_quick_compares_two_models(tmp_path, little_data):
     flags = "--data.steps 4 --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2 --train.evaluate-every 2"
     main(EXPERIMENT, [*flags.split(), "--workdir", str(tmp_path)])
     summary = json.loads((tmp_path / "summary.json").read_text())

@@ -1,6 +1,7 @@
 """The studies of the lattice paper: what they train, that nothing is trained twice, and what their files say."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -112,17 +113,12 @@ def test_the_moving_test_part_is_that_of_the_original():
         ("gradients --batch-size 1000000", "batch_size is 1000000, and the training part has "),
     ],
 )
-def test_bad_options_are_one_line(words, says, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        run_or_study(EXPERIMENT, words.split())
-    assert leaving.value.code == 2
-    assert says in " ".join(capsys.readouterr().err.split())
+def test_bad_options_are_one_line(words, says, refused):
+    refused(partial(run_or_study, EXPERIMENT), words.split(), says)
 
 
-def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, capsys):
+def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, refused):
     before = summary(finished, "convergence")
-    with pytest.raises(SystemExit) as leaving:
-        run_or_study(EXPERIMENT, ["convergence", *flags, "--learning-rate", "0.1"])
-    assert leaving.value.code == 2
-    assert "holds a run with optim.learning_rate = 0.001, not 0.1" in " ".join(capsys.readouterr().err.split())
+    words = ["convergence", *flags, "--learning-rate", "0.1"]
+    refused(partial(run_or_study, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
     assert summary(finished, "convergence") == before

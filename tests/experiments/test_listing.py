@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import experiments
 from experiments.__main__ import WIDTH, listing, main, modules
 from experiments.lattice_studies import STUDIES
@@ -69,14 +67,8 @@ def test_starts_no_backend_and_works_on_a_pipe():
     assert run.stdout == printed(modules()) + "\n"
 
 
-def test_a_wrong_argument_is_one_line(capfd):
-    with pytest.raises(SystemExit) as leaving:
-        main(["copy_memory"])
-    assert leaving.value.code == 2
-    captured = capfd.readouterr()
-    assert not captured.out
-    assert len(captured.err.splitlines()) == 1
-    assert "copy_memory" in captured.err
+def test_a_wrong_argument_is_one_line(refused):
+    refused(main, ["copy_memory"], "copy_memory")
 
 
 def test_help_names_the_subcommands_that_there_are():

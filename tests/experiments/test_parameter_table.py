@@ -108,11 +108,5 @@ def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out) == [asdict(r) for r in ROWS[3:5]]
 
 
-def test_unknown_flag_is_one_line(capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(["--jsn"])
-    assert leaving.value.code == 2
-    captured = capsys.readouterr()
-    assert not captured.out
-    assert len(captured.err.splitlines()) == 1
-    assert "--jsn" in captured.err
+def test_unknown_flag_is_one_line(refused):
+    refused(main, ["--jsn"], "--jsn")

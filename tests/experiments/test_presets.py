@@ -7,9 +7,6 @@ import pytest
 
 from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm
 from lrpt.cells import CELLS
-from lrpt.data import bytes as bytes_
-from lrpt.data import images, ptb, text, wikipedia
-from lrpt.data import jsb as jsb_files
 from lrpt.training.command import main
 
 MODULES = (adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
@@ -46,35 +43,6 @@ def different():
         for name, preset in experiment.presets.items():
             found.setdefault((experiment.name, kind(preset.config)), (experiment, name))
     return list(found.values())
-
-
-def fake_mnist(dir):
-    rng = np.random.default_rng(0)
-    return {name: (rng.integers(0, 256, (40, 784), np.uint8), rng.integers(0, 10, 40)) for name in ("train", "valid", "test")}
-
-
-def fake_ptb(dir):
-    lines = ["the cat sat <unk>", "on a mat", "and slept till n o'clock"] * 15
-    return {name: "".join(f"{line}\n" for line in lines) for name in ("train", "valid", "test")}
-
-
-def fake_wikipedia(name, dir):
-    return dict.fromkeys(("train", "valid", "test"), b"the cat sat on a mat " * 20)
-
-
-def fake_jsb(format, dir):
-    pieces = [np.eye(88, dtype=np.uint8)[40 : 43 + i % 3] for i in range(8)]
-    return {"train": pieces, "valid": pieces[:3], "test": pieces[:4]}
-
-
-@pytest.fixture
-def little_data(monkeypatch):
-    monkeypatch.setitem(images.SOURCES, "mnist", (fake_mnist, 1 / 256))
-    monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
-    monkeypatch.setattr(wikipedia, "load_wikipedia", fake_wikipedia)
-    monkeypatch.setattr(jsb_files, "load_jsb", fake_jsb)
-    for module in (text, bytes_):
-        monkeypatch.setattr(module, "python_documentation", lambda: fake_ptb(None)["train"] * 10)
 
 
 @pytest.mark.parametrize(("experiment", "preset"), different(), ids=lambda value: getattr(value, "name", value))

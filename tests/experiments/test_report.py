@@ -83,18 +83,8 @@ def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def leave(root, *arguments):
-    """The status with which the command ends."""
-    with pytest.raises(SystemExit) as leaving:
-        main(list(arguments), root)
-    return leaving.value.code
-
-
-def one_line(capsys):
-    """What the command says when it fails, which is one line."""
-    error = [line for line in capsys.readouterr().err.splitlines() if "warning" not in line]
-    assert len(error) == 1
-    return error[0]
+def command(root):
+    return lambda words: main(words, root)
 
 
 def comparison(root, study, claim=0):
@@ -198,26 +188,23 @@ def test_the_run_that_went_further_stays(kept, capsys):
     assert files(kept / "experiments") == before
 
 
-def test_two_runs_of_one_name_are_refused_before_anything_is_written(kept, capsys):
+def test_two_runs_of_one_name_are_refused_before_anything_is_written(kept, refused):
     before = files(kept / "experiments")
     make_run(kept / "others", flags=f"{LENGTH} --train.batch-size 10")
     make_run(kept / "others", seed=1)
-    assert leave(kept, "--collect", str(kept / "others")) == 1
-    assert "differ in train.batch_size" in one_line(capsys)
+    refused(command(kept), ["--collect", str(kept / "others")], "differ in train.batch_size", code=1)
     assert files(kept / "experiments") == before
 
 
-def test_metrics_that_are_too_large_are_refused(tmp_path, capsys):
+def test_metrics_that_are_too_large_are_refused(tmp_path, refused):
     make_run(tmp_path / "runs", curve=dict.fromkeys(range(1, 8_000), 0.5))
-    assert leave(tmp_path, "--collect", str(tmp_path / "runs")) == 1
-    assert "only up to 1,000,000 are kept" in one_line(capsys)
+    refused(command(tmp_path), ["--collect", str(tmp_path / "runs")], "only up to 1,000,000 are kept", code=1)
 
 
 @pytest.mark.parametrize("arguments", [["--collect", "nowhere"], ["--collect", ".", "--check"], ["--colect", "runs"], ["--collect"]])
-def test_wrong_flags(arguments, tmp_path, monkeypatch, capsys):
+def test_wrong_flags(arguments, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
-    assert leave(tmp_path, *arguments) == 2
-    one_line(capsys)
+    refused(command(tmp_path), arguments)
     assert not files(tmp_path)
 
 
@@ -288,24 +275,20 @@ BLAMED = dict.fromkeys(["metrics.jsonl is missing", "metrics.jsonl is short"], "
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_damaged_files_are_refused_by_name(what, kept, capsys):
+def test_damaged_files_are_refused_by_name(what, kept, refused):
     write(kept / "REPRODUCTION.md", "as before")
     run = kept / "experiments" / "results" / "copy_memory" / "paper-variable-length-seed0"
     DAMAGE[what](run)
     for arguments in ([], ["--check"]):
-        assert leave(kept, *arguments) == 1
-        message = one_line(capsys)
-        blamed = BLAMED.get(what, what.split()[0])
-        assert str(run / blamed) in message
+        refused(command(kept), arguments, str(run / BLAMED.get(what, what.split()[0])), code=1)
     assert (kept / "REPRODUCTION.md").read_text() == "as before"
 
 
-def test_a_damaged_run_stops_collecting(kept, capsys):
+def test_a_damaged_run_stops_collecting(kept, refused):
     before = files(kept / "experiments")
     make_run(kept / "others")
     write(make_run(kept / "others", seed=1) / "config.json", "{")
-    assert leave(kept, "--collect", str(kept / "others")) == 1
-    assert "config.json is damaged" in one_line(capsys)
+    refused(command(kept), ["--collect", str(kept / "others")], "config.json is damaged", code=1)
     assert files(kept / "experiments") == before
 
 
@@ -448,18 +431,16 @@ def test_curve_beside_the_published_log(kept):
     assert "| 1 | CPU, 2 cores | 0123456789 | 3.11.7 | 0.10.2 |" in text
 
 
-def test_check_finds_what_is_stale(kept, capsys):
-    assert leave(kept, "--check") == 1
-    assert "REPRODUCTION.md" in one_line(capsys)
+def test_check_finds_what_is_stale(kept, refused):
+    refused(command(kept), ["--check"], "REPRODUCTION.md", code=1)
     main([], kept)
     main(["--check"], kept)
     (kept / "experiments" / "results" / "figures" / "copy_variable_length.png").unlink()
-    assert leave(kept, "--check") == 1
-    assert "copy_variable_length.png is missing" in one_line(capsys)
+    refused(command(kept), ["--check"], "copy_variable_length.png is missing", code=1)
     main([], kept)
     make_run(kept / "runs", seed=1)
     main(["--collect", str(kept / "runs")], kept)
-    assert leave(kept, "--check") == 1
+    refused(command(kept), ["--check"], code=1)
 
 
 def test_published_points_are_drawn(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -16,6 +17,7 @@ from lrpt.errors import UsageError
 from lrpt.models import ModelConfig
 from lrpt.sampling import sample
 
+command = partial(run_or_sample, EXPERIMENT)
 MODEL = ModelConfig(size=4, rank=2).build(3, 3, "all")
 VARIABLES = MODEL.init(jax.random.key(1), jnp.zeros((1, 1), jnp.int32))
 
@@ -53,14 +55,14 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("sample")
     (root / "book.txt").write_text("the cat sat on the mat\n" * 400)
     flags = ["--no-compare", "--model.size", "8", "--model.rank", "2", "--train.updates", "2", "--train.batch-size", "4", "--devices", "1"]
-    run_or_sample(EXPERIMENT, [*flags, "--data.file", str(root / "book.txt"), "--data.steps", "10", "--workdir", str(root / "run")])
+    command([*flags, "--data.file", str(root / "book.txt"), "--data.steps", "10", "--workdir", str(root / "run")])
     return root / "run"
 
 
 def test_the_command_goes_on_from_the_prompt(run, capsys):
     texts = []
     for seed in ("1", "1", "2"):
-        run_or_sample(EXPERIMENT, ["sample", str(run), "--prompt", "the c", "--length", "60", "--seed", seed])
+        command(["sample", str(run), "--prompt", "the c", "--length", "60", "--seed", seed])
         texts.append(capsys.readouterr().out)
     assert texts[0].startswith("the c")
     assert texts[0] == texts[1] != texts[2]
@@ -75,33 +77,22 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
         (["--seed", "99999999999999999999"], "seed is 99999999999999999999"),
     ],
 )
-def test_what_does_not_fit_is_one_line(run, capsys, flags, message):
-    with pytest.raises(SystemExit) as leaving:
-        run_or_sample(EXPERIMENT, ["sample", str(run), *flags])
-    said = capsys.readouterr().err
-    assert leaving.value.code == 2
-    assert len(said.splitlines()) == 1
-    assert message in said
+def test_what_does_not_fit_is_one_line(run, refused, flags, message):
+    refused(command, ["sample", run, *flags], message)
 
 
-def test_a_directory_without_a_run_is_one_line(tmp_path, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        run_or_sample(EXPERIMENT, ["sample", str(tmp_path)])
-    assert leaving.value.code == 2
-    assert "name the directory of a run" in capsys.readouterr().err
+def test_a_directory_without_a_run_is_one_line(tmp_path, refused):
+    refused(command, ["sample", tmp_path], "name the directory of a run")
 
 
-def test_a_text_that_is_another_now_is_refused(run, tmp_path, capsys):
+def test_a_text_that_is_another_now_is_refused(run, tmp_path, refused):
     """Its symbols may stand for other characters."""
     root = Path(shutil.copytree(run.parent, tmp_path / "copy"))
     config = json.loads((root / "run" / "config.json").read_text())
     config["data"]["file"] = str(root / "book.txt")
     (root / "run" / "config.json").write_text(json.dumps(config))
     (root / "book.txt").write_text("the mat sat on the cat\n" * 400)
-    with pytest.raises(SystemExit) as leaving:
-        run_or_sample(EXPERIMENT, ["sample", str(root / "run"), "--length", "3"])
-    assert leaving.value.code == 1
-    assert "holds a run on a text with SHA-256" in " ".join(capsys.readouterr().err.split())
+    refused(command, ["sample", root / "run", "--length", "3"], "holds a run on a text with SHA-256", code=1)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The subcommands that look at a scheduler, and the presets of the experiments that have them."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import pytest
 from experiments import bit_lm, variable_computation
 from experiments.scheduling import read_schedule, train_or_inspect
 from experiments.trained import Trained
-from lrpt.data import ptb, wikipedia
 from lrpt.models import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.console import Console
@@ -90,34 +90,20 @@ def test_every_command_says_and_writes(command, files, says, run, capsys):
         ("timing --proportions 0.0", "proportions is 0.0: expected shares above 0"),
     ],
 )
-def test_bad_flags(command, message, run, capsys):
+def test_bad_flags(command, message, run, refused):
     name, *flags = command.split()
-    with pytest.raises(SystemExit) as leaving:
-        train_or_inspect(bit_lm.EXPERIMENT, [name, str(run), *flags])
-    assert leaving.value.code == 2
-    assert message in capsys.readouterr().err
+    refused(partial(train_or_inspect, bit_lm.EXPERIMENT), [name, run, *flags], message)
 
 
-def fake_ptb(dir):
-    return dict.fromkeys(("train", "valid", "test"), "the cat sat\non a mat\n" * 20)
-
-
-def fake_wikipedia(name, dir):
-    return dict.fromkeys(("train", "valid", "test"), b"the cat sat on a mat " * 20)
-
-
-def test_runs_without_a_scheduler_are_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(ptb, "load_ptb", fake_ptb)
+def test_runs_without_a_scheduler_are_refused(tmp_path, little_data, refused):
     words = ["--preset", "small-rnn", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
     train_or_inspect(variable_computation.EXPERIMENT, words)
-    with pytest.raises(SystemExit):
-        train_or_inspect(variable_computation.EXPERIMENT, ["schedule", str(tmp_path)])
-    assert "holds a ELMAN 5, which has no scheduler" in capsys.readouterr().err
+    command = partial(train_or_inspect, variable_computation.EXPERIMENT)
+    refused(command, ["schedule", tmp_path], "holds a ELMAN 5, which has no scheduler")
 
 
-def test_two_updates_of_gated_units(tmp_path, monkeypatch):
+def test_two_updates_of_gated_units(tmp_path, little_data):
     """Other presets differ from this one and those above in size and cell alone."""
-    monkeypatch.setattr(wikipedia, "load_wikipedia", fake_wikipedia)
     words = ["--preset", "text8-vcgru-0.4", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
     train_or_inspect(variable_computation.EXPERIMENT, words)
     assert json.loads((tmp_path / "result.json").read_text())["updates"] == 2

@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from tiny import EVEN, EXPERIMENT, flags, numbers, tree
 from lrpt.training import checkpoint
 from lrpt.training.checkpoint import Checkpoints
 from lrpt.training.command import main
+
+train = partial(main, EXPERIMENT)
 
 
 def command(path):
@@ -27,19 +30,8 @@ def command(path):
 def whole(tmp_path_factory):
     """The directory of a run that nothing disturbed."""
     path = tmp_path_factory.mktemp("whole") / "run"
-    main(EXPERIMENT, command(path))
+    train(command(path))
     return path
-
-
-def failure(path, capfd):
-    """The one line that is left of a command, which leaves with 1."""
-    capfd.readouterr()
-    with pytest.raises(SystemExit) as leaving:
-        main(EXPERIMENT, command(path))
-    assert leaving.value.code == 1
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("lrpt: error: ")
-    return line
 
 
 def full(*_, **__):
@@ -80,22 +72,21 @@ def space_for_metrics(monkeypatch, calls):
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
 @pytest.mark.parametrize("space", [space_for_a_checkpoint, space_for_a_seal, space_for_metrics])
-def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, space):
+def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, refused, space):
     """The second checkpoint, its seal, or the figures before it find no space; with space the same command ends as if nothing had been."""
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         space(patch, 1)
-        line = failure(path, capfd)
-    assert "No space left on device" in line
-    assert "what was written before is intact, and the same command resumes from it" in line
+        kept = "what was written before is intact, and the same command resumes from it"
+        refused(train, command(path), "No space left on device", kept, code=1)
     assert {"4"} <= {entry.name for entry in (path / "checkpoints").iterdir()} <= {"4", "8"}
-    main(EXPERIMENT, command(path))
+    train(command(path))
     warnings = [line for line in capfd.readouterr().err.splitlines() if "update 8" in line]
     assert len(warnings) == (space is space_for_a_seal)
     assert numbers(path, EVEN) == numbers(whole, EVEN)
 
 
-def test_a_run_that_must_not_be_written(whole, tmp_path, capfd, monkeypatch):
+def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, refused):
     """One line that names the directory; nothing in it changes. (The administrator may write everywhere, so the answer is made up.)"""
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -107,8 +98,8 @@ def test_a_run_that_must_not_be_written(whole, tmp_path, capfd, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("lrpt.training.run_directory.write_text", refuse)
-        line = failure(path, capfd)
-    assert f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir" in line
+        says = f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir"
+        refused(train, command(path), says, code=1)
     assert tree(path) == before
 
 
