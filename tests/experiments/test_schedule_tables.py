@@ -67,7 +67,7 @@ def test_words_have_ends(runs, capsys):
     ],
 )
 def test_bad_flags(experiment, command, commands, message, runs, refused):
-    refused(partial(train_or_inspect, experiment.EXPERIMENT, commands=commands), command.format(runs).split(), message)
+    refused(partial(train_or_inspect, experiment.EXPERIMENT, further=commands), command.format(runs).split(), message)
 
 
 def test_efficiency_of_finished_runs(runs, capfd, refused):
