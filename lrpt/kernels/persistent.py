@@ -15,6 +15,7 @@ Both kernels multiply by three matrices in two steps: `narrow` maps the n compon
 and L, backward L^T and R^T, so that each kernel reads every factor in the order in which it is stored in shared memory.
 """
 
+import inspect
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -29,6 +30,9 @@ from jaxtyping import Array, Float
 from lrpt.kernels.plan import EXAMPLES, ROWS, Plan
 
 UPDATE, RESET, CANDIDATE = range(3)
+
+# What says that all of a reference is loaded: JAX 0.10 wants to be told, and 0.12 has no argument for it.
+_WHOLE = ((),) if "idx" in inspect.signature(plgpu.load).parameters else ()
 
 
 def forward(
@@ -120,11 +124,11 @@ class _Block:
             plgpu.barrier_wait(loaded.at[4 * self.own + i])
 
     def transposed(self, ref: Any) -> Any:
-        return ref if self.plan.interpret else plgpu.transpose_ref(ref, (1, 0))
+        return ref if self.plan.interpret else ref.transpose((1, 0))
 
     def read(self, ref: Any, index: tuple[Any, ...], layout: Any = plgpu.Layout.WGMMA) -> Array:
         """An array in registers, spread over the threads as the results of `wgmma` are."""
-        return ref[index] if self.plan.interpret else plgpu.load(ref, index, layout=layout, optimized=False)
+        return ref[index] if self.plan.interpret else plgpu.load(ref.at[index], *_WHOLE, layout=layout, optimized=False)
 
     def zeros(self) -> Array:
         value = jnp.zeros((self.plan.rows, EXAMPLES), jnp.float32)
