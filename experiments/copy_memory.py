@@ -25,6 +25,8 @@ PAPER = RunConfig(
     TrainConfig(updates=35_000, order="reshuffle", evaluate_every=500, stop_below=1e-3),
     CopyMemory("fixed", lag=500),
 )
+# As far as the claim about it goes, also where the task is solved before: what is claimed is the accuracy of training, and overfitting.
+UNITARY_CLAIM = dataclasses.replace(PAPER, train=dataclasses.replace(PAPER.train, updates=2_000, stop_below=None))
 VARIABLE_LENGTH = dataclasses.replace(
     PAPER, data=CopyMemory("variable_length", lag=100), train=dataclasses.replace(PAPER.train, updates=30_000)
 )
@@ -68,7 +70,7 @@ EXPERIMENT = Experiment(
             _weight_norm(VARIABLE_LAG), "variable lag with weight and row max-norm, no recovery from NaN", "15 minutes on two cores"
         ),
         "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
-        "unitary": Preset(_unitary(PAPER), "the paper's uRNN of 721 complex numbers, N = 500", "hours on two cores"),
+        "unitary": Preset(_unitary(UNITARY_CLAIM), "the paper's uRNN of 721 complex numbers, N = 500", "half an hour on one core"),
         "unitary-variable-length": Preset(_unitary(VARIABLE_LENGTH), "uRNN 721, variable length", "hours on two cores"),
         "unitary-variable-lag": Preset(_unitary(VARIABLE_LAG), "uRNN 721, variable lag", "hours on two cores"),
     },
