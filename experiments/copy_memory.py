@@ -71,7 +71,7 @@ EXPERIMENT = Experiment(
         ),
         "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
         "unitary": Preset(_unitary(UNITARY_CLAIM), "the paper's uRNN of 721 complex numbers, N = 500", "half an hour on one core"),
-        "unitary-variable-length": Preset(_unitary(VARIABLE_LENGTH), "uRNN 721, variable length", "hours on two cores"),
+        "unitary-variable-length": Preset(_unitary(VARIABLE_LENGTH), "uRNN 721, variable length", "over an hour on one core"),
         "unitary-variable-lag": Preset(_unitary(VARIABLE_LAG), "uRNN 721, variable lag", "hours on two cores"),
     },
     variants=GRU_VARIANTS,

@@ -68,19 +68,20 @@ def tables():
 
 
 @pytest.fixture
-def refused(capfd):
-    """A command that is wrong: it leaves with `code` and one line, warnings apart, that says all this. Returns what it printed before."""
+def assert_refused(capfd):
+    """A command that fails: it leaves with `code` and one line that says all this, and no other, unless it had `warned` or `printed`."""
 
-    def check(main, words, *says, code=2):
+    def check(main, words, *says, code=2, warned=False, printed=False):
         capfd.readouterr()
         with pytest.raises(SystemExit) as leaving:
             main([str(word) for word in words])
         out, err = capfd.readouterr()
-        (line,) = (line for line in err.splitlines() if not line.startswith("lrpt: warning: "))
+        (line,) = (line for line in err.splitlines() if not (warned and line.startswith("lrpt: warning: ")))
         assert line.startswith("lrpt: error: ")
         assert leaving.value.code == code, line
         assert all(words in line for words in says), line
-        return out
+        assert printed or not out
+        assert "Traceback" not in out
 
     return check
 

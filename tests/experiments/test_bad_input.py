@@ -85,10 +85,10 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("command", FLAGS)
-def test_a_wrong_flag(command, refused, tmp_path, monkeypatch):
+def test_a_wrong_flag(command, assert_refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment, *arguments = command.split()
-    refused(COMMANDS[experiment], arguments, *FLAGS[command])
+    assert_refused(COMMANDS[experiment], arguments, *FLAGS[command])
     assert not list(tmp_path.iterdir())
 
 
@@ -127,38 +127,38 @@ OTHER_RUNS = {
 
 
 @pytest.mark.parametrize("other", OTHER_RUNS)
-def test_a_directory_that_holds_another_run(other, run, refused):
+def test_a_directory_that_holds_another_run(other, run, assert_refused):
     more, says = OTHER_RUNS[other]
     before = tiny.tree(run)
-    refused(train, [*words(run), *more], *says)
+    assert_refused(train, [*words(run), *more], *says)
     assert tiny.tree(run) == before
 
 
-def test_a_directory_that_holds_another_experiment(run, refused):
-    refused(COMMANDS["adding"], ["--workdir", run], "experiment = copy_memory, not adding")
+def test_a_directory_that_holds_another_experiment(run, assert_refused):
+    assert_refused(COMMANDS["adding"], ["--workdir", run], "experiment = copy_memory, not adding")
 
 
 @pytest.mark.parametrize("name", ["config.json", "result.json"])
 @pytest.mark.parametrize("content", ["{", "[1, 2]"])
-def test_damaged_json(name, content, run, refused):
+def test_damaged_json(name, content, run, assert_refused):
     (run / name).write_text(content)
-    refused(train, words(run), name, "remove it" if name == "result.json" else "restore it", code=1)
+    assert_refused(train, words(run), name, "remove it" if name == "result.json" else "restore it", code=1)
 
 
-def test_every_checkpoint_damaged(run, refused):
+def test_every_checkpoint_damaged(run, assert_refused):
     (run / "result.json").unlink()
     for file in (run / "checkpoints").rglob("*"):
         if file.is_file():
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     before = tiny.tree(run)
-    refused(train, words(run), "every checkpoint", "--workdir", code=1)
+    assert_refused(train, words(run), "every checkpoint", "--workdir", code=1, warned=True)
     assert tiny.tree(run) == before
 
 
 @pytest.mark.parametrize("path", ["file", "file/below", "/proc/lrpt"])
-def test_a_work_directory_that_cannot_be_written(path, tmp_path, refused):
+def test_a_work_directory_that_cannot_be_written(path, tmp_path, assert_refused):
     (tmp_path / "file").write_text("kept")
-    refused(train, words(tmp_path / path), "--workdir", code=1)
+    assert_refused(train, words(tmp_path / path), "--workdir", code=1)
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -178,29 +178,29 @@ def test_a_full_disk(tmp_path):
     assert len(tiny.lines(tmp_path / "run")) == 2
 
 
-def test_a_loss_that_is_not_finite(tmp_path, refused):
+def test_a_loss_that_is_not_finite(tmp_path, assert_refused):
     config = tiny.changed(optim={"recipe": "adam", "learning_rate": 1e38})
-    refused(train, words(tmp_path / "run", config), "loss is nan at update", "--optim.learning-rate", code=1)
+    assert_refused(train, words(tmp_path / "run", config), "loss is nan at update", "--optim.learning-rate", code=1)
 
 
-def of_images(words):
-    COMMANDS["permuted_mnist"](["--preset", "paper", *words])
+def of_images(flags):
+    COMMANDS["permuted_mnist"](["--preset", "paper", *flags])
 
 
-def test_missing_images(tmp_path, refused, monkeypatch):
+def test_missing_images(tmp_path, assert_refused, monkeypatch):
     def no_network(*arguments, **keywords):
         raise OSError("no network in tests")
 
     monkeypatch.setattr("urllib.request.urlopen", no_network)
     says = ("4 of 4 files", str(tmp_path), "--data.dir", "train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea37026")
-    refused(of_images, ["--data.dir", tmp_path, "--workdir", tmp_path / "run"], *says, code=1)
+    assert_refused(of_images, ["--data.dir", tmp_path, "--workdir", tmp_path / "run"], *says, code=1)
     assert not (tmp_path / "run").exists()
 
 
-def test_images_of_a_wrong_checksum(tmp_path, refused):
+def test_images_of_a_wrong_checksum(tmp_path, assert_refused):
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (tmp_path / f"{name}-ubyte.gz").write_bytes(b"not an image")
-    refused(of_images, ["--data.dir", tmp_path], "-ubyte.gz is damaged, incomplete or another file", code=1)
+    assert_refused(of_images, ["--data.dir", tmp_path], "-ubyte.gz is damaged, incomplete or another file", code=1)
 
 
 STARTS = {
@@ -214,7 +214,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_start_parameters_that_do_not_fit(start, tmp_path, refused):
+def test_start_parameters_that_do_not_fit(start, tmp_path, assert_refused):
     content, code, says = STARTS[start]
     path = tmp_path / "start.npz"
     if isinstance(content, bytes):
@@ -222,7 +222,7 @@ def test_start_parameters_that_do_not_fit(start, tmp_path, refused):
     elif content is not None:
         good = tiny.named_start() if content else {}
         np.savez(path, **(good | content))
-    refused(train, [*words(tmp_path / "run"), "--train.start", path], says, code=code)
+    assert_refused(train, [*words(tmp_path / "run"), "--train.start", path], says, code=code)
     assert not (tmp_path / "run" / "result.json").exists()
 
 

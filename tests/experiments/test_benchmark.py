@@ -96,14 +96,14 @@ def test_reports_are_joined_and_told_in_markdown(tmp_path, capsys):
         (["--from-json", "nowhere.json"], "from-json is nowhere.json"),
     ],
 )
-def test_bad_input_is_one_line(arguments, says, refused):
-    refused(main, arguments, says)
+def test_bad_input_is_one_line(arguments, says, assert_refused):
+    assert_refused(main, arguments, says)
 
 
-def test_reports_of_two_machines_are_not_joined(tmp_path, refused):
+def test_reports_of_two_machines_are_not_joined(tmp_path, assert_refused):
     (tmp_path / "a").write_text(json.dumps(report(row("plain", 1.0))))
     (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "cores": 64}))
-    refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "cores 64 beside 2")
+    assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "cores 64 beside 2")
 
 
 def test_options_name_everything_there_is():

@@ -146,14 +146,14 @@ OF_A_RUN = {
 
 
 @pytest.mark.parametrize("flags", OF_A_RUN)
-def test_wrong_flags(flags, finished, refused):
+def test_wrong_flags(flags, finished, assert_refused):
     before = tiny.tree(finished.parent)
-    assert not refused(main, [finished, *flags.split()], *OF_A_RUN[flags])
+    assert_refused(main, [finished, *flags.split()], *OF_A_RUN[flags])
     assert tiny.tree(finished.parent) == before
 
 
-def test_nothing_to_compress(refused):
-    assert not refused(main, ["--rank", "1"], "one run directory, or --from")
+def test_nothing_to_compress(assert_refused):
+    assert_refused(main, ["--rank", "1"], "one run directory, or --from")
 
 
 CONFIGS = {
@@ -170,27 +170,27 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("content", CONFIGS)
-def test_directories_without_a_run(content, tmp_path, refused):
+def test_directories_without_a_run(content, tmp_path, assert_refused):
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     code, says = CONFIGS[content]
-    assert not refused(main, [tmp_path, "--rank", "1"], *says, code=code)
+    assert_refused(main, [tmp_path, "--rank", "1"], *says, code=code)
 
 
-def test_every_checkpoint_damaged(run, refused):
+def test_every_checkpoint_damaged(run, assert_refused):
     for seal in (run / "checkpoints").rglob("seal.json"):
         seal.unlink()
-    assert not refused(main, [run, "--rank", "1"], "every checkpoint", "damaged", code=1)
+    assert_refused(main, [run, "--rank", "1"], "every checkpoint", "damaged", code=1, warned=True)
 
 
-def test_an_output_that_holds_a_run(run, refused):
-    assert not refused(main, [run, "--rank", "1", "--examples", "0", "--output", run], "holds a run", "--output")
+def test_an_output_that_holds_a_run(run, assert_refused):
+    assert_refused(main, [run, "--rank", "1", "--examples", "0", "--output", run], "holds a run", "--output")
 
 
-def test_an_output_that_cannot_be_written(run, refused):
+def test_an_output_that_cannot_be_written(run, assert_refused):
     (run.parent / "file").write_text("")
     words = [run, "--rank", "1", "--examples", "0", "--output", run.parent / "file" / "x"]
-    assert not refused(main, words, "cannot be written", code=1)
+    assert_refused(main, words, "cannot be written", code=1)
 
 
 @pytest.mark.parametrize(
@@ -201,10 +201,10 @@ def test_an_output_that_cannot_be_written(run, refused):
         ({"kernel": np.zeros(3)}, 2, ["found none", "weight_hh_l0"]),
     ],
 )
-def test_files_without_a_cell(content, code, says, tmp_path, refused):
+def test_files_without_a_cell(content, code, says, tmp_path, assert_refused):
     path = tmp_path / "cell.npz"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         np.savez(path, **content)
-    assert not refused(main, ["--from", path, "--rank", "1"], *says, code=code)
+    assert_refused(main, ["--from", path, "--rank", "1"], *says, code=code)

@@ -52,5 +52,5 @@ def test_trains_everything_once_and_keeps_what_a_table_needs(tmp_path, capsys):
         ("--parameters 10", "a budget of 10 parameters is too small"),
     ],
 )
-def test_bad_options_are_one_line(flags, says, refused):
-    refused(main, flags.split(), says)
+def test_bad_options_are_one_line(flags, says, assert_refused):
+    assert_refused(main, flags.split(), says)

@@ -106,5 +106,5 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
         ("discs nowhere", "name the directory of a run"),
     ],
 )
-def test_bad_input_is_one_line(command, says, music, refused):
-    refused(main, [music if word == "RUN" else word for word in command.split()], says)
+def test_bad_input_is_one_line(command, says, music, assert_refused):
+    assert_refused(main, [music if word == "RUN" else word for word in command.split()], says)

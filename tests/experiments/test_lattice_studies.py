@@ -113,12 +113,12 @@ def test_the_moving_test_part_is_that_of_the_original():
         ("gradients --batch-size 1000000", "batch_size is 1000000, and the training part has "),
     ],
 )
-def test_bad_options_are_one_line(words, says, refused):
-    refused(partial(run_or_study, EXPERIMENT), words.split(), says)
+def test_bad_options_are_one_line(words, says, assert_refused):
+    assert_refused(partial(run_or_study, EXPERIMENT), words.split(), says)
 
 
-def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, refused):
+def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, assert_refused):
     before = summary(finished, "convergence")
     words = ["convergence", *flags, "--learning-rate", "0.1"]
-    refused(partial(run_or_study, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
+    assert_refused(partial(run_or_study, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
     assert summary(finished, "convergence") == before

@@ -67,8 +67,8 @@ def test_starts_no_backend_and_works_on_a_pipe():
     assert run.stdout == printed(modules()) + "\n"
 
 
-def test_a_wrong_argument_is_one_line(refused):
-    refused(main, ["copy_memory"], "copy_memory")
+def test_a_wrong_argument_is_one_line(assert_refused):
+    assert_refused(main, ["copy_memory"], "copy_memory")
 
 
 def test_help_names_the_subcommands_that_there_are():

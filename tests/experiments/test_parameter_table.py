@@ -108,5 +108,5 @@ def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out) == [asdict(r) for r in ROWS[3:5]]
 
 
-def test_unknown_flag_is_one_line(refused):
-    refused(main, ["--jsn"], "--jsn")
+def test_unknown_flag_is_one_line(assert_refused):
+    assert_refused(main, ["--jsn"], "--jsn")

@@ -77,22 +77,22 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
         (["--seed", "99999999999999999999"], "seed is 99999999999999999999"),
     ],
 )
-def test_what_does_not_fit_is_one_line(run, refused, flags, message):
-    refused(command, ["sample", run, *flags], message)
+def test_what_does_not_fit_is_one_line(run, assert_refused, flags, message):
+    assert_refused(command, ["sample", run, *flags], message)
 
 
-def test_a_directory_without_a_run_is_one_line(tmp_path, refused):
-    refused(command, ["sample", tmp_path], "name the directory of a run")
+def test_a_directory_without_a_run_is_one_line(tmp_path, assert_refused):
+    assert_refused(command, ["sample", tmp_path], "name the directory of a run")
 
 
-def test_a_text_that_is_another_now_is_refused(run, tmp_path, refused):
+def test_a_text_that_is_another_now_is_refused(run, tmp_path, assert_refused):
     """Its symbols may stand for other characters."""
     root = Path(shutil.copytree(run.parent, tmp_path / "copy"))
     config = json.loads((root / "run" / "config.json").read_text())
     config["data"]["file"] = str(root / "book.txt")
     (root / "run" / "config.json").write_text(json.dumps(config))
     (root / "book.txt").write_text("the mat sat on the cat\n" * 400)
-    refused(command, ["sample", root / "run", "--length", "3"], "holds a run on a text with SHA-256", code=1)
+    assert_refused(command, ["sample", root / "run", "--length", "3"], "holds a run on a text with SHA-256", code=1)
 
 
 @pytest.mark.parametrize(

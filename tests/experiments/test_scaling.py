@@ -103,5 +103,5 @@ def test_tables_on_paper(capsys, monkeypatch):
         (["memory", "--memory", "0"], "memory is (0.0,)"),
     ],
 )
-def test_wrong_flags(words, says, refused):
-    refused(main, words, says)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)

@@ -66,13 +66,13 @@ def test_words_have_ends(runs, capsys):
         (europarl, "words {}/europarl --length 5 --reach 3", OF_WORDS, "boundaries has 3 steps on both sides"),
     ],
 )
-def test_bad_flags(experiment, command, commands, message, runs, refused):
-    refused(partial(train_or_inspect, experiment.EXPERIMENT, further=commands), command.format(runs).split(), message)
+def test_bad_flags(experiment, command, commands, message, runs, assert_refused):
+    assert_refused(partial(train_or_inspect, experiment.EXPERIMENT, further=commands), command.format(runs).split(), message)
 
 
-def test_efficiency_of_finished_runs(runs, capfd, refused):
+def test_efficiency_of_finished_runs(runs, capfd, assert_refused):
     efficiency.main([str(runs / "europarl"), "--figure", str(runs / "efficiency.png")])
     assert "VCRNN 5" in capfd.readouterr().out
     assert (runs / "efficiency.png").exists()
-    refused(efficiency.main, [runs / "nowhere"], "holds no finished run")
-    refused(efficiency.main, [runs / "music"], "has no 'bits_per_character'")
+    assert_refused(efficiency.main, [runs / "nowhere"], "holds no finished run")
+    assert_refused(efficiency.main, [runs / "music"], "has no 'bits_per_character'")

@@ -102,5 +102,5 @@ def test_a_pulse_that_nobody_hears_or_that_cannot_be_written_is_no_matter(monkey
         (["--", "no-such-program"], "'no-such-program' cannot be started"),
     ],
 )
-def test_wrong_flags(words, says, refused):
-    refused(main, words, says)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)

@@ -82,5 +82,5 @@ def test_no_two_dots_are_at_one_place():
         ("--carry-bias", "carry_bias is empty: give at least one number"),
     ],
 )
-def test_bad_options_are_one_line(flags, says, refused):
-    refused(partial(train_or_swarm, jsb.EXPERIMENT, jsb.PAPER), ["swarm", *flags.split()], says)
+def test_bad_options_are_one_line(flags, says, assert_refused):
+    assert_refused(partial(train_or_swarm, jsb.EXPERIMENT, jsb.PAPER), ["swarm", *flags.split()], says)

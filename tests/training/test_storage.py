@@ -72,13 +72,13 @@ def space_for_metrics(monkeypatch, calls):
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
 @pytest.mark.parametrize("space", [space_for_a_checkpoint, space_for_a_seal, space_for_metrics])
-def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, refused, space):
+def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, assert_refused, space):
     """The second checkpoint, its seal, or the figures before it find no space; with space the same command ends as if nothing had been."""
     path = tmp_path / "run"
     with monkeypatch.context() as patch:
         space(patch, 1)
         kept = "what was written before is intact, and the same command resumes from it"
-        refused(train, command(path), "No space left on device", kept, code=1)
+        assert_refused(train, command(path), "No space left on device", kept, code=1, printed=True)
     assert {"4"} <= {entry.name for entry in (path / "checkpoints").iterdir()} <= {"4", "8"}
     train(command(path))
     warnings = [line for line in capfd.readouterr().err.splitlines() if "update 8" in line]
@@ -86,7 +86,7 @@ def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, refused, space
     assert numbers(path, EVEN) == numbers(whole, EVEN)
 
 
-def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, refused):
+def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, assert_refused):
     """One line that names the directory; nothing in it changes. (The administrator may write everywhere, so the answer is made up.)"""
     path = tmp_path / "run"
     shutil.copytree(whole, path)
@@ -99,7 +99,7 @@ def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, refused):
     with monkeypatch.context() as patch:
         patch.setattr("lrpt.training.run_directory.write_text", refuse)
         says = f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir"
-        refused(train, command(path), says, code=1)
+        assert_refused(train, command(path), says, code=1, printed=True)
     assert tree(path) == before
 
 

@@ -137,8 +137,8 @@ def test_a_run_with_which_workers_are_lost_is_given_up(worker, tmp_path):
         (["copy_memory", "--", "--distributed.auto"], "leave --distributed out"),
     ],
 )
-def test_wrong_flags(words, says, refused):
-    refused(main, words, says)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_wrong_flags(words, says, refused):
         ([], ["--model.rank", "99"], "rank 99 does not fit"),
     ],
 )
-def test_what_does_not_fit_is_said_before_anything_is_claimed(tmp_path, refused, before, flags, says):
-    refused(main, ["copy_memory", *before, "--workdir", tmp_path / "sweep", "--", *flags], says)
+def test_what_does_not_fit_is_said_before_anything_is_claimed(tmp_path, assert_refused, before, flags, says):
+    assert_refused(main, ["copy_memory", *before, "--workdir", tmp_path / "sweep", "--", *flags], says)
     assert not (tmp_path / "sweep").exists()
 
 
