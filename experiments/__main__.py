@@ -3,8 +3,6 @@
 python -m experiments
 """
 
-import importlib
-import pkgutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -13,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import experiments
-from lrpt.training.console import Console, Explained
-from lrpt.training.experiment import Experiment
-from lrpt.training.flags import parse_dataclass
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import parse_dataclass
+from lrpt.runs.console import Console, Explained
 
 PROGRAM = "python -m experiments"
 WIDTH = 100
@@ -28,8 +26,7 @@ class Options:
 
 def modules() -> list[ModuleType]:
     """Every module of the package, by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(experiments.__path__) if not module.name.startswith("_"))
-    return [importlib.import_module(f"{experiments.__name__}.{name}") for name in names]
+    return [experiments.module(name) for name in experiments.names()]
 
 
 def listing(found: Sequence[ModuleType]) -> Iterator[str]:
@@ -39,7 +36,7 @@ def listing(found: Sequence[ModuleType]) -> Iterator[str]:
       found: modules; one that holds an `EXPERIMENT` is an experiment, one that has a `main` of its own is a tool.
     """
     held = [module.EXPERIMENT for module in found if hasattr(module, "EXPERIMENT")]
-    tools = {module.__name__.rpartition(".")[2]: module for module in found if _is_tool(module)}
+    tools = {module.__name__.split(".")[1]: module for module in found if _is_tool(module)}
     yield f"Experiments: {PROGRAM}.NAME [--preset PRESET] [--help]"
     for experiment in held:
         yield from ["", *_experiment(experiment)]

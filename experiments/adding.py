@@ -6,12 +6,12 @@
 Published (single runs): test mean squared error 0.003 after 14,500 updates, for LR-GRU and LRD-GRU 128/24.
 """
 
-from lrpt.data import Adding
-from lrpt.models import ModelConfig
+from lrpt.cli.command import main
+from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.command import main
+from lrpt.tasks import Adding
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 PAPER = RunConfig(
     ModelConfig(size=128, rank=24, carry_bias=4.0),

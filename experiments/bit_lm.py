@@ -15,13 +15,13 @@ and targets of 0.3 and 0.4.
 
 from dataclasses import replace
 
-from experiments.scheduling import train_or_inspect
 from experiments.variable_computation import network
-from lrpt.data import NextBit
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedules import train_or_inspect
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextBit
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
-from lrpt.variable_models import VariableConfig
 
 EPOCH = 6_271
 """updates in which 32 streams of the treebank's training part are read once, 25 characters at a time"""

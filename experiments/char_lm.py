@@ -24,12 +24,12 @@ each epoch has an order of its own; it may go on for 5,000 epochs, here for 200,
 from dataclasses import replace
 from typing import Any
 
-from experiments.writing import run_or_sample
-from lrpt.data import NextSymbol
-from lrpt.models import ModelConfig
+from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 QUICK = RunConfig(
     ModelConfig(cell="gru_reset_after", size=256, rank=16, carry_bias=0.0),

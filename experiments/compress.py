@@ -21,18 +21,18 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from experiments.trained import Trained
 from lrpt.analysis.compression import Compression, Moments, compress, second_moments
-from lrpt.analysis.foreign import read
-from lrpt.data.order import evaluation_streams
+from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.trained import Trained
 from lrpt.errors import UsageError, check_at_least
+from lrpt.interop.pytorch import read
 from lrpt.matrices import num_params
-from lrpt.models import ModelConfig, Recurrent
-from lrpt.named_arrays import load_arrays, to_named
-from lrpt.training.command import OF_A_READER, leaving_with_a_line
-from lrpt.training.config import flatten, to_json
-from lrpt.training.console import Console
-from lrpt.training.flags import parse_dataclass
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.console import Console
+from lrpt.runs.named_arrays import load_arrays, to_named
+from lrpt.tasks.order import evaluation_streams
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
@@ -149,8 +149,8 @@ def _python(config: ModelConfig, width: int, path: Path) -> str:
     changed = ", ".join(f"{f.name}={getattr(config, f.name)!r}" for f in fields(config) if getattr(config, f.name) != f.default)
     return f"""\
 import jax
-from lrpt.models import ModelConfig, Recurrent
-from lrpt.named_arrays import load
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.runs.named_arrays import load
 network = Recurrent(ModelConfig({changed}), {width})
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)

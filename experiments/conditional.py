@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.variable_computation import EPOCH
-from lrpt.conditional_network import ConditionalConfig
-from lrpt.data import NextBit, NextSymbol
+from lrpt.cli.command import main
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.command import main
+from lrpt.tasks import NextBit, NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
 
 QUICK = RunConfig(
     ConditionalConfig(100, 200, rank=24),

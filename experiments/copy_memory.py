@@ -12,12 +12,12 @@ updates where N = 500, but not in the test; it learns faster than the LRD-GRU at
 
 import dataclasses
 
-from lrpt.data import CopyMemory
-from lrpt.models import ModelConfig
+from lrpt.cli.command import main
+from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.command import main
+from lrpt.tasks import CopyMemory
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 PAPER = RunConfig(
     ModelConfig(size=128, rank=50, carry_bias=4.0),

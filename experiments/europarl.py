@@ -18,13 +18,13 @@ Guidance names symbols by number. In these texts 0 is the line's end and 2 the b
 from dataclasses import replace
 from typing import Any
 
-from experiments.schedule_tables import OF_WORDS
-from experiments.scheduling import train_or_inspect
 from experiments.variable_computation import network
-from lrpt.data import NextSymbol
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedule_tables import OF_WORDS
+from lrpt.cli.schedules import train_or_inspect
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
 
 EPOCH = 11_250
 """updates in which 32 streams of 18,000,000 characters are read once, 50 at a time"""

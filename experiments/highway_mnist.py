@@ -13,12 +13,12 @@ square (`--model.penalty-form original --model.readout-penalty 1e-5`); one pair 
 
 from dataclasses import replace
 
-from lrpt.data import ImageVectors
-from lrpt.highway_classifier import HighwayConfig
+from lrpt.cli.command import main
+from lrpt.cli.experiment import Experiment, Preset, matrix_variants
+from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.command import main
+from lrpt.tasks import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 QUICK = RunConfig(
     HighwayConfig(size=128, rank=32),

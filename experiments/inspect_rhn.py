@@ -22,16 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from experiments.inspecting import Commands, OnRun, inspect
-from experiments.trained import Trained
 from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before, step_jacobian
 from lrpt.analysis.lesions import lesion_figure, lesions
+from lrpt.cli.run_commands import Commands, OnRun, inspect
+from lrpt.cli.trained import Trained
 from lrpt.errors import UsageError
-from lrpt.models import Recurrent, cell_params, initial_carry
+from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
-from lrpt.training.console import Console
+from lrpt.runs.console import Console
 from lrpt.training.monte_carlo import monte_carlo
 from lrpt.training.step import forward
 

@@ -17,14 +17,14 @@ not to be compared with the published ones, the models with each other are. Sett
 
 from dataclasses import replace
 
-from experiments.schedule_tables import OF_MELODIES
-from experiments.scheduling import train_or_inspect
 from experiments.variable_computation import network
-from lrpt.data import NextNote
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedule_tables import OF_MELODIES
+from lrpt.cli.schedules import train_or_inspect
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextNote
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
-from lrpt.variable_models import VariableConfig
 
 EPOCH = 132
 """updates in which 32 streams of O'Neill's training part are read once, 50 symbols at a time"""

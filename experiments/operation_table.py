@@ -4,7 +4,7 @@
     python -m experiments.operation_table --json     the same as a JSON list
 
 Tables 1 and 3. RNN-d is the size of the Elman network of as many multiplications, for which the paper gives no formula: see
-`lrpt.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are
+`lrpt.networks.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are
 those at this m.
 """
 
@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from experiments.variable_computation import network
-from lrpt.counting import count
-from lrpt.operations import PAPER_FACTORS
-from lrpt.training.console import Console, Explained
-from lrpt.training.flags import parse_dataclass
-from lrpt.variable_models import VariableConfig
+from lrpt.cli.flags import parse_dataclass
+from lrpt.networks.counting import count
+from lrpt.networks.operations import PAPER_FACTORS
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.runs.console import Console, Explained
 
 PROGRAM = "python -m experiments.operation_table"
 

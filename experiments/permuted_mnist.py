@@ -8,12 +8,12 @@ LR-GRU 512/4: 92.5 / 91.3; LRD-GRU 64/24: 93.1 / 91.9; LRD-GRU 128/24: 94.1 / 93
 after 300,000 updates and more.
 """
 
-from lrpt.data import PermutedImages
-from lrpt.models import ModelConfig
+from lrpt.cli.command import main
+from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.command import main
+from lrpt.tasks import PermutedImages
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import GRU_VARIANTS, Experiment, Preset
 
 QUICK = RunConfig(
     ModelConfig(size=128, rank=8, carry_bias=1.0),

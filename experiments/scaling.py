@@ -20,17 +20,17 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments import wiki
-from experiments.benchmarking.contenders import jax_contender, lrpt_network
-from experiments.benchmarking.workloads import WORKLOADS, Workload
+from experiments.benchmark.contenders import jax_contender, lrpt_network
+from experiments.benchmark.workloads import WORKLOADS, Workload
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
-from experiments.parameter_table import PUBLISHED
-from lrpt.counting import averaged_bytes, count
+from experiments.parameter_table.command import PUBLISHED
+from lrpt.cli.command import leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
-from lrpt.models import ModelConfig
-from lrpt.training import parallel
-from lrpt.training.command import leaving_with_a_line
-from lrpt.training.console import Console
-from lrpt.training.flags import parse_dataclass
+from lrpt.networks.counting import averaged_bytes, count
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments.scaling"
 GIB = 2**30

@@ -24,10 +24,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least
-from lrpt.training.console import Console, Explained
-from lrpt.training.flags import parse_dataclass
-from lrpt.training.pulse import SAVED, VARIABLE
+from lrpt.runs.console import Console, Explained
+from lrpt.runs.pulse import SAVED, VARIABLE
 
 PROGRAM = "python -m experiments.supervise"
 WRONG_COMMAND_LINE = 2

@@ -11,9 +11,7 @@ several times in a row without a new checkpoint, is named and left out. `experim
 Exit status: 0 all runs are finished, 1 some have failed, 2 a flag is wrong, 128 + n on signal n.
 """
 
-import importlib
 import os
-import pkgutil
 import signal
 import sys
 import threading
@@ -25,17 +23,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import experiments
+from lrpt.cli.command import leaving_with_a_line, planned
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import combinations, parse_dataclass
+from lrpt.cli.summary import summarize
+from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_distinct
-from lrpt.training import parallel
-from lrpt.training.claims import Claim, Claims
-from lrpt.training.command import leaving_with_a_line, planned
-from lrpt.training.console import Console
-from lrpt.training.experiment import Experiment
-from lrpt.training.flags import combinations, parse_dataclass
-from lrpt.training.interrupts import Interrupted
+from lrpt.runs.claims import Claim, Claims
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import InUse, RunDirectory
+from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import Job, check, fit_all, is_finished
-from lrpt.training.run_directory import InUse, RunDirectory
-from lrpt.training.summary import summarize
 
 PROGRAM = "python -m experiments.sweep"
 BEATS = 4
@@ -225,8 +223,7 @@ def experiment_named(name: str) -> Experiment[Any]:
     Raises:
       UsageError: there is none.
     """
-    found = {module.name for module in pkgutil.iter_modules(experiments.__path__)}
-    held = getattr(importlib.import_module(f"experiments.{name}"), "EXPERIMENT", None) if name in found else None
+    held = getattr(experiments.module(name), "EXPERIMENT", None) if name in experiments.names() else None
     if held is None:
         raise UsageError(f"'{name}' is no experiment: `python -m experiments` lists them")
     return held

@@ -12,7 +12,7 @@
 Published, single runs, bits per character with the size of the Elman network of as many operations ("RNN-d"). Penn Treebank: GRU-1024 1.42
 (1450), LSTM-1024 1.42 (2048), RNN-1024 1.47 (1024), VCRNN-1024 1.46 (760), RNN-760 1.47, LSTM-380 1.44 and GRU-538 1.43 (760),
 VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648). text8: RNN-512 1.80, GRU-512 1.69 (725), GRU-1024 1.58 (1450), VCGRU-1024 1.69
-(464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. Its "RNN-d" of GRUs counts too little: see `lrpt.operations`.
+(464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. Its "RNN-d" of GRUs counts too little: see `lrpt.networks.operations`.
 
 The paper says nothing of optimizer, step size, batches, windows, clipping, dropout, the weight of the penalty or epsilon. Here: Adam at
 0.001, norm clipping at 1, 32 streams (text8: 128), windows of 50, no dropout, weight 0.3, epsilon 1e-5, 20 epochs, zero initial states. Its
@@ -25,13 +25,13 @@ operations are those of its sharpness.
 from dataclasses import replace
 from typing import Any
 
-from experiments.scheduling import train_or_inspect
 from experiments.wiki import EPOCH as TEXT8_EPOCH
-from lrpt.data import NextByte, NextSymbol
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedules import train_or_inspect
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextByte, NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset
-from lrpt.variable_models import VariableConfig
 
 
 def network(cell: str, size: int, **changes: Any) -> VariableConfig:

@@ -20,12 +20,12 @@ The state is carried through validation and test parts in 128 streams; the autho
 
 from dataclasses import replace
 
-from experiments.writing import run_or_sample
-from lrpt.data import NextByte
-from lrpt.models import ModelConfig
+from lrpt.cli.experiment import Experiment, Preset, matrix_variants
+from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextByte
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 EPOCH = 14_062
 """updates in which 128 streams of 90,000,000 bytes are read once, 50 at a time"""

@@ -19,13 +19,13 @@ stream: `--train.evaluation-batch 1`.
 
 from dataclasses import replace
 
-from experiments.parameter_rows import PTB_WIDTHS
-from experiments.writing import run_or_sample
-from lrpt.data import NextWord
-from lrpt.models import ModelConfig
+from experiments.parameter_table.rows import PTB_WIDTHS
+from lrpt.cli.experiment import Experiment, Preset, matrix_variants
+from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import NextWord
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.experiment import Experiment, Preset, matrix_variants
 
 EPOCH = 1_327
 """updates in which 20 streams of the Penn Treebank are read once, 35 words at a time"""

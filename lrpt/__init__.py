@@ -2,14 +2,14 @@
 
     matrices <- cells <- recurrence <- models <- training <- experiments
 
-The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.data`, optimizers in `lrpt.optim`.
+The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.tasks`, optimizers in `lrpt.optim`.
 """
 
 from lrpt.cells import CELLS, Cell, CellSpec, Gate, gate_spec
-from lrpt.counting import Counts, count
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
-from lrpt.models import ModelConfig, SequenceModel
+from lrpt.networks.counting import Counts, count
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
 from lrpt.recurrence import LOOPS, recur
 

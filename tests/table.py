@@ -13,7 +13,7 @@ import pytest
 
 from lrpt.cells import CELLS, Cell, CellSpec
 from lrpt.matrices import Dense, MatrixSpec
-from lrpt.models import ModelConfig
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
 from lrpt.recurrence import BY_RULE, recur
 

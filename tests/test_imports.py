@@ -1,7 +1,8 @@
-"""The arrows between the rooms of the library: who may import whom, and which file alone knows of which package."""
+"""Imports run one way: which package may import which, no circles between files, and which file alone knows of which package."""
 
 import ast
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -10,39 +11,33 @@ ROOT = Path(__file__).parents[1]
 LIBRARY = sorted((ROOT / "lrpt").rglob("*.py"))
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.py"))
 
-# room -> rooms of the library that it may import; `errors` is open to all. A new room gets its row here.
-LOWER = {"matrices", "cells", "kernels", "recurrence"}
+# package -> packages that it may import; `errors` is open to all. A new package gets its row here.
+LOWER = {"matrices", "cells", "recurrence"}
 MAY_IMPORT = {
     "errors": set(),
     "matrices": set(),
     "cells": {"matrices"},
-    "kernels": {"matrices", "cells"},
-    "recurrence": {"matrices", "cells", "kernels"},
+    "recurrence": {"matrices", "cells"},
     "initialization": set(),
     "parametrizations": {"matrices", "initialization"},
-    "materialize": {"matrices"},
-    "dropout": {"matrices", "cells"},
-    "operations": {"matrices", "cells"},
-    "networks": set(),
-    "models": {*LOWER, "materialize", "parametrizations", "dropout", "initialization", "networks"},
-    "highway_classifier": {"matrices", "cells", "parametrizations", "initialization", "networks"},
-    "conditional_network": {"operations", "cells", "recurrence", "parametrizations", "initialization", "networks"},
-    "variable_models": {"operations", "cells", "models", "networks"},
-    "counting": {"matrices", "models", "networks"},
-    "sampling": {"networks"},
-    "named_arrays": set(),
+    "networks": {*LOWER, "parametrizations", "initialization"},
     "losses": set(),
     "metrics": set(),
-    "data": {"losses", "metrics"},
+    "datasets": set(),
+    "tasks": {"datasets", "losses", "metrics"},
     "optim": {"matrices"},
-    "analysis": {*LOWER, "parametrizations", "operations", "models"},
-    "training": {*LOWER, "networks", "counting", "named_arrays", "losses", "metrics", "data", "optim", "analysis"},
+    "analysis": {*LOWER, "parametrizations", "networks"},
+    "interop": {"networks"},
+    "devices": {"recurrence"},
+    "runs": {"devices"},
+    "training": {"devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},
+    "cli": {*LOWER, "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {
-    "orbax": "lrpt/training/checkpoint.py",
-    "rich": "lrpt/training/console.py",
+    "orbax": "lrpt/runs/checkpoint.py",
+    "rich": "lrpt/runs/console.py",
 }
-DEVICES, PROCESSES = "lrpt/training/parallel.py", "lrpt/training/processes.py"
+DEVICES, PROCESSES = "lrpt/devices/parallel.py", "lrpt/devices/processes.py"
 # What of `jax` knows that there are devices, and that there are processes.
 OF_DEVICES = {
     *("devices", "local_devices", "device_count", "local_device_count", "device_put", "default_device"),
@@ -55,7 +50,7 @@ def name_of(path):
     return path.relative_to(ROOT).as_posix()
 
 
-def room_of(path):
+def package_of(path):
     parts = path.relative_to(ROOT / "lrpt").with_suffix("").parts
     return parts[0] if parts != ("__init__",) else ""
 
@@ -82,9 +77,9 @@ def packages(path):
     return {name.split(".")[0] for name in imported(path)}
 
 
-def rooms(path):
-    """The rooms of the library that a file imports."""
-    return {name.split(".")[1] for name in imported(path) if name.startswith("lrpt.")} - {room_of(path)}
+def own_packages(path):
+    """The packages of the library that a file imports."""
+    return {name.split(".")[1] for name in imported(path) if name.startswith("lrpt.")} - {package_of(path)}
 
 
 every_library_file = pytest.mark.parametrize("path", LIBRARY, ids=name_of)
@@ -93,20 +88,38 @@ every_file = pytest.mark.parametrize("path", LIBRARY + EXPERIMENTS, ids=name_of)
 
 @every_library_file
 def test_arrows(path):
-    room = room_of(path)
-    if not room:
-        return  # lrpt/__init__.py names the public things of every room
-    assert room in MAY_IMPORT, f"{room} is a new room: say in tests/test_imports.py what it may import"
-    wrong = rooms(path) - MAY_IMPORT[room] - {"errors"}
-    assert not wrong, f"{name_of(path)} imports {sorted(wrong)}, which {room} may not"
+    package = package_of(path)
+    if not package:
+        return  # lrpt/__init__.py names the public things of every package
+    assert package in MAY_IMPORT, f"{package} is a new package: say in tests/test_imports.py what it may import"
+    wrong = own_packages(path) - MAY_IMPORT[package] - {"errors"}
+    assert not wrong, f"{name_of(path)} imports {sorted(wrong)}, which {package} may not"
 
 
 def test_arrows_make_no_circle():
     remaining = dict(MAY_IMPORT)
     while remaining:
-        ends = [room for room, targets in remaining.items() if not targets & remaining.keys()]
+        ends = [package for package, targets in remaining.items() if not targets & remaining.keys()]
         assert ends, f"a circle among {sorted(remaining)}"
-        remaining = {room: targets for room, targets in remaining.items() if room not in ends}
+        remaining = {package: targets for package, targets in remaining.items() if package not in ends}
+
+
+def module_of(path):
+    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def test_no_circle_between_files():
+    files = {module_of(path): path for path in LIBRARY + EXPERIMENTS}
+    sorter = TopologicalSorter()
+    for module, path in files.items():
+        # `from a import b` imports the file a.b where there is one, and the file a otherwise
+        found = {name if name in files else name.rpartition(".")[0] for name in imported(path)}
+        sorter.add(module, *(found & files.keys()) - {module})
+    sorter.prepare()  # raises a CycleError that names the circle
+
+
+def test_at_most_ten_modules_at_the_root():
+    assert len([path for path in (ROOT / "lrpt").glob("*.py") if path.name != "__init__.py"]) <= 10
 
 
 @every_library_file
@@ -114,8 +127,8 @@ def test_library_does_not_know_the_experiments(path):
     assert not packages(path) & {"experiments", "tests"}
 
 
-@pytest.mark.parametrize("path", [p for p in LIBRARY if room_of(p) in LOWER], ids=name_of)
-def test_lower_rooms_know_neither_flax_nor_optax(path):
+@pytest.mark.parametrize("path", [p for p in LIBRARY if package_of(p) in LOWER], ids=name_of)
+def test_lower_packages_know_neither_flax_nor_optax(path):
     assert not packages(path) & {"flax", "optax"}
 
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.conditional_network import ConditionalConfig
-from lrpt.models import ModelConfig
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.sequence_model import ModelConfig
 
 WIDTH, SYMBOLS = 64, 300
 

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.data.synthetic import ALPHABET, BLANK, RUN, CopyMemory
-from lrpt.data.task import Example
 from lrpt.matrices import num_params
-from lrpt.models import ModelConfig, SequenceModel
-from lrpt.named_arrays import from_named
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
+from lrpt.runs.named_arrays import from_named
+from lrpt.tasks.synthetic import ALPHABET, BLANK, RUN, CopyMemory
+from lrpt.tasks.task import Example
 from lrpt.training.step import TrainState, forward, train_step
 
 GATES = {"candidate": "m", "update": "u", "reset": "r"}

@@ -16,15 +16,16 @@ import pytest
 from table import assert_close
 
 from experiments.copy_memory import EXPERIMENT
-from lrpt.data import CopyMemory
-from lrpt.models import ModelConfig, SequenceModel
-from lrpt.named_arrays import to_named
+from lrpt.cli.flags import words
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
+from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.named_arrays import to_named
+from lrpt.runs.signals import Interrupted, StopRequests
+from lrpt.tasks import CopyMemory
 from lrpt.training import loop
-from lrpt.training.checkpoint import Checkpoints
-from lrpt.training.config import RunConfig, TrainConfig, flatten, to_json
-from lrpt.training.flags import words
-from lrpt.training.interrupts import Interrupted, StopRequests
+from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.step import init_state
 
 __all__ = [

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells import CELLS, VariableParams, block_step, blocks
 from lrpt.matrices import Bias, Dense
-from lrpt.operations import multiplications
+from lrpt.networks.operations import multiplications
 from lrpt.recurrence import recur
 
 BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}

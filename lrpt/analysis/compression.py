@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error, smallest
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, MatrixSpec
-from lrpt.models import ModelConfig, Recurrent, cell_params, initial_carry
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
 
@@ -134,7 +134,7 @@ def second_moments(
       batches: for each batch what the cell sees of its inputs, (b, t, m) or (b, t), and its mask, (b, t) or None.
       noise: white noise in v, as a part of the mean square of its components.
       streams: whether each row of a batch continues that of the batch before.
-      settings: as `lrpt.models.cell_params` takes them.
+      settings: as `lrpt.networks.sequence_model.cell_params` takes them.
     """
     in_batch = jax.jit(partial(_sums_of_squares, params, network, settings))
     totals: dict[str, np.ndarray] = {}

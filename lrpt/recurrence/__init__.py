@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.kernels import sequence
 from lrpt.recurrence.deferred import fast, sharing_caches
+from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
 from lrpt.recurrence.skipping import skipping
 
@@ -58,7 +58,7 @@ def recur(
       mask: true where a step counts. A step that does not count leaves the state as it was; its output is zero.
       outputs: 'all' returns y at every step, 'last' y at each row's last step that counts (nothing else is stored), 'info' the pair
         (y, info) at every step.
-      loop: a name in `LOOPS`; or 'kernel', which is `lrpt.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
+      loop: a name in `LOOPS`; or 'kernel', which is `lrpt.recurrence.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
       tuning: what the loop is not to choose by itself.
 
     Raises:

@@ -1,15 +1,14 @@
 """What one run consists of: model, optimizer, length of training, task."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from lrpt.data.order import ORDERS
-from lrpt.data.task import Task
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.networks import NetworkConfig
+from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks.order import ORDERS
+from lrpt.tasks.task import Task
 
 
 class TaskConfig(Protocol):
@@ -79,20 +78,3 @@ class RunConfig(Generic[D]):
         return replace(
             self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
         )
-
-
-def to_json(config: Any) -> dict[str, Any]:
-    """A configuration as JSON can hold it; paths become strings, tuples lists."""
-    plain = asdict(config)
-    return {group: {k: _as_json(v) for k, v in fields.items()} for group, fields in plain.items()}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    return str(value) if isinstance(value, Path) else value
-
-
-def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """{'model': {'rank': 24}} -> {'model.rank': 24}."""
-    return {f"{group}.{name}": value for group, fields in tree.items() for name, value in fields.items()}

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.counting import count
-from lrpt.data.order import batch_indices, evaluation_batches, evaluation_streams
-from lrpt.data.task import Task
-from lrpt.training import parallel
+from lrpt.devices import parallel
+from lrpt.networks.counting import count
+from lrpt.tasks.order import batch_indices, evaluation_batches, evaluation_streams
+from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.run import Run
 from lrpt.training.step import Shares, evaluate, train_steps

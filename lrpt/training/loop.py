@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lrpt.counting import count
-from lrpt.data.order import batch_indices
+from lrpt.devices import parallel, processes
 from lrpt.errors import Elsewhere, UsageError
-from lrpt.training import parallel, processes, pulse
-from lrpt.training.config import RunConfig, flatten, to_json
-from lrpt.training.console import Bar, Console
+from lrpt.networks.counting import count
+from lrpt.runs import pulse
+from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.console import Bar, Console
+from lrpt.runs.signals import Interrupted, StopRequests
+from lrpt.tasks.order import batch_indices
+from lrpt.training.config import RunConfig
 from lrpt.training.group import Group, Program
-from lrpt.training.interrupts import Interrupted, StopRequests
 from lrpt.training.run import Run
 
 

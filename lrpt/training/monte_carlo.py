@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.data.order import evaluation_batches, evaluation_streams
-from lrpt.data.task import Task
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
-from lrpt.networks import Start
+from lrpt.networks.protocol import Start
+from lrpt.tasks.order import evaluation_batches, evaluation_streams
+from lrpt.tasks.task import Task
 from lrpt.training.step import blank_carry
 
 

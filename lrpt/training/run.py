@@ -13,20 +13,20 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from lrpt import named_arrays
-from lrpt.counting import count
-from lrpt.data.task import Task
+from lrpt.devices.parallel import describe_devices
+from lrpt.devices.processes import by_first, first_alone
 from lrpt.errors import Elsewhere, UsageError
 from lrpt.metrics import BETTER_LOW, NEITHER_BETTER
+from lrpt.networks.counting import count
 from lrpt.optim import RECIPES
-from lrpt.training import pulse
+from lrpt.runs import named_arrays, pulse
+from lrpt.runs.checkpoint import Checkpoints, Damaged, Restored
+from lrpt.runs.configuration import to_json
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.tasks.task import Task
 from lrpt.training.annealing import Annealing
-from lrpt.training.checkpoint import Checkpoints, Damaged, Restored
-from lrpt.training.config import RunConfig, to_json
-from lrpt.training.console import Console
-from lrpt.training.parallel import describe_devices
-from lrpt.training.processes import by_first, first_alone
-from lrpt.training.run_directory import RunDirectory
+from lrpt.training.config import RunConfig
 from lrpt.training.step import TrainState, init_state
 
 

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from lrpt.data.task import Example, Split, Task
-from lrpt.networks import SOWN, Start
+from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import recoveries
+from lrpt.tasks.task import Example, Split, Task
 
 Figures = dict[str, Array]
 
@@ -212,10 +212,10 @@ def train_steps(
     Args:
       optimizer: a function of the number of updates made, on which its learning rate may depend.
       arrays: of the training split.
-      indices: the examples of each update, as from `lrpt.data.order.batch_indices`.
+      indices: the examples of each update, as from `lrpt.tasks.order.batch_indices`.
       shares: how updates are shared with other devices.
       windows: updates in an epoch. In a task of streams the first of them reads the streams from their start.
-      settings: a function of the number of epochs made: see `lrpt.networks.NetworkConfig.settings`.
+      settings: a function of the number of epochs made: see `lrpt.networks.protocol.NetworkConfig.settings`.
 
     Returns:
       The new state, and the figures of every update, with a leading axis k.

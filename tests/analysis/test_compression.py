@@ -26,12 +26,12 @@ from table import (
 from threadpoolctl import threadpool_limits
 
 from lrpt.analysis.compression import compress, second_moments
-from lrpt.analysis.foreign import read
 from lrpt.analysis.nearest import fit, rank_for, relative_error
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig, Recurrent, SequenceModel, cell_params
-from lrpt.named_arrays import from_named, to_named
+from lrpt.interop.pytorch import read
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, cell_params
 from lrpt.recurrence import recur
+from lrpt.runs.named_arrays import from_named, to_named
 
 
 @pytest.fixture(scope="module", autouse=True)

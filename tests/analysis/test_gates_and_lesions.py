@@ -10,7 +10,7 @@ from table import INPUT_SIZE, SIZE, Row, network, run
 from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure, lesions, shut_layer, transform_layers
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
 DEPTH = 3
 

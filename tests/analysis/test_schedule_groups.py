@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from lrpt.analysis.efficiency import equivalent_size_figure, point_of
+from experiments.efficiency.points import equivalent_size_figure, point_of
 from lrpt.analysis.schedule_groups import (
     OTHER,
     around,
@@ -17,7 +17,7 @@ from lrpt.analysis.schedule_groups import (
     repetitions,
 )
 from lrpt.analysis.schedules import means_by_symbol
-from lrpt.data.abc import BAR, Symbol
+from lrpt.datasets.abc import BAR, Symbol
 from lrpt.errors import UsageError
 
 C, D, LONG = Symbol(60, Fraction(1, 2)), Symbol(62, Fraction(1, 2)), Symbol(60, Fraction(3))

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from lrpt.data import bytes as bytes_
-from lrpt.data import images, ptb, text, wikipedia
-from lrpt.data import jsb as jsb_files
+from lrpt.datasets import jsb as jsb_files
+from lrpt.datasets import ptb, wikipedia
+from lrpt.tasks import bytes as bytes_
+from lrpt.tasks import images, text
 
 
 def fake_mnist(dir):

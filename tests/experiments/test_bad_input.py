@@ -12,7 +12,7 @@ import pytest
 import tiny
 
 from experiments import adding, copy_memory, permuted_mnist
-from lrpt.training.command import main
+from lrpt.cli.command import main
 
 COMMANDS = {module.EXPERIMENT.name: partial(main, module.EXPERIMENT) for module in (adding, copy_memory, permuted_mnist)}
 
@@ -165,8 +165,8 @@ def test_a_work_directory_that_cannot_be_written(path, tmp_path, assert_refused)
 def test_a_full_disk(tmp_path):
     """From the first evaluation on no file may grow beyond a few hundred bytes: the checkpoint after it cannot be written."""
     program = (
-        "import resource, sys; from experiments.copy_memory import EXPERIMENT; from lrpt.training.command import main; "
-        "from lrpt.training.run_directory import RunDirectory as D; append = D.append_metrics; limit = resource.RLIMIT_FSIZE; "
+        "import resource, sys; from experiments.copy_memory import EXPERIMENT; from lrpt.cli.command import main; "
+        "from lrpt.runs.run_directory import RunDirectory as D; append = D.append_metrics; limit = resource.RLIMIT_FSIZE; "
         "D.append_metrics = lambda *arguments: (resource.setrlimit(limit, (2000, 2000)), append(*arguments)); "
         "main(EXPERIMENT, sys.argv[1:])"
     )

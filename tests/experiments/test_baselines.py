@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from experiments import adding, char_lm, copy_memory, permuted_mnist
-from lrpt.training.flags import parse
+from lrpt.cli.flags import parse
 from lrpt.training.step import init_state, train_step
 
 BASELINES = {

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.benchmark import Options, main
-from experiments.benchmarking.contenders import CONTENDERS
-from experiments.benchmarking.presentation import COLUMNS, markdown, table
-from experiments.benchmarking.rounds import Process
-from experiments.benchmarking.workloads import WORKLOADS, make_task, sizes
-from lrpt.models import ModelConfig
+from experiments.benchmark.command import Options, main
+from experiments.benchmark.contenders import CONTENDERS
+from experiments.benchmark.presentation import COLUMNS, markdown, table
+from experiments.benchmark.rounds import Process
+from experiments.benchmark.workloads import WORKLOADS, make_task, sizes
+from lrpt.networks.sequence_model import ModelConfig
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "experiments" / "results" / "benchmark.json"

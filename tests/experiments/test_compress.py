@@ -11,9 +11,9 @@ import pytest
 import tiny
 
 from experiments.compress import main
-from lrpt.models import SequenceModel
-from lrpt.named_arrays import load
-from lrpt.training.command import main as train
+from lrpt.cli.command import main as train
+from lrpt.networks.sequence_model import SequenceModel
+from lrpt.runs.named_arrays import load
 
 DENSE = tiny.changed(model={"parametrization": "dense"})
 CELL = {"weight_ih_l0": (12, 3), "weight_hh_l0": (12, 4), "bias_ih_l0": (12,), "bias_hh_l0": (12,)}

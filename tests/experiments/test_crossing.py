@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.crossing import Options, main
-from lrpt.counting import count
+from experiments.crossing.command import Options, main
+from lrpt.networks.counting import count
 
 TINY = "--cells gru lru --matrices dense low_rank_plus_diagonal --parameters 1500 --seeds 2 --updates 2 --evaluate-every 1 --batch-size 4"
 

@@ -5,12 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import jsb, wiki
+from experiments import wiki
 from experiments.inspect_rhn import jacobians, main, reading, untrained
-from experiments.trained import Trained
+from experiments.jsb import command as jsb
+from lrpt.cli.command import main as train
+from lrpt.cli.trained import Trained
 from lrpt.recurrence import recur
-from lrpt.training.command import main as train
-from lrpt.training.console import Console
+from lrpt.runs.console import Console
 
 SMALL = "--no-compare --model.size 5 --model.depth 2 --devices 1"
 FEW = f"{SMALL} --train.updates 2 --train.batch-size 4 --train.evaluation-batch 8"

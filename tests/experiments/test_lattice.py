@@ -6,10 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.lattice import BUDGETS, BYTES, BYTES_EPOCH, EXPERIMENT, PYTHON_SYMBOLS, QUICK_BUDGET, SMALL_BUDGETS, SMALL_EPOCH, VARIANTS
-from experiments.lattice_models import EPOCH, MODELS, PTB_SYMBOLS
-from lrpt.counting import count
-from lrpt.training.command import main
+from experiments.lattice.command import (
+    BUDGETS,
+    BYTES,
+    BYTES_EPOCH,
+    EXPERIMENT,
+    PYTHON_SYMBOLS,
+    QUICK_BUDGET,
+    SMALL_BUDGETS,
+    SMALL_EPOCH,
+    VARIANTS,
+)
+from experiments.lattice.models import EPOCH, MODELS, PTB_SYMBOLS
+from lrpt.cli.command import main
+from lrpt.networks.counting import count
 
 PRESETS = {name: preset.config for name, preset in EXPERIMENT.presets.items()}
 ROWS = {

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from experiments.reproduction import crossing, lattice
-from experiments.reproduction.markdown import RESULTS
+from experiments.report import crossing, lattice
+from experiments.report.markdown import RESULTS
 from lrpt.errors import UsageError
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tiny import interrupted_after, tree
 
-from experiments.lattice import EXPERIMENT
-from experiments.lattice_studies import STUDIES, Convergence, Efficiency, run_or_study, study
-from lrpt.analysis.layer_gradients import layer_norms_by_epoch
-from lrpt.data import NextSymbol
-from lrpt.training.console import Console
-from lrpt.training.flags import parse_dataclass
+from experiments.lattice.command import EXPERIMENT
+from experiments.lattice.gradients_figure import layer_norms_by_epoch
+from experiments.lattice.studies import STUDIES, Convergence, Efficiency, run_or_study, study
+from lrpt.cli.flags import parse_dataclass
+from lrpt.runs.console import Console
+from lrpt.tasks import NextSymbol
 
 TEXT = "the cat sat on a mat\n" * 60
 TINY = "--models gru lru --parameters 700 --epochs 3 --patience 3 --batch-size 4 --data.steps 4 --seeds 2"

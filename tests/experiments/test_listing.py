@@ -9,10 +9,10 @@ from types import ModuleType
 
 import experiments
 from experiments.__main__ import WIDTH, listing, main, modules
-from experiments.lattice_studies import STUDIES
-from experiments.schedule_tables import OF_MELODIES, OF_WORDS
-from experiments.scheduling import COMMANDS
-from lrpt.training.experiment import Experiment, Preset
+from experiments.lattice.studies import STUDIES
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedule_tables import OF_MELODIES, OF_WORDS
+from lrpt.cli.schedules import COMMANDS
 
 FOLDER = Path(experiments.__file__).parent
 

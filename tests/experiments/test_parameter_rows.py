@@ -3,9 +3,9 @@
 import pytest
 
 from experiments import wiki, word_lm
-from experiments.parameter_rows import ROWS
-from experiments.parameter_table import rounds_to
-from lrpt.counting import count
+from experiments.parameter_table.command import rounds_to
+from experiments.parameter_table.rows import ROWS
+from lrpt.networks.counting import count
 
 # Depth: untied, tied, on the Penn Treebank.
 PTB = {

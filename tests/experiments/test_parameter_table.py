@@ -5,10 +5,10 @@ from dataclasses import asdict
 
 import pytest
 
-from experiments import parameter_table
-from experiments.parameter_table import PUBLISHED, cells, main, rounds_to, row
-from lrpt.counting import count, count_parts
-from lrpt.models import ModelConfig
+from experiments.parameter_table import command as parameter_table
+from experiments.parameter_table.command import PUBLISHED, cells, main, rounds_to, row
+from lrpt.networks.counting import count, count_parts
+from lrpt.networks.sequence_model import ModelConfig
 
 # model, published figure: recurrent matrices + biases, by the convention, true
 COUNTS = {

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm
+from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, permuted_mnist, wiki, word_lm
+from experiments.jsb import command as jsb
+from experiments.lattice import command as lattice
 from lrpt.cells import CELLS
-from lrpt.training.command import main
+from lrpt.cli.command import main
 
 MODULES = (adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
 EXPERIMENTS = [module.EXPERIMENT for module in MODULES]

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from experiments import adding, copy_memory, highway_mnist, parameter_table, permuted_mnist
-from experiments.report import ROOT, STUDIES, main
-from experiments.reproduction.comparison import Spread, compare, same_model, span
-from experiments.reproduction.markdown import per_seed, report
-from experiments.reproduction.published import (
+from experiments import adding, copy_memory, highway_mnist, permuted_mnist
+from experiments.parameter_table import command as parameter_table
+from experiments.report.command import ROOT, STUDIES, main
+from experiments.report.comparison import Spread, compare, same_model, span
+from experiments.report.markdown import per_seed, report
+from experiments.report.published import (
     ADDING,
     FIXED_LAG,
     HIGHWAY,
@@ -18,10 +19,10 @@ from experiments.reproduction.published import (
     VARIABLE_LAG,
     VARIABLE_LENGTH,
 )
-from experiments.reproduction.records import anonymous, load
+from experiments.report.records import anonymous, load
 from lrpt.analysis.curves import Curve, learning_curves
-from lrpt.training.config import to_json
-from lrpt.training.flags import parse
+from lrpt.cli.flags import parse
+from lrpt.runs.configuration import to_json
 from lrpt.training.run import ENDED
 
 LENGTH = "--preset paper-variable-length"

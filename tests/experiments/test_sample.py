@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from experiments.char_lm import EXPERIMENT
-from experiments.writing import numbers_of, run_or_sample
-from lrpt.data.vocabulary import ByteVocabulary, WordVocabulary
+from lrpt.cli.sampling import numbers_of, run_or_sample
+from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig
-from lrpt.sampling import sample
+from lrpt.networks.sampling import sample
+from lrpt.networks.sequence_model import ModelConfig
 
 command = partial(run_or_sample, EXPERIMENT)
 MODEL = ModelConfig(size=4, rank=2).build(3, 3, "all")

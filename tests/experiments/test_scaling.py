@@ -8,9 +8,9 @@ from tiny import EVEN
 
 from experiments import scaling
 from experiments.scaling import Fit, fit, largest, longest, main, need, recurrent_parameters
-from lrpt.counting import averaged_bytes, count
-from lrpt.models import ModelConfig, SequenceModel
-from lrpt.training import parallel
+from lrpt.devices import parallel
+from lrpt.networks.counting import averaged_bytes, count
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.training.step import Shares, init_state, train_step
 
 

@@ -5,10 +5,11 @@ from functools import partial
 
 import pytest
 
-from experiments import efficiency, europarl, music
-from experiments.schedule_tables import OF_MELODIES, OF_WORDS
-from experiments.scheduling import train_or_inspect
-from lrpt.data.abc import drawn_tunes
+from experiments import europarl, music
+from experiments.efficiency import command as efficiency
+from lrpt.cli.schedule_tables import OF_MELODIES, OF_WORDS
+from lrpt.cli.schedules import train_or_inspect
+from lrpt.datasets.abc import drawn_tunes
 
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
 

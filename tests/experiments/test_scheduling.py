@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from experiments import bit_lm, variable_computation
-from experiments.scheduling import read_schedule, train_or_inspect
-from experiments.trained import Trained
-from lrpt.models import Recurrent, cell_params, initial_carry
+from lrpt.cli.schedules import read_schedule, train_or_inspect
+from lrpt.cli.trained import Trained
+from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
-from lrpt.training.console import Console
+from lrpt.runs.console import Console
 
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
 TEXT = "the cat sat on a mat. " * 12

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from experiments.supervise import Options, Supervisor, main
-from lrpt.training import pulse
-from lrpt.training.console import Console
+from lrpt.runs import pulse
+from lrpt.runs.console import Console
 
 QUICK = Options(restarts=2, backoff=0.01, hang=0)
 

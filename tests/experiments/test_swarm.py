@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from experiments import jsb
-from experiments.swarm import Options, by_group, summarize, train_or_swarm, width
-from experiments.trained import Trained
-from lrpt.analysis.swarm import beeswarm
-from lrpt.training.console import Console
-from lrpt.training.flags import parse_dataclass
+from experiments.jsb import command as jsb
+from experiments.jsb.swarm import Options, by_group, summarize, train_or_swarm, width
+from experiments.jsb.swarm_figure import beeswarm
+from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.trained import Trained
+from lrpt.runs.console import Console
 from lrpt.training.loop import most_together
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.reproduction.swarm import KEPT, section
+from experiments.report.swarm import KEPT, section
 from lrpt.errors import UsageError
 
 

@@ -9,8 +9,8 @@ import optax
 import pytest
 
 from lrpt.errors import UsageError
-from lrpt.named_arrays import to_named
 from lrpt.optim import RECIPES, OptimConfig, recoveries
+from lrpt.runs.named_arrays import to_named
 
 # Named as a network's parameters, so that the rules which go by name find their tensors.
 PARAMS = jax.tree.map(

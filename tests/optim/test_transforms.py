@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrpt.models import ModelConfig, SequenceModel
-from lrpt.named_arrays import to_named
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries
 from lrpt.optim.recipes import NO_EPS, rmsprop_2016
+from lrpt.runs.named_arrays import to_named
 
 LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
 DENSE = ModelConfig(size=6, parametrization="dense")

@@ -14,7 +14,7 @@ from table import assert_close
 
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, LowRank, LowRankPlusDiagonal
-from lrpt.models import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, sharing_caches, supported
 from lrpt.recurrence.taps import trace_calls

@@ -8,7 +8,7 @@ from table import BATCH, INPUT_SIZE, Row, assert_close, every_kind_of_state, eve
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.recurrence import LOOPS, Tuning, recur
 
 OTHERS = sorted(LOOPS.keys() - {"plain"})

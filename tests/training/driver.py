@@ -20,11 +20,11 @@ from typing import Any
 import jax
 
 from experiments import char_lm, copy_memory
-from lrpt.training import checkpoint
-from lrpt.training.checkpoint import Checkpoints
-from lrpt.training.command import main
+from lrpt.cli.command import main
+from lrpt.runs import checkpoint
+from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.group import Group
-from lrpt.training.run_directory import RunDirectory
 
 EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (char_lm, copy_memory)}
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from tiny import EVEN, EXPERIMENT, driven, flags, numbers
 
-from lrpt.training.command import main
+from lrpt.cli.command import main
 
 
 class End(NamedTuple):

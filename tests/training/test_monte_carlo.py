@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.data import CopyMemory, NextByte
 from lrpt.errors import UsageError
-from lrpt.models import ModelConfig
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.tasks import CopyMemory, NextByte
 from lrpt.training.monte_carlo import monte_carlo
 
 CONFIG = ModelConfig(

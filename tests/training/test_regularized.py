@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tiny import changed, interrupted_after, lines
 
-from lrpt.data import ImageVectors
 from lrpt.errors import UsageError
-from lrpt.highway_classifier import HighwayConfig
+from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
+from lrpt.tasks import ImageVectors
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit

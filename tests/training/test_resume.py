@@ -9,12 +9,12 @@ import pytest
 from table import assert_close
 from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers, tree
 
-from lrpt.data import Adding, Split
-from lrpt.training.command import main
-from lrpt.training.console import Console
+from lrpt.cli.command import main
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.tasks import Adding, Split
 from lrpt.training.group import Group
 from lrpt.training.loop import fit
-from lrpt.training.run_directory import RunDirectory
 
 
 def train(path, config=CONFIG, seed=0, console=None):

@@ -9,8 +9,9 @@ import pytest
 from table import assert_close
 from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_after, lines, numbers
 
-from lrpt.training import group, parallel
-from lrpt.training.command import main
+from lrpt.cli.command import main
+from lrpt.devices import parallel
+from lrpt.training import group
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 
 SEEDS = (0, 1, 2)

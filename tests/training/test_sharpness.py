@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from tiny import interrupted_after, lines
 
-from lrpt.data import NextSymbol
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
-from lrpt.training.checkpoint import Checkpoints
+from lrpt.runs.checkpoint import Checkpoints
+from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.step import init_state, train_steps, with_settings
-from lrpt.variable_models import VariableConfig
 
 STEPS, ROWS, WINDOWS = 4, 2, 5
 

@@ -10,12 +10,12 @@ import pytest
 from table import assert_close
 from tiny import interrupted_after, lines
 
-from lrpt.data import NextSymbol
+from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
-from lrpt.models import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
-from lrpt.training import parallel
+from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.group import Evaluator
 from lrpt.training.loop import fit

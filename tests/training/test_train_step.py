@@ -13,10 +13,10 @@ import pytest
 from table import assert_close
 from tiny import CONFIG, changed, lines
 
-from lrpt.data import Adding
-from lrpt.data.task import Split, Task
 from lrpt.errors import UsageError
-from lrpt.models import SequenceModel
+from lrpt.networks.sequence_model import SequenceModel
+from lrpt.tasks import Adding
+from lrpt.tasks.task import Split, Task
 from lrpt.training.loop import fit
 from lrpt.training.run import Tally
 from lrpt.training.step import evaluate, init_state, layer_norms, train_step, train_steps
@@ -125,7 +125,7 @@ def broken(recipe, **fields):
 
 def update_with(config, example):
     """The first update whose batch has an example."""
-    from lrpt.data import batch_indices
+    from lrpt.tasks import batch_indices
 
     indices = batch_indices("epochs", 50, 5, 0, 0, 10)
     return int(np.flatnonzero((indices == example).any(axis=1))[0]) + 1

@@ -1,0 +1,1 @@
+"""How fast recurrent networks train, side by side with the obvious ways to train them."""

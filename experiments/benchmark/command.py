@@ -1,0 +1,102 @@
+"""How fast recurrent networks train, side by side with the obvious ways to train them.
+
+    python -m experiments.benchmark                                      every workload, about half an hour
+    python -m experiments.benchmark --workloads permuted_mnist char --rounds 15 --json benchmark.json --figure benchmark.png
+    python -m experiments.benchmark --from-json benchmark.json --markdown       the tables again, of times that were taken before
+
+Every contender is compiled in a process of its own, with its own flags and threads. Then all are asked in turn, round after round, so that
+whatever disturbs the machine disturbs all of them. A time is the mean of a window of 0.1 s or of one call, whichever is longer; the tables
+give medians over the rounds, and ratios of medians. One update is forward, backward and RMSProp, float32. PyTorch takes part where it is
+installed.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from experiments.benchmark.contenders import CONTENDERS
+from experiments.benchmark.machine import describe
+from experiments.benchmark.presentation import draw, markdown, table
+from experiments.benchmark.rounds import measure
+from experiments.benchmark.workloads import WORKLOADS
+from lrpt.cli.flags import parse_dataclass
+from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.runs.console import Console, Explained
+
+PROGRAM = "python -m experiments.benchmark"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    workloads: tuple[str, ...] = tuple(WORKLOADS)
+    """what is computed: permuted_mnist, permuted_mnist_128, copy, adding, char, lstm, rhn"""
+    contenders: tuple[str, ...] = tuple(CONTENDERS)
+    """who takes part"""
+    rounds: int = 15
+    """how often each contender is asked"""
+    json: Path | None = None
+    """write every figure to this file"""
+    figure: Path | None = None
+    """draw the training times into this PNG file"""
+    from_json: tuple[Path, ...] = ()
+    """take no times, but show those of these files"""
+    markdown: bool = False
+    """print the tables in Markdown"""
+
+    def __post_init__(self) -> None:
+        for name, known in (("workloads", WORKLOADS), ("contenders", CONTENDERS)):
+            for value in getattr(self, name):
+                check_choice(name, value, known)
+        check_at_least(1, self, "rounds")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Times contenders, or reads times, and shows them; exits with 2 where a flag is wrong."""
+    console = Console()
+    with Explained(console):
+        description = (__doc__ or "").partition("\n")[0]
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
+        report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options, console)
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    if options.markdown:
+        console.say("\n".join(markdown(report)))
+    if options.figure:
+        console.say(f"figure: {draw(report, options.figure)}")
+
+
+def _take(options: Options, console: Console) -> dict[str, Any]:
+    """Times everything; each workload's table is shown as soon as it is there."""
+    report: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), **describe(), "rounds": options.rounds, "rows": []}
+    for workload in options.workloads:
+        rows = measure(workload, options.contenders, options.rounds, console)
+        report["rows"] += rows
+        console.table(*table(rows), title=f"{workload}: milliseconds for an update")
+        if options.json:
+            options.json.write_text(json.dumps(report, indent=1) + "\n")
+    return report
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        report = json.loads(path.read_text())
+        report["rows"][0]["median_ms"]
+        return report
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UsageError(f"from-json is {path}: expected a file that {PROGRAM} --json wrote") from None
+
+
+def _join(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One report with the rows of all, which must be of one machine with the same packages."""
+    first = reports[0]
+    for report in reports[1:]:
+        for name in ("processor", "cores", "versions", "rounds"):
+            if report[name] != first[name]:
+                raise UsageError(f"from-json has {name} {report[name]} beside {first[name]}: ratios hold within one machine and run only")
+    return {**first, "rows": [row for report in reports for row in report["rows"]]}

@@ -1,0 +1,177 @@
+"""Who is timed. Each contender is built in a process of its own, with its own flags and threads."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from experiments.benchmark.workloads import Workload, make_task, sizes
+from lrpt.devices import parallel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.optim import OptimConfig
+from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
+
+UPDATES = 8
+"""Updates in a call of the contenders that make several."""
+
+WIDE = "--xla_cpu_prefer_vector_width=512"
+TWO = "--xla_force_host_platform_device_count=2"
+
+
+@dataclass
+class Timed:
+    """What a contender offers to the stopwatch.
+
+    Attributes:
+      train: makes one call, and waits for it.
+      forward: computes the loss of the batch, and waits; None where that is another contender's work.
+      updates: updates in a call of `train`.
+      figures: parameters, operations, memory, time to compile.
+    """
+
+    train: Callable[[], Any]
+    forward: Callable[[], Any] | None
+    updates: int
+    figures: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A way to train a workload's network.
+
+    Attributes:
+      about: what it is, in a line.
+      build: makes it ready to be timed.
+      flags: XLA's.
+      threads: of PyTorch; None for the others, which take what there is.
+      fits: whether it has the workload's cell.
+    """
+
+    about: str
+    build: Callable[[Workload], Timed]
+    flags: tuple[str, ...] = ()
+    threads: int | None = None
+    fits: Callable[[Workload], bool] = field(default=lambda workload: True)
+
+
+class FlaxNetwork(nn.Module):
+    """The dense twin of a workload, from `flax.linen`: `RNN` over its own cell, and a readout."""
+
+    workload: Workload
+
+    def __call__(self, inputs: Array, mask: None = None) -> Array:
+        return self.advance(inputs)[0]
+
+    @nn.compact
+    def advance(self, inputs: Array, mask: None = None, start: None = None, *, train: bool = False) -> tuple[Array, Any]:
+        w = self.workload
+        cell = {"gru": nn.GRUCell, "gru_reset_after": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[w.model.cell](w.model.size)
+        xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
+        carry, ys = nn.RNN(cell, return_carry=True)(xs)
+        last = carry[1] if isinstance(carry, tuple) else carry
+        return nn.Dense(w.output_size)(ys if w.reads == "all" else last), carry
+
+
+def lrpt_network(recurrence: str, parametrization: str | None = None) -> Callable[[Workload], tuple[nn.Module, ModelConfig]]:
+    """This library's model, with another loop or other matrices than the workload has."""
+
+    def network(w: Workload) -> tuple[nn.Module, ModelConfig]:
+        changes = {"recurrence": recurrence} | ({"parametrization": parametrization, "tied": False} if parametrization else {})
+        config = replace(w.model, **changes)
+        return SequenceModel(config, w.input_size, w.output_size, w.reads), config
+
+    return network
+
+
+def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
+    """`flax.linen`'s layer, and the configuration of ours that has as many recurrent parameters."""
+    return FlaxNetwork(w), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
+
+
+def jax_contender(
+    network: Callable[[Workload], tuple[nn.Module, ModelConfig]], workload: Workload, *, updates: int = 1, shards: int = 1
+) -> Timed:
+    """A network trained by the library's own step, so that contenders differ in nothing but the network."""
+    model, config = network(workload)
+    task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
+    shares, train = Shares(parallel.average(layout)), task.splits["train"]
+    state = parallel.place(layout, [init_state(model, task, optimizer, 0)])
+    arrays = parallel.place(layout, [train.arrays])
+    indices = parallel.deal(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))])
+
+    def step(state: Any, arrays: Any, indices: Any) -> Any:
+        if updates > 1:
+            return train_steps(model, task, lambda update: optimizer, state, arrays, indices, shares)
+        return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), shares)
+
+    def loss(params: Any, arrays: Any, indices: Any) -> Any:
+        return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).figures["loss"])
+
+    start = time.perf_counter()
+    program = parallel.compile_for(layout, step, donate=(0,)).lower(state, arrays, indices).compile()  # type: ignore[attr-defined]
+    seconds = time.perf_counter() - start
+    losses = parallel.compile_for(layout, loss)
+
+    def one_call() -> None:
+        nonlocal state
+        state, figures = program(state, arrays, indices)
+        jax.block_until_ready((state, figures))
+
+    figures = {**sizes(workload, config), "temporary_bytes": program.memory_analysis().temp_size_in_bytes, "compile_seconds": seconds}
+    alone = (lambda: jax.block_until_ready(losses(state.params, arrays, indices))) if updates == 1 else None
+    return Timed(one_call, alone, updates, figures)
+
+
+def torch_contender(low_rank: bool, workload: Workload) -> Timed:
+    """PyTorch: its own recurrent layer, or a loop over time with low-rank matrices."""
+    from experiments.benchmark import pytorch
+
+    train, forward, parameters = pytorch.build(workload, low_rank)
+    config = workload.model if low_rank else replace(workload.model, parametrization="dense", tied=False)
+    return Timed(train, forward, 1, {**sizes(workload, config), "parameters": parameters})
+
+
+def has_flax_cell(workload: Workload) -> bool:
+    """Whether Flax and PyTorch have the workload's cell, or one of the same work."""
+    return workload.model.cell in ("gru", "gru_reset_after", "lstm")
+
+
+def is_gru(workload: Workload) -> bool:
+    """Whether the loop written in PyTorch has the workload's cell."""
+    return workload.model.cell.startswith("gru")
+
+
+def _ours(
+    about: str, recurrence: str = "fast", parametrization: str | None = None, flags: tuple[str, ...] = (WIDE,), **how: int
+) -> Contender:
+    return Contender(about, partial(jax_contender, lrpt_network(recurrence, parametrization), **how), flags)
+
+
+CONTENDERS = {
+    "plain": _ours("lax.scan and reverse mode, XLA's default flags", "plain", flags=()),
+    "plain-multi-update": _ours(f"the same, {UPDATES} updates per call", "plain", flags=(), updates=UPDATES),
+    "checkpoint": _ours("chunks recomputed by jax.checkpoint", "checkpoint"),
+    "fast": _ours("the fast loop"),
+    "fast-multi-update": _ours(f"the fast loop, {UPDATES} updates per call", updates=UPDATES),
+    "fast-2-devices": _ours("the fast loop, batch split over two host devices", flags=(WIDE, TWO), shards=2),
+    "fast-2-devices-multi-update": _ours(
+        f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
+    ),
+    "fast-dense": _ours("the fast loop with full matrices", parametrization="dense"),
+    "flax": Contender("flax.linen.RNN, full matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
+    "flax-multi-update": Contender(
+        f"the same, {UPDATES} updates per call", partial(jax_contender, flax_network, updates=UPDATES), fits=has_flax_cell
+    ),
+    "torch": Contender("torch.nn.GRU or LSTM, full matrices, 1 thread", partial(torch_contender, False), threads=1, fits=has_flax_cell),
+    "torch-2-threads": Contender("the same, 2 threads", partial(torch_contender, False), threads=2, fits=has_flax_cell),
+    "torch-low-rank": Contender(
+        "PyTorch, a loop over time with low-rank matrices, 2 threads", partial(torch_contender, True), threads=2, fits=is_gru
+    ),
+}

@@ -1,0 +1,93 @@
+"""Times as tables and as a figure."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from experiments.benchmark.contenders import CONTENDERS
+from lrpt.analysis.figures import png
+
+Row = dict[str, Any]
+COLUMNS = (
+    "contender", "train ms (min-max)", "plain is x", "flax is x", "torch is x", "forward ms", "CPU ms", "parameters", "MFLOP", "of peak",
+    "temporary MiB", "faults", "compile s",
+)  # fmt: skip
+RIVALS = ("plain", "flax", "torch")
+
+
+def table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
+    """Columns, and a line for each contender of one workload. 'plain is x 2.4': it takes 2.4 times as long."""
+    medians = {(row["contender"], row["measure"]): row["median_ms"] for row in rows}
+    lines = []
+    for row in (row for row in rows if row["measure"] == "train"):
+        rivals = [medians.get((rival, "train")) for rival in RIVALS]
+        forward = medians.get((row["contender"], "forward"))
+        memory = row.get("temporary_bytes")
+        lines.append(
+            [
+                row["contender"],
+                f"{row['median_ms']:.1f} ({row['min_ms']:.1f}-{row['max_ms']:.1f})",
+                *(f"{rival / row['median_ms']:.2f}" if rival else "" for rival in rivals),
+                f"{forward:.1f}" if forward else "",
+                f"{row['cpu_ms']:.0f}",
+                f"{row['parameters']:,}",
+                f"{row['flops'] / 1e6:,.0f}",
+                f"{100 * row['share_of_peak']:.0f} %",
+                f"{memory / 2**20:.1f}" if memory is not None else "",
+                f"{row['page_faults']:,.0f}",
+                f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "",
+            ]
+        )
+    return COLUMNS, lines
+
+
+def by_workload(report: dict[str, Any]) -> dict[str, list[Row]]:
+    """The rows of each workload."""
+    groups: dict[str, list[Row]] = {}
+    for row in report["rows"]:
+        groups.setdefault(row["workload"], []).append(row)
+    return groups
+
+
+def markdown(report: dict[str, Any]) -> Iterator[str]:
+    """One table of the medians of training: workloads by contenders, and on what they were taken."""
+    groups = by_workload(report)
+    names = [name for name in CONTENDERS if any(row["contender"] == name for row in report["rows"])]
+    yield "| ms for an update | " + " | ".join(groups) + " |"
+    yield "|---|" + "---:|" * len(groups)
+    for name in names:
+        yield f"| `{name}`: {CONTENDERS[name].about} | " + " | ".join(_cell(name, rows) for rows in groups.values()) + " |"
+    versions = ", ".join(f"{package} {version}" for package, version in report["versions"].items())
+    yield ""
+    yield f"{report['date']}, {report['processor']}, {report['cores']} cores, {versions}, medians of {report['rounds']} rounds."
+
+
+def _cell(name: str, rows: Sequence[Row]) -> str:
+    """'24.1 (2.5x)': median, and how many times as long the plain loop takes."""
+    times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train"}
+    if name not in times:
+        return ""
+    ratio = f" ({times['plain'] / times[name]:.1f}x)" if "plain" in times and name != "plain" else ""
+    return f"{times[name]:.1f}{ratio}"
+
+
+def draw(report: dict[str, Any], path: Path) -> Path:
+    """Training times as bars, a panel for each workload; whiskers are the range over the rounds."""
+    groups = by_workload(report)
+    with png(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
+        panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
+        for axes, (workload, rows) in zip(panels, groups.items(), strict=True):
+            _bars(axes, workload, [row for row in rows if row["measure"] == "train"])
+        panels[-1].set_xlabel("milliseconds for an update: median and range")
+    return path
+
+
+def _bars(axes: Axes, workload: str, rows: Sequence[Row]) -> None:
+    names, medians = [row["contender"] for row in rows], [row["median_ms"] for row in rows]
+    whiskers = [[row["median_ms"] - row["min_ms"] for row in rows], [row["max_ms"] - row["median_ms"] for row in rows]]
+    colors = ["#0072B2" if name.startswith("fast") else "0.6" for name in names]
+    axes.barh(names, medians, xerr=whiskers, color=colors, error_kw={"elinewidth": 0.8, "ecolor": "0.3"})
+    axes.invert_yaxis()
+    axes.set_title(workload)

@@ -1,0 +1,98 @@
+"""Processes of contenders, asked in turn, round after round, so that whatever disturbs the machine disturbs all of them."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Self
+
+from experiments.benchmark.contenders import CONTENDERS
+from experiments.benchmark.workloads import WORKLOADS
+from lrpt.runs.console import Console
+
+Row = dict[str, Any]
+
+
+class Process:
+    """A contender that is ready to be timed.
+
+    Raises:
+      RuntimeError: it could not be built; the message is the last line that it wrote.
+    """
+
+    def __init__(self, workload: str, contender: str) -> None:
+        command = [sys.executable, "-m", "experiments.benchmark.worker", workload, contender]
+        flags = " ".join(CONTENDERS[contender].flags) if contender in CONTENDERS else ""
+        environment = {**os.environ, "XLA_FLAGS": flags, "OMP_WAIT_POLICY": "passive"}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._process = subprocess.Popen(command, text=True, env=environment, **pipes)
+        self.times: dict[str, list[dict[str, float]]] = {}
+        self.figures = self._answer()
+        self.measures = self.figures.pop("measures")
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()  # type: ignore[union-attr]
+        if not line:
+            _, said = self._process.communicate()
+            raise RuntimeError((said.strip().splitlines() or ["it ended without a word"])[-1])
+        return json.loads(line)
+
+    def time(self, measure: str) -> None:
+        """One measurement, kept in `times`."""
+        self._process.stdin.write(f"{measure}\n")  # type: ignore[union-attr]
+        self._process.stdin.flush()  # type: ignore[union-attr]
+        self.times.setdefault(measure, []).append(self._answer())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def measure(workload: str, contenders: Sequence[str], rounds: int, console: Console) -> list[Row]:
+    """Times the contenders that fit a workload, all in one go. Returns a row for each of them and each measure."""
+    with ExitStack() as stack:
+        processes: dict[str, Process] = {}
+        for name in [*contenders, "peak"]:
+            if name != "peak" and not CONTENDERS[name].fits(WORKLOADS[workload]):
+                continue
+            try:
+                processes[name] = stack.enter_context(Process(workload, name))
+            except RuntimeError as error:
+                console.warn(f"{workload}: {name} is left out: {error}")
+        for _ in range(rounds):
+            for process in processes.values():
+                for name in process.measures:
+                    process.time(name)
+    peak = processes.pop("peak")
+    operations = peak.figures["flops"] / _median(peak, "train", "ms") * 1e3
+    return [_row(workload, name, process, m, operations) for name, process in processes.items() for m in process.measures]
+
+
+def _median(process: Process, measure: str, name: str) -> float:
+    return statistics.median(time[name] for time in process.times[measure])
+
+
+def _row(workload: str, contender: str, process: Process, measure: str, peak: float) -> Row:
+    figures = dict(process.figures)
+    if measure == "forward":
+        figures = {name: figures[name] for name in ("parameters", "flops", "flags")} | {"flops": figures["flops"] / 3}
+    times = [time["ms"] for time in process.times[measure]]
+    return {
+        "workload": workload,
+        "contender": contender,
+        "measure": measure,
+        "median_ms": statistics.median(times),
+        "min_ms": min(times),
+        "max_ms": max(times),
+        "cpu_ms": _median(process, measure, "cpu_ms"),
+        "page_faults": _median(process, measure, "page_faults"),
+        "peak_flops_per_second": peak,
+        "share_of_peak": figures["flops"] / (statistics.median(times) / 1e3) / peak,
+        **figures,
+    }

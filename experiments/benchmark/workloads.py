@@ -1,0 +1,76 @@
+"""What is timed: a network, its inputs' shapes, and a loss. Values are random; no time depends on them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Array
+
+from lrpt.losses import cross_entropy, squared_error
+from lrpt.networks.counting import count_parts
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.tasks.task import Example, Split, Task
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One training problem.
+
+    Attributes:
+      model: the network whose matrices are structured; rivals without such matrices run its dense twin.
+      input_size: width of the inputs, or the number of symbols.
+      output_size: classes; 1 is a regression.
+      steps: T.
+      batch: B.
+      reads: whether there is one prediction, or one at every step.
+      symbols: whether inputs are integers.
+    """
+
+    model: ModelConfig
+    input_size: int
+    output_size: int
+    steps: int
+    batch: int
+    reads: Literal["last", "all"]
+    symbols: bool = False
+
+
+LRD = ModelConfig(size=128, rank=24)
+
+WORKLOADS = {
+    "permuted_mnist": Workload(LRD, 1, 10, 784, 20, "last"),
+    "permuted_mnist_128": Workload(LRD, 1, 10, 784, 128, "last"),
+    "copy": Workload(ModelConfig(size=128, rank=50), 10, 10, 520, 20, "all", symbols=True),
+    "adding": Workload(LRD, 2, 1, 750, 20, "last"),
+    "char": Workload(ModelConfig(cell="gru_reset_after", size=1000, rank=64, tied=True), 51, 51, 50, 64, "all", symbols=True),
+    "lstm": Workload(ModelConfig(cell="lstm", size=128, rank=24), 1, 10, 784, 20, "last"),
+    "rhn": Workload(ModelConfig(cell="rhn", depth=5, size=128, rank=24), 1, 10, 784, 20, "last"),
+}
+
+
+def make_task(workload: Workload) -> Task:
+    """A task with one batch of random examples."""
+    rng = np.random.default_rng(0)
+    shape = workload.batch, workload.steps
+    inputs = rng.integers(0, workload.input_size, shape) if workload.symbols else rng.random((*shape, workload.input_size))
+    predictions = shape if workload.reads == "all" else shape[:1]
+    targets = rng.random(predictions) if workload.output_size == 1 else rng.integers(0, workload.output_size, predictions)
+    arrays = tuple(a.astype(np.int32 if a.dtype.kind == "i" else np.float32) for a in (inputs, targets))
+    split = Split(workload.batch, arrays, lambda arrays, i: Example(arrays[0][i], arrays[1][i]))
+    return Task({"train": split}, workload.input_size, workload.output_size, workload.reads, _measure)
+
+
+def _measure(predictions: Array, batch: Example) -> dict[str, Array]:
+    if predictions.shape[-1] == 1:
+        return {"loss": squared_error(predictions[..., 0], batch.targets)}
+    losses = cross_entropy(predictions, batch.targets)
+    return {"loss": losses.reshape((losses.shape[0], -1)).mean(1)}
+
+
+def sizes(workload: Workload, model: ModelConfig) -> dict[str, Any]:
+    """Parameters, and floating-point operations of a training step: products with matrices, times two, and three times the forward pass."""
+    parts = count_parts(model, workload.input_size, workload.output_size)
+    inputs = 0 if workload.symbols else parts["input"] + parts["further_input"]
+    rows = workload.batch * workload.steps
+    products = rows * (parts["recurrent"] + inputs) + (rows if workload.reads == "all" else workload.batch) * parts["readout"]
+    return {"parameters": sum(parts.values()), "flops": 6 * products}

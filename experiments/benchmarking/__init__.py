@@ -1,1 +1,0 @@
-"""Parts of `experiments.benchmark`: what is computed, by whom, in which process, and how the times are told."""

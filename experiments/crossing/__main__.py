@@ -1,0 +1,5 @@
+"""`python -m experiments.crossing`."""
+
+from experiments.crossing.command import main
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m experiments.efficiency`."""
+
+from experiments.efficiency.command import main
+
+main()

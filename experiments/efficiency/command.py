@@ -1,0 +1,81 @@
+"""How well trained networks predict beside how much they compute: Figure 4 of Jernite et al. 2017.
+
+    python -m experiments.efficiency RUN_DIRECTORY RUN_DIRECTORY ...
+    python -m experiments.efficiency runs/europarl --score bits_per_character --figure efficiency.png
+
+A directory that holds runs stands for all of them. Runs are those of `europarl`, `variable_computation`, `bit_lm`, `music` and
+`conditional`, whose results say how large an Elman network does as many operations.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from experiments.efficiency.points import SIZES, Point, equivalent_size_figure, point_of
+from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.errors import UsageError, check_choice
+from lrpt.runs.console import Console
+
+PROGRAM = "python -m experiments.efficiency"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """finished run directories, or directories that hold them"""
+    score: str = "bits_per_character"
+    """a figure of their test parts"""
+    convention: str = "paper"
+    """equivalent size: paper ("RNN-d" as printed) or counted (multiplications)"""
+    figure: Path = Path("efficiency.png")
+    """where the figure is written"""
+
+    def __post_init__(self) -> None:
+        check_choice("convention", self.convention, SIZES)
+
+
+def points(options: Options) -> list[Point]:
+    """The runs, in the order of the directories.
+
+    Raises:
+      UsageError: a directory without finished runs, or a run without the score or an equivalent size.
+    """
+    return [
+        point_of(_read(run / "result.json"), _read(run / "config.json"), options.score, options.convention)
+        for path in options.runs
+        for run in _finished(path)
+    ]
+
+
+def _finished(path: Path) -> Iterator[Path]:
+    found = sorted(file.parent for file in path.rglob("result.json"))
+    if not found:
+        raise UsageError(f"{path} holds no finished run: name directories with a result.json")
+    yield from found
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read ({error}): name the directory of a run") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints a table, and draws the figure."""
+    console = Console()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with leaving_with_a_line(console, OF_A_READER):
+        options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
+        found = points(options)
+        rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]
+        console.table(["network", "line", "equivalent size", options.score.replace("_", " ")], rows)
+        console.say(f"figure: {equivalent_size_figure(found, options.score, options.figure, convention=options.convention)}")

@@ -1,0 +1,180 @@
+"""The `swarm` subcommand of `experiments.jsb`: every architecture and depth at random settings, one dot for each.
+
+Zilly et al. 2017, Figure 4.
+
+    python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
+"""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.jsb.swarm_figure import swarm_figure
+from lrpt.analysis.budgets import closest_width, quadratic
+from lrpt.cells import CELLS
+from lrpt.cli.command import concluding, leaving_with_a_line, main
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.studies import origin, with_results
+from lrpt.datasets.piano_roll import NOTES
+from lrpt.devices import parallel
+from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.tasks import Chorales
+from lrpt.training.config import RunConfig
+from lrpt.training.loop import Job, fit_all, most_together
+
+SWARM = "swarm.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says. Each architecture and depth is trained at settings of its own, drawn independently."""
+
+    data: Chorales = field(default_factory=Chorales)
+    cells: tuple[str, ...] = ("rhn", "dt_rnn", "dts_rnn")
+    """architectures"""
+    depths: tuple[int, ...] = (1, 2, 4, 6)
+    """recurrence depths"""
+    parameters: tuple[int, ...] = (15_000, 30_000, 60_000, 90_000)
+    """about how many each network of these depths has; the paper's grow with depth too"""
+    settings: int = 10
+    """drawn for each architecture and depth"""
+    learning_rate: tuple[float, float] = (1e-4, 1.0)
+    """range from which learning rates are drawn, uniformly in their logarithm"""
+    spread: tuple[float, float] = (1e-8, 1e-2)
+    """the same for standard deviations of initial matrices"""
+    carry_bias: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0)
+    """from which the starts of carry gates' biases are drawn; transform gates start at minus these"""
+    updates: int = 700
+    """of each network; 7 are an epoch of the chorales"""
+    evaluate_every: int = 70
+    """updates between evaluations; training losses are means over as many"""
+    seed: int = 0
+    """another seed draws other settings"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/jsb/swarm")
+    """where run directories, the summary and the figure go"""
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            check_choice("cells", cell, [name for name in CELLS if CELLS[name].deep])
+        if len(self.parameters) != len(self.depths):
+            raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
+        check_at_least(1, self, "settings", "updates", "evaluate_every")
+        for name in ("learning_rate", "spread"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise UsageError(f"{name} is {low} {high}: expected two numbers above 0, the smaller one first")
+        if not self.carry_bias:
+            raise UsageError("carry_bias is empty: give at least one number")
+        check_seeds(self.seed, self.settings)
+
+    def jobs(self, base: RunConfig[Any]) -> list[Job]:
+        """One run for each setting."""
+        return [Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j)]
+
+    def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
+        model: Any = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
+        model = replace(model, size=width(model, self.parameters[depth]))
+        train = replace(base.train, updates=self.updates, evaluate_every=self.evaluate_every, patience=None)
+        rng = np.random.default_rng([self.seed, cell, depth])
+        for number in range(self.settings):
+            rate, spread = (float(np.exp(rng.uniform(*np.log(bounds)))) for bounds in (self.learning_rate, self.spread))
+            own: Any = replace(model, initialization="normal", initial_scale=spread, carry_bias=float(rng.choice(self.carry_bias)))
+            config = RunConfig(own, replace(base.optim, learning_rate=rate), train, self.data)
+            yield config, self.seed + number, self.workdir / f"{own.cell}-depth{own.depth}-setting{number}"
+
+
+def width(model: ModelConfig, parameters: int) -> int:
+    """The width at which a network on notes is closest to so many parameters."""
+    return closest_width(quadratic(lambda size: count(replace(model, size=size), NOTES, NOTES).true), parameters).width
+
+
+def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments: Sequence[str] | None = None) -> None:
+    """As `lrpt.cli.command.main`; with the first argument 'swarm' it trains many small networks instead.
+
+    Args:
+      experiment: whose runs they are.
+      base: what every setting starts from.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] != ["swarm"]:
+        main(experiment, words)
+        return
+    console = Console()
+    with leaving_with_a_line(console):
+        about = "Trains every architecture and depth at random settings, side by side, and draws a dot for each."
+        program = f"python -m experiments.{experiment.name} swarm"
+        run(experiment, base, parse_dataclass(Options, words[1:], program, about, Options()), console)
+
+
+def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, console: Console) -> None:
+    """Trains what is not finished, and writes `swarm.json` and the figure; where training is interrupted, those of what is finished."""
+    jobs = options.jobs(base)
+    parallel.request_devices(options.devices, most_together(jobs), base.train.batch_size)
+    with concluding(partial(summarize, options, jobs, console)):
+        fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
+
+
+def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
+    """Writes `swarm.json` and the figure from the finished ones of these runs, if there are any.
+
+    It holds 'options', 'environment' and 'dots': for each run its settings, its lowest losses, 'updates' and 'seconds'.
+    """
+    found = with_results(jobs)
+    if not found:
+        return
+    dots = [dot(job, result) for job, result in found]
+    write_json(options.workdir / SWARM, {**origin(options, found[0][0]), "dots": dots})
+    figure = draw(dots, options.workdir / "figures" / "swarm.png")
+    _show(dots, console)
+    console.say(f"{len(dots)} of {len(jobs)} runs are finished   summary: {options.workdir / SWARM}   figure: {figure}")
+
+
+def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of a run: the lowest of the means of its training loss between evaluations, and the lowest validation loss."""
+    model: Any = job.config.model
+    train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
+    return {
+        **{name: getattr(model, name) for name in ("cell", "depth", "size", "initial_scale", "carry_bias")},
+        "learning_rate": job.config.optim.rate,
+        "seed": job.seed,
+        "parameters": result["parameters"]["true"],
+        "lowest_train_loss": min(train),
+        "lowest_valid_loss": result["metrics"]["valid"]["loss"],
+        "updates": result["updates"],
+        "seconds": result["seconds"],
+    }
+
+
+def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Architecture -> depth -> the lowest training losses of its settings, best first."""
+    groups: dict[str, dict[int, list[float]]] = {}
+    for one in sorted(dots, key=lambda one: one["lowest_train_loss"]):
+        groups.setdefault(one["cell"], {}).setdefault(one["depth"], []).append(one["lowest_train_loss"])
+    return {cell: dict(sorted(of_cell.items())) for cell, of_cell in sorted(groups.items(), reverse=True)}
+
+
+def draw(dots: Sequence[Mapping[str, Any]], path: Path) -> Path:
+    """The figure of these dots."""
+    title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
+    return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]")
+
+
+def _show(dots: Sequence[Mapping[str, Any]], console: Console) -> None:
+    rows = [
+        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
+        for cell, of_cell in by_group(dots).items()
+        for depth, losses in of_cell.items()
+    ]
+    console.table(["cell", "depth", "settings", "best", "median", "worst"], rows, "lowest training loss, nats per frame")

@@ -1,0 +1,332 @@
+"""Studies of the lattice paper as subcommands: losses and convergence, statistical efficiency, gradients by layer.
+
+    python -m experiments.lattice convergence      seven models: test losses (Table 1), epochs until the best one (Figure 6)
+    python -m experiments.lattice efficiency       the same models on 20, 40, 60, 80 and 100 % of the data (Figure 5)
+    python -m experiments.lattice gradients        a GRU and an LRU of ten layers: norms of gradients by layer and epoch (Figure 7)
+
+With `--data.source ptb_joined --data.dir DIR --data.text-share 10` they read a tenth of the Penn Treebank as the paper cuts it, with
+`--data.file BOOK.txt --data.text-share 20` a fifth of War and Peace; by default the documentation of Python.
+
+Each trains what is missing below `--workdir`, goes on with what was interrupted, and writes a JSON file and figures from whatever is
+finished. The runs on all of the data are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the
+training part, after which a network is evaluated; epochs until convergence are those until the lowest validation loss.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from experiments.lattice.efficiency_figure import efficiency_figure
+from experiments.lattice.epochs_figure import epochs_figure
+from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch
+from experiments.lattice.models import MODELS, NAMES, PAPER, sized
+from lrpt.cli.command import concluding, leaving_with_a_line
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.sampling import run_or_sample
+from lrpt.cli.studies import origin, with_results
+from lrpt.cli.summary import mean_and_deviation
+from lrpt.devices import parallel
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.tasks import NextSymbol
+from lrpt.training.config import RunConfig
+from lrpt.training.loop import Job, fit_all
+
+PYTHON = replace(PAPER.data, source="python")
+
+
+class Trial(NamedTuple):
+    """A run: which model, on how many per cent of the data."""
+
+    model: str
+    share: float
+    job: Job
+
+
+class Finished(NamedTuple):
+    """A trial, the content of its `result.json`, and the epoch of its lowest validation loss."""
+
+    trial: Trial
+    result: dict[str, Any]
+
+    @property
+    def epochs(self) -> int:
+        return self.result["best_update"] // self.trial.job.config.train.evaluate_every
+
+    @property
+    def loss(self) -> float:
+        """Nats per character on the test part."""
+        return self.result["metrics"]["test"]["loss"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    data: NextSymbol = field(default_factory=lambda: PYTHON)
+    models: tuple[str, ...] = tuple(MODELS)
+    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
+    parameters: int = 300_000
+    """about how many each network has"""
+    layers: int = 2
+    """of each network"""
+    epochs: int = 20
+    """readings of the training part, at most"""
+    patience: int | None = 3
+    """end training after so many epochs in a row without a new lowest validation loss (None: never)"""
+    batch_size: int = 50
+    """streams that the text is read in; 250 in the paper"""
+    learning_rate: float = 1e-3
+    """of Adam in the first epoch, times 0.9 after each"""
+    initialization: str = "glorot"
+    """how matrices start: glorot, as the paper says, or lru, as its code does"""
+    seeds: int = 3
+    """networks for each model"""
+    seed: int = 0
+    """the first one's seed"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/lattice/studies")
+    """where run directories, the summary and the figures go"""
+
+    def __post_init__(self) -> None:
+        check_distinct("models", self.models)
+        for name in self.models:
+            check_choice("models", name, MODELS)
+        check_at_least(1, self, "parameters", "layers", "epochs", "batch_size", "seeds")
+        if self.data.reading != "stream":
+            raise UsageError(f"data.reading is {self.data.reading}: epochs are those of a stream")
+        check_seeds(self.seed, self.seeds)
+
+    def texts(self) -> Iterator[tuple[str, float, NextSymbol]]:
+        """Part of the names of run directories, per cent of the data, and how to read them."""
+        yield "all", 100, self.data
+
+    def trials(self) -> list[Trial]:
+        """One for each model, text and seed."""
+        return [trial for name in self.models for text in self.texts() for trial in self._of(name, *text)]
+
+    def _of(self, name: str, part: str, share: float, data: NextSymbol) -> Iterator[Trial]:
+        symbols, epoch = _measure(data, self.batch_size)
+        model = replace(sized(name, self.parameters, symbols, self.layers), initialization=self.initialization)
+        train = replace(
+            PAPER.train,
+            updates=self.epochs * epoch,
+            batch_size=self.batch_size,
+            evaluate_every=epoch,
+            evaluation_batch=self.batch_size,
+            patience=self.patience,
+        )
+        config = RunConfig(model, replace(PAPER.optim, learning_rate=self.learning_rate), train, data)
+        for seed in range(self.seed, self.seed + self.seeds):
+            yield Trial(name, share, Job(config, seed, self.workdir / f"{name}-{part}-seed{seed}"))
+
+
+@cache
+def _measure(data: NextSymbol, batch_size: int) -> tuple[int, int]:
+    """Symbols of a text, and updates in an epoch."""
+    task = data.build(0)
+    epoch = task.splits["train"].size // batch_size
+    if not epoch:
+        raise UsageError(f"batch_size is {batch_size}, and the training part has {task.splits['train'].size} windows: choose fewer streams")
+    return task.input_size, epoch
+
+
+@dataclass(frozen=True)
+class Convergence(Options):
+    """Trains models of equal numbers of parameters: test losses, and epochs until the lowest validation loss."""
+
+
+@dataclass(frozen=True)
+class Efficiency(Options):
+    """Trains the same models on growing shares of the data."""
+
+    shares: tuple[float, ...] = (20, 40, 60, 80, 100)
+    """per cent of the data"""
+    test: Literal["fixed", "moving"] = "fixed"
+    """fixed: shares are of the training part, and all are tested on the same text; moving: shares are of the whole text, which is cut then,
+    so that each is tested on another text, as in the original code"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.shares or len(set(self.shares)) < len(self.shares) or not all(0 < share <= 100 for share in self.shares):
+            raise UsageError(
+                f"shares is {' '.join(map(str, self.shares)) or 'empty'}: expected numbers above 0, at most 100, and none twice"
+            )
+
+    def texts(self) -> Iterator[tuple[str, float, NextSymbol]]:
+        name = {"fixed": "train_share", "moving": "text_share"}[self.test]
+        for share in sorted(self.shares):
+            if share == 100:
+                yield from super().texts()
+            else:
+                of = getattr(self.data, name) or 100
+                yield f"{name.partition('_')[0]}{share:g}", share, replace(self.data, **{name: of * share / 100})
+
+
+@dataclass(frozen=True)
+class Gradients(Options):
+    """Trains a GRU and an LRU of many layers, and keeps the norms of their gradients by layer."""
+
+    models: tuple[str, ...] = ("gru", "lru")
+    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
+    layers: int = 10
+    """of each network, at least 2"""
+    patience: int | None = None
+    """end training after so many epochs in a row without a new lowest validation loss (None: never)"""
+    seeds: int = 1
+    """networks for each model, over which norms are averaged"""
+    workdir: Path = Path("runs/lattice/gradients")
+    """where run directories, the summary and the figure go"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layers < 2:
+            raise UsageError(f"layers is {self.layers}: expected 2 or more, between which gradients differ")
+
+
+Show = Callable[[Any, Sequence[Finished], Console], dict[str, Any]]
+
+
+def run_or_study(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
+    """As `lrpt.cli.sampling.run_or_sample`; with the name of a study as the first argument that study instead."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] and words[0] in STUDIES:
+        console = Console()
+        with leaving_with_a_line(console):
+            kind, show = STUDIES[words[0]]
+            program = f"python -m experiments.{experiment.name} {words[0]}"
+            options = parse_dataclass(kind, words[1:], program, kind.__doc__ or "", kind())
+            study(experiment.name, words[0], options, show, console)
+    else:
+        run_or_sample(experiment, words)
+
+
+def study(experiment: str, name: str, options: Options, show: Show, console: Console) -> None:
+    """Trains what is not finished; writes `<name>.json` and figures from what is, also where training is interrupted."""
+    parallel.request_devices(options.devices, options.seeds, options.batch_size)
+    trials = options.trials()
+    names = {"experiment": experiment, "preset": "paper"}
+    with concluding(partial(summarize, name, options, trials, show, console)):
+        fit_all([trial.job for trial in trials], names=names, devices=options.devices, console=console)
+
+
+def summarize(name: str, options: Options, trials: Sequence[Trial], show: Show, console: Console) -> None:
+    """Writes `<name>.json`, if any of the trials is finished.
+
+    It holds 'study', 'options', 'environment', 'runs' (what `kept` says of each finished one), and what `show` adds.
+    """
+    by_path = {trial.job.path: trial for trial in trials}
+    done = [Finished(by_path[job.path], result) for job, result in with_results([trial.job for trial in trials])]
+    if not done:
+        return
+    path = options.workdir / f"{name}.json"
+    more = show(options, done, console)
+    write_json(path, {"study": name, **origin(options, done[0].trial.job), "runs": [kept(one) for one in done], **more})
+    console.say(f"{len(done)} of {len(trials)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
+
+
+def kept(one: Finished) -> dict[str, Any]:
+    """What is kept of a run: what it trained, its figures on the test part at the best validation loss, and when that was."""
+    (model, share, job), result = one
+    return {
+        "model": model,
+        "share": share,
+        **{name: getattr(job.config.model, name) for name in ("cell", "size", "layers", "depth")},
+        "seed": job.seed,
+        "parameters": result["parameters"]["true"],
+        "loss": one.loss,
+        "bits_per_character": result["metrics"]["test"]["bits_per_character"],
+        "valid_loss": result["metrics"]["valid"]["loss"],
+        "epochs_to_best": one.epochs,
+        "epochs": result["updates"] // job.config.train.evaluate_every,
+        "updates": result["updates"],
+        "seconds": result["seconds"],
+    }
+
+
+def by_model(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
+    """Name as tables print it -> its runs."""
+    groups: dict[str, list[Finished]] = {}
+    for one in finished:
+        groups.setdefault(NAMES[one.trial.model], []).append(one)
+    return groups
+
+
+def show_convergence(options: Options, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
+    """A row for each model, and the box plot."""
+    groups = by_model(finished)
+    rows = [
+        [name, f"{runs[0].result['parameters']['true']:,}", str(len(runs)), *mean_and_deviation([one.loss for one in runs]), *_epochs(runs)]
+        for name, runs in groups.items()
+    ]
+    columns = ["model", "parameters", "seeds", "test nats per character", "deviation", "epochs until the best", "deviation"]
+    console.table(columns, rows, _title(options))
+    epochs_figure(_epochs_by_model(groups), options.workdir / "figures" / "epochs.png", _title(options))
+    return {}
+
+
+def _epochs(runs: Sequence[Finished]) -> list[str]:
+    return mean_and_deviation([one.epochs for one in runs], "{:.1f}")
+
+
+def _epochs_by_model(groups: Mapping[str, Sequence[Finished]]) -> dict[str, list[float]]:
+    return {name: [float(one.epochs) for one in runs] for name, runs in groups.items()}
+
+
+def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
+    """A row for each model and a column for each share; the figure of losses, and the box plot over all shares."""
+    groups = {name: by_share(runs) for name, runs in by_model(finished).items()}
+    shares = sorted(options.shares)
+    rows = [
+        [name, *(f"{np.mean(of_share[share]):.3f}" if share in of_share else "" for share in shares)] for name, of_share in groups.items()
+    ]
+    console.table(["model", *(f"{share:g} %" for share in shares)], rows, f"test nats per character, {options.test} test part")
+    figures = options.workdir / "figures"
+    title = f"{_title(options)}, {options.test} test part"
+    efficiency_figure(groups, figures / f"efficiency_{options.test}.png", title, "test nats per character")
+    epochs_figure(_epochs_by_model(by_model(finished)), figures / f"epochs_{options.test}_shares.png", f"{title}, all shares")
+    return {}
+
+
+def by_share(runs: Sequence[Finished]) -> dict[float, list[float]]:
+    """Per cent of the data -> test losses."""
+    groups: dict[float, list[float]] = {}
+    for one in runs:
+        groups.setdefault(one.trial.share, []).append(one.loss)
+    return groups
+
+
+def show_gradients(options: Gradients, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
+    """Norms of the first, a middle and the last layer, and the heat maps; 'norms' of the summary: model -> layer -> epoch."""
+    norms = {name: mean_norms(runs) for name, runs in by_model(finished).items()}
+    rows = [[name, *(f"{value:.3g}" for value in found.mean(axis=1))] for name, found in norms.items()]
+    console.table(["model", *(f"layer {k}" for k in range(1, options.layers + 1))], rows, "mean norm of gradients over epochs")
+    layer_gradients_figure(norms, options.workdir / "figures" / "gradients.png")
+    return {"norms": {name: found.tolist() for name, found in norms.items()}}
+
+
+def mean_norms(runs: Sequence[Finished]) -> np.ndarray:
+    """Layers by epochs, over the seeds and the epochs that all of them have."""
+    found = [layer_norms_by_epoch(RunDirectory(one.trial.job.path).metrics()) for one in runs]
+    epochs = min(norms.shape[1] for norms in found)
+    return np.mean([norms[:, :epochs] for norms in found], axis=0)
+
+
+def _title(options: Options) -> str:
+    seeds = f"{options.seeds} seed{'s' * (options.seeds > 1)}"
+    return f"about {options.parameters:,} parameters, {options.layers} layers, {seeds}"
+
+
+STUDIES: Mapping[str, tuple[type[Options], Show]] = {
+    "convergence": (Convergence, show_convergence),
+    "efficiency": (Efficiency, show_efficiency),
+    "gradients": (Gradients, show_gradients),
+}

@@ -1,0 +1,185 @@
+"""How many parameters the networks of the papers have: as printed, by the papers' convention, and in truth.
+
+    python -m experiments.parameter_table            a table
+    python -m experiments.parameter_table --json     the same as a JSON list
+
+GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), whose convention for GRUs counts the input matrix of one gate
+only, and no initial state: see `lrpt.networks.counting`. Recurrent highway networks of Zilly et al. 2017. LSTMs and these are counted in
+full. Nothing but the printed figures is written down here; the counts are taken from the models.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from experiments.parameter_table.rows import ROWS
+from lrpt.cli.flags import parse_dataclass
+from lrpt.networks.counting import count, count_parts
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console, Explained
+
+PROGRAM = "python -m experiments.parameter_table"
+LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
+AGREES = {True: "yes", False: "no", None: ""}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line says."""
+
+    json: bool = False
+    """print a JSON list of objects instead of a table"""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed figure, and the model that it is about.
+
+    Attributes:
+      where: its place in the papers.
+      config: the recurrent network.
+      sizes: widths of input and output.
+      figure: as printed; empty where there is none.
+      of: what the figure counts: the recurrent layer, the whole model by the convention, or all of it.
+      remark: why it is not the count, where it is not.
+    """
+
+    where: str
+    config: ModelConfig
+    sizes: tuple[int, int]
+    figure: str
+    of: Literal["recurrent layer", "model", "model, in full"] = "model"
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `agrees`: the count that the figure is about rounds to it; None where none is printed."""
+
+    where: str
+    model: str
+    published: str
+    of: str
+    recurrent_layer: int
+    convention: int
+    true: int
+    agrees: bool | None
+    remark: str
+
+
+DENSE, LR, LRD = "dense", "low_rank", "low_rank_plus_diagonal"
+COPY, ADDING, IMAGES, CHARACTERS, FEWER_CHARACTERS = (10, 10), (2, 1), (1, 10), (51, 51), (49, 49)
+
+FEWER = "'approximately the same number of parameters' as the LRD-GRU; by the script's model it would take 818"
+ONE_MATRIX = "6,144 = 2nd is one of the three recurrent matrices, without diagonal and biases"
+TRUNCATED = "0.46 M is the true count, truncated; the convention gives 0.36 M"
+AS_THE_DENSE = "printed as for the full LSTM; 1740/300, as in the script, has 4.62 M, and 4.25 M would need a rank of about 274"
+COPIED = "printed as for the LRD-GRU above; the convention gives 2.52 M"
+
+
+def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
+    """A network of the copy, adding and image tasks (lowrank-gru, models.py)."""
+    return ModelConfig(size=size, parametrization=parametrization, rank=rank)
+
+
+def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
+    """A network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
+    matrices = {"parametrization": parametrization, "rank": rank, "tied": tied}
+    return ModelConfig(cell="gru_reset_after", size=size, trainable_initial_state=False, **matrices)
+
+
+def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
+    """A network of the language models with LSTMs (lowrank-lstm), which have a state fixed at zero, too."""
+    return ModelConfig(cell="lstm", size=size, parametrization=parametrization, rank=rank, trainable_initial_state=False)
+
+
+PUBLISHED = [
+    Published("copy, text", gru(128, DENSE), COPY, "nearly 50,000", "recurrent layer"),
+    Published("copy, text", gru(128, LRD, 50), COPY, "39,168", "recurrent layer"),
+    Published("copy, text", gru(128, LRD, 50), COPY, "41,738"),
+    Published("copy, text", ModelConfig("unitary_without_fourier", 721), COPY, "as 41,738", "model, in full", FEWER),
+    Published("adding, text", gru(128, LR, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
+    Published("adding, text", gru(128, LRD, 24), ADDING, "approx. 6,140", "recurrent layer", ONE_MATRIX),
+    Published("Table 1", gru(128, DENSE), IMAGES, "51.0 k"),
+    Published("Table 1", gru(128, LR, 24), IMAGES, "20.2 k"),
+    Published("Table 1", gru(512, LR, 4), IMAGES, "19.5 k"),
+    Published("Table 1", gru(64, LRD, 24), IMAGES, "10.3 k"),
+    Published("Table 1", gru(128, LRD, 24), IMAGES, "20.6 k"),
+    Published("Table 1", gru(256, LRD, 24), IMAGES, "41.2 k"),
+    Published("Table 2", language_gru(1000, DENSE), CHARACTERS, "3.11 M"),
+    Published("Table 2", language_gru(3298, DENSE), CHARACTERS, "33.0 M"),
+    Published("Table 2", language_gru(1000, LRD, 64), CHARACTERS, "0.49 M"),
+    Published("Table 2", language_gru(3298, LRD, 128), CHARACTERS, "2.89 M"),
+    Published("Table 2", language_gru(5459, LRD, 64), CHARACTERS, "2.69 M"),
+    Published("Table 2", language_gru(5459, LRD, 64, tied=True), CHARACTERS, "1.99 M"),
+    Published("Table 2", language_gru(1000, LRD, 64, tied=True), CHARACTERS, "0.46 M", remark=TRUNCATED),
+    Published("Table 2", language_gru(4480, LRD, 128, tied=True), CHARACTERS, "2.78 M"),
+    Published("Table 2", language_gru(6985, LRD, 64, tied=True), CHARACTERS, "2.54 M"),
+    Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
+    Published("Table 2", language_lstm(1000, DENSE), FEWER_CHARACTERS, "4.25 M", "model, in full"),
+    Published("Table 2", language_lstm(1740, LRD, 300), FEWER_CHARACTERS, "4.25 M", "model, in full", AS_THE_DENSE),
+    *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full") for r in ROWS),
+]
+
+
+def row(published: Published) -> Row:
+    """Counts a model and compares."""
+    counts = count(published.config, *published.sizes)
+    parts = count_parts(published.config, *published.sizes)
+    layer = parts["recurrent"] + parts["bias"]
+    counted = {"recurrent layer": layer, "model": counts.paper, "model, in full": counts.true}[published.of]
+    return Row(
+        where=published.where,
+        model=published.config.label,
+        published=published.figure,
+        of=published.of,
+        recurrent_layer=layer,
+        convention=counts.paper,
+        true=counts.true,
+        agrees=rounds_to(counted, published.figure) if published.figure else None,
+        remark=published.remark,
+    )
+
+
+def rounds_to(number: int, printed: str) -> bool:
+    """Whether `number`, rounded to the digits that are printed, is `printed` ('51.0 k'). Zeros at the end of an integer are rounding."""
+    found = re.search(r"([\d,]+)(?:\.(\d+))?(?: ([kM]))?$", printed)
+    if found is None:
+        raise ValueError(f"'{printed}' ends in no figure")
+    whole, decimals, unit = found.groups(default="")
+    digits = int(whole.replace(",", "") + decimals)
+    step = {"": 1, "k": 1_000, "M": 1_000_000}[unit] // 10 ** len(decimals)
+    while not unit and digits % 10 == 0 and digits:
+        digits, step = digits // 10, step * 10
+    return round(number / step) == digits
+
+
+def show(rows: Sequence[Row], console: Console) -> None:
+    """The table, and below it why figures differ."""
+    columns = ["", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
+    console.table(columns, [cells(r) for r in rows], left=2)
+    console.say(f"\n{LEGEND}")
+    for r in rows:
+        if r.agrees is False:
+            console.say(f"{r.where}, {r.model}, {r.published}: {r.remark}.")
+
+
+def cells(r: Row) -> list[str]:
+    """A line as text."""
+    return [r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table; exits with 2 where a flag is wrong."""
+    console = Console()
+    with Explained(console):
+        about = "Parameters of the networks of the papers, printed and counted."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+    rows = [row(published) for published in PUBLISHED]
+    if options.json:
+        print(json.dumps([asdict(r) for r in rows], indent=2))
+    else:
+        show(rows, console)

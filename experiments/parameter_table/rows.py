@@ -1,0 +1,70 @@
+"""Which recurrent highway networks the tables of Zilly et al. 2017 are about, and how many parameters each of them has.
+
+Widths of Figure 5a are from the authors' README, the embedding's width is that of their TensorFlow code (`rhn.py`). Nothing but printed
+figures is written down here; `experiments.parameter_table` counts.
+"""
+
+from dataclasses import dataclass
+
+from lrpt.networks.sequence_model import ModelConfig
+
+PTB_WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
+"""Figure 5a: width for each recurrence depth, so that untied networks have about 32 million parameters."""
+
+
+@dataclass(frozen=True)
+class LanguageModelRow:
+    """A recurrent highway network between an embedding and a softmax with a bias.
+
+    Attributes:
+      where: its place in the paper.
+      symbols: V, different words or bytes.
+      depth: L.
+      size: n.
+      tied: whether the softmax has the embedding's matrix, transposed.
+      printed: the size in the paper, or its README; empty where there is none.
+    """
+
+    where: str
+    symbols: int
+    depth: int
+    size: int
+    tied: bool = False
+    printed: str = ""
+
+    @property
+    def embedding(self) -> int:
+        """e: n, or V where there are fewer symbols than units and the matrices need not have one shape (`rhn.py`).
+
+        The authors' Theano and Torch code has n everywhere.
+        """
+        return self.symbols if self.symbols < self.size and not self.tied else self.size
+
+    @property
+    def config(self) -> ModelConfig:
+        """The network."""
+        return ModelConfig(
+            "rhn",
+            self.size,
+            depth=self.depth,
+            parametrization="dense",
+            trainable_initial_state=False,
+            embedding=self.embedding,
+            tie_embedding=self.tied,
+        )
+
+
+def _ptb(tied: bool, printed: dict[int, str]) -> list[LanguageModelRow]:
+    where = "Figure 5a" + ", tied" * tied
+    return [LanguageModelRow(where, 10_000, depth, size, tied, printed.get(depth, "")) for depth, size in PTB_WIDTHS.items()]
+
+
+ROWS = [
+    *_ptb(tied=False, printed={8: "32 M"}),
+    *_ptb(tied=True, printed={5: "22 M", 10: "23 M"}),
+    LanguageModelRow("Table 2, enwik8", 205, 5, 1500, printed="23 M"),
+    LanguageModelRow("Table 2, enwik8", 205, 10, 1000, printed="21 M"),
+    LanguageModelRow("Table 2, enwik8", 205, 10, 1500, printed="46 M"),
+    LanguageModelRow("Table 3, text8", 27, 10, 1000, printed="20 M"),
+    LanguageModelRow("Table 3, text8", 27, 10, 1500, printed="45 M"),
+]

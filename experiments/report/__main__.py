@@ -1,0 +1,5 @@
+"""`python -m experiments.report`."""
+
+from experiments.report.command import main
+
+main()

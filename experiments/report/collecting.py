@@ -1,0 +1,90 @@
+"""From run directories to the small files that are kept with the code."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.report.records import CONFIG, ENVIRONMENT, FIGURES, METRICS, RESULT, Record, anonymous, read
+from lrpt.errors import UsageError
+from lrpt.runs.configuration import flatten
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import MAY_CHANGE, write_json, write_text
+
+LARGEST = 1_000_000
+"""bytes of a `metrics.jsonl` that is kept"""
+
+
+def collect(runs: Path, results: Path, console: Console) -> None:
+    """Copies every run below `runs` that was evaluated to `results`/<experiment>/<run directory>, without checkpoints and figures.
+
+    A run that is there already is replaced unless it went further than the new one. Paths of this machine become PATH. Everything is read
+    before anything is written.
+
+    Raises:
+      UsageError: there is no run, one is damaged or too large, or two that differ have one name.
+    """
+    plan: dict[Path, Record] = {}
+    directories = list(_run_directories(runs))
+    if not directories:
+        raise UsageError(f"no run was found below {runs}: name a directory that holds run directories")
+    for directory in directories:
+        record = read(directory, growing=True)
+        if record is None:
+            console.warn(f"{directory} was not evaluated yet: left out")
+        else:
+            _add(plan, _target(results, record), _clean(record), directory, console)
+    for target, record in plan.items():
+        _write(target, record)
+        console.say(f"{target}: {record.state}")
+
+
+def _run_directories(runs: Path) -> Iterator[Path]:
+    # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
+    for folder, inner, files in os.walk(runs):
+        inner[:] = sorted(set(inner) - {"checkpoints", FIGURES})
+        if CONFIG in files:
+            yield Path(folder)
+
+
+def _target(results: Path, record: Record) -> Path:
+    return results / record.experiment / record.name
+
+
+def _clean(record: Record) -> Record:
+    return Record(record.name, anonymous(record.config), anonymous(record.environment), record.metrics, anonymous(record.result))
+
+
+def _add(plan: dict[Path, Record], target: Path, record: Record, source: Path, console: Console) -> None:
+    size = sum(len(json.dumps(line)) + 1 for line in record.metrics)
+    if size > LARGEST:
+        raise UsageError(f"{source / METRICS} has {size:,} bytes: only up to {LARGEST:,} are kept, so leave that run out", code=1)
+    before = plan.get(target) or (read(target) if target.exists() else None)
+    if before is not None and (difference := _difference(before, record)):
+        raise UsageError(f"{source} and the run in {target} differ in {difference}: rename the directory of one of them", code=1)
+    if before is not None and (before.updates, before.result is not None) > (record.updates, record.result is not None):
+        console.warn(f"{target} went further ({before.updates:,} updates) than {source} ({record.updates:,}): kept")
+        return
+    plan[target] = record
+
+
+def _difference(one: Record, other: Record) -> str:
+    """The first setting in which two runs differ that decides their numbers, or nothing."""
+    a, b = (_flat(record.config) for record in (one, other))
+    return next((name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name) and name not in MAY_CHANGE), "")
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    groups = {name: fields for name, fields in config.items() if isinstance(fields, dict)}
+    return flatten(groups) | {name: value for name, value in config.items() if name not in groups and name != "preset"}
+
+
+def _write(target: Path, record: Record) -> None:
+    write_json(target / CONFIG, record.config)
+    write_json(target / ENVIRONMENT, record.environment)
+    write_text(target / METRICS, "".join(json.dumps(line) + "\n" for line in record.metrics))
+    if record.result is None:
+        (target / RESULT).unlink(missing_ok=True)
+    else:
+        write_json(target / RESULT, record.result)

@@ -1,0 +1,162 @@
+"""From a command line to run directories: what every experiment module calls."""
+
+import dataclasses
+import errno
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import Command, combinations
+from lrpt.cli.summary import draw_curves, summarize
+from lrpt.devices import parallel, processes
+from lrpt.errors import Elsewhere, UsageError
+from lrpt.runs.console import Console, Explained
+from lrpt.runs.signals import Interrupted
+from lrpt.training.config import RunConfig
+from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
+from lrpt.training.run import ENDED
+
+WRONG_FLAG = 2
+"""exit status"""
+
+INTACT = "what was written before is intact, and the same command resumes from it"
+OF_A_READER = "the run is as it was: repeat the command"
+"""What is said where a command only reads runs."""
+
+
+def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
+    """Runs an experiment as the command line says, and leaves as `leaving_with_a_line` does."""
+    console = Console()
+    with leaving_with_a_line(console):
+        run(experiment, combinations(experiment, sys.argv[1:] if arguments is None else arguments), console)
+
+
+@contextmanager
+def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None]:
+    """Exit status of what is done inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n; `intact` is said of the rest."""
+    try:
+        with Explained(console):
+            yield
+    except Elsewhere as error:
+        sys.exit(error.code)
+    except Interrupted as error:
+        if processes.is_first():  # all processes are interrupted together
+            console.error(str(error))
+        sys.exit(error.code)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        console.error(f"{error.strerror or error}{where}: {'free space there; ' * (error.errno == errno.ENOSPC)}{intact}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.error(f"stopped by Ctrl-C: {intact}")
+        sys.exit(128 + signal.SIGINT)
+    except (MemoryError, RuntimeError, ValueError) as error:
+        if processes.has_lost_another(error):
+            console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {intact}")
+            processes.abandon(1)
+        if not parallel.is_out_of_memory(error):
+            raise
+        console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {intact}")
+        sys.exit(1)
+
+
+@contextmanager
+def concluding(conclude: Callable[[], None]) -> Iterator[None]:
+    """Does something after what is trained inside, also when that is interrupted or fails.
+
+    Not where a flag is wrong: then nothing was trained, and what stands in the directories may be of another command.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not (isinstance(error, UsageError) and error.code == WRONG_FLAG):
+            conclude()
+        raise
+    conclude()
+
+
+def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
+    """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
+    command, jobs = next(iter(commands.values())), planned(experiment, commands)
+    several, directories = len(jobs) > 1, [job.path for job in jobs]
+    processes.join(command.distributed)
+    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
+    names = {"experiment": experiment.name, "preset": command.preset}
+
+    def tell(results: Mapping[Path, dict[str, Any]]) -> None:
+        title = f"{experiment.name}, preset {command.preset}"
+        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console)
+
+    try:
+        results = fit_all(jobs, names=names, devices=command.devices, console=console)
+    except SomeFailed as error:
+        if error.results:
+            tell(error.results)
+        raise
+
+    def say() -> None:
+        if several:
+            tell(dict(zip(directories, results, strict=True)))
+        else:
+            _report(experiment, results[0], directories[0], console)
+        if experiment.closing and command.compare:
+            console.say(experiment.closing)
+
+    processes.by_first(say)
+    return results
+
+
+def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], several: bool = False) -> list[Job]:
+    """The runs of one or several commands; each in a directory below --workdir where they are, or are to count as, `several`."""
+    command = next(iter(commands.values()))
+    models = {
+        "-".join(filter(None, (name, variant))): config
+        for name, one in commands.items()
+        for variant, config in _models(experiment, one).items()
+    }
+    several = several or len(models) * command.seeds > 1
+    return [
+        Job(config, seed, path)
+        for name, config in models.items()
+        for seed, path in _directories(experiment, command, name, several).items()
+    ]
+
+
+def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str, RunConfig[Any]]:
+    """One configuration for each variant of a comparison, or the one that was asked for."""
+    if not command.compare:
+        return {"": command.config}
+    return {
+        name: dataclasses.replace(command.config, model=dataclasses.replace(command.model, **changes))
+        for name, changes in experiment.variants.items()
+    }
+
+
+def _root(experiment: Experiment[Any], command: Command[Any, Any]) -> Path:
+    return command.workdir or Path("runs") / experiment.name
+
+
+def _directories(experiment: Experiment[Any], command: Command[Any, Any], variant: str, several: bool) -> dict[int, Path]:
+    """seed -> run directory. A single run with --workdir writes right there."""
+    seeds = range(command.seed, command.seed + command.seeds)
+    if command.workdir is not None and not several:
+        return {command.seed: command.workdir}
+    stem = "-".join(filter(None, (command.preset, variant)))
+    return {seed: _root(experiment, command) / f"{stem}-seed{seed}" for seed in seeds}
+
+
+def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:
+    """The end of a single run. A finished one that is run again is left as it is."""
+    figure = path / "figures" / "learning_curves.png"
+    if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
+        draw_curves(path, experiment.score, [result], [path], f"{experiment.name}, preset {result['preset']}")
+    for split, figures in result["metrics"].items():
+        console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
+    counts = result["parameters"]
+    spent = f"{result['updates']:,} updates in {result['seconds']:,} s ({ENDED[result['stopped']]})"
+    console.say(f"{result['model']}: {counts['true']:,} parameters, {spent}")
+    console.say(f"result: {path / 'result.json'}   learning curve: {figure}")

@@ -1,0 +1,106 @@
+"""Subcommands of experiments with variable computation on melodies and on words: where schedules are high, by what is read.
+
+    python -m experiments.music notes RUN_DIRECTORY        mean m_t by length and kind of note (Table 2, section 5.1)
+    python -m experiments.europarl words RUN_DIRECTORY     mean m_t around the ends of words (section 5.2)
+
+Jernite et al. 2017. Each prints tables; figures are in the figures/ of the run, numbers in its notes.json and words.json.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from lrpt.analysis.schedule_groups import OTHER, around, around_figure, bars_and_others, kinds, length_figure, lengths, repetitions
+from lrpt.analysis.schedules import means_by_symbol
+from lrpt.cli.run_commands import Commands, OnRun
+from lrpt.cli.schedules import read_schedule
+from lrpt.cli.trained import Trained
+from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
+from lrpt.errors import UsageError
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import write_json
+from lrpt.tasks.music import symbols_of
+
+GROUPS = {"length": lengths, "kind": kinds, "bars": bars_and_others, "repetition": repetitions}
+PUBLISHED = {
+    "length": {"1/4": 0.61, "1/3": 0.77, "1/2": 0.39, "3/4": 0.59, "1": 0.44, "3/2": 0.46, "2": 0.57},
+    "kind": {"bar": 0.14, "rest": 0.34},
+    "bars": {"bar": 0.14, "no bar": 0.46},
+    "repetition": {"first": 0.51, "second": 0.45},
+}
+"""Table 2 and section 5.1, of another collection of tunes."""
+RARE = 20
+"""Groups of fewer steps are not drawn."""
+
+
+@dataclass(frozen=True)
+class OfPart(OnRun):
+    """Which steps are looked at."""
+
+    counts = ("length",)
+
+    split: str = "valid"
+    """train, valid or test"""
+    length: int = 50_000
+    """steps, as far as there are so many"""
+
+
+@dataclass(frozen=True)
+class Notes(OfPart):
+    """Mean m_t by what a step reads of a melody."""
+
+
+@dataclass(frozen=True)
+class Words(OfPart):
+    """Mean m_t beside the white spaces behind words."""
+
+    counts = ("length", "reach")
+
+    reach: int = 6
+    """steps on both sides"""
+
+
+def show_notes(options: Notes, trained: Trained, console: Console) -> Path:
+    """The table has the paper's figures beside this run's; `notes.json` has every group with its number of steps."""
+    vocabulary = trained.run.task.vocabulary
+    if not isinstance(vocabulary, WordVocabulary) or "|" not in vocabulary.symbols:
+        raise UsageError(f"{options.run} does not read melodies: name a run of music")
+    read, known = read_schedule(trained, options.split, options.length), symbols_of(vocabulary)
+    sounds = [known[number] for number in read.symbols]
+    found = {name: _means(read.proportions, group(sounds)) for name, group in GROUPS.items()}
+    rows = [
+        [name, of, f"{mean:.3f}", f"{count:,}", f"{PUBLISHED[name][of]:.2f}" if of in PUBLISHED[name] else ""]
+        for name, means in found.items()
+        for of, (mean, count) in means.items()
+        if count >= RARE
+    ]
+    console.table(["by", "of", "mean m", "steps", "paper"], rows)
+    write_json(options.run / "notes.json", found)
+    drawn = [(of, mean) for of, (mean, count) in found["length"].items() if count >= RARE]
+    return length_figure(drawn, options.figures / "notes.png", trained.run.config.model.label)
+
+
+def _means(m: Float[np.ndarray, "t k"], groups: Sequence[str]) -> dict[str, tuple[float, int]]:
+    return {of: mean for of, mean in means_by_symbol(m.mean(axis=1), groups).items() if of != OTHER}
+
+
+def show_words(options: Words, trained: Trained, console: Console) -> Path:
+    """`words.json` has the means from `reach` steps before to as many behind."""
+    vocabulary = trained.run.task.vocabulary
+    if not isinstance(vocabulary, Vocabulary) or isinstance(vocabulary, WordVocabulary):
+        raise UsageError(f"{options.run} does not read characters: name a run of a character language model")
+    read = read_schedule(trained, options.split, options.length)
+    blank = np.isin(read.symbols, vocabulary.white_spaces)
+    ends = blank & ~np.append(True, blank[:-1])
+    means = around(read.proportions.mean(axis=1), ends, options.reach)
+    offsets = range(-options.reach, options.reach + 1)
+    console.table(["steps from the end of a word", "mean m"], [[f"{k:+d}", f"{mean:.3f}"] for k, mean in zip(offsets, means, strict=True)])
+    write_json(options.run / "words.json", {"offsets": list(offsets), "means": means.tolist(), "words": int(ends.sum())})
+    return around_figure(means, options.figures / "words.png", trained.run.config.model.label)
+
+
+OF_MELODIES: Commands = {"notes": (Notes, show_notes)}
+OF_WORDS: Commands = {"words": (Words, show_words)}

@@ -1,0 +1,120 @@
+"""What several runs say together: a table, `summary.json`, and learning curves."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrpt.analysis.curves import Curve, learning_curves
+from lrpt.runs.configuration import flatten
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory, write_json
+
+Result = dict[str, Any]
+
+SILENT = MAY_CHANGE - {"train.updates", "train.stop_below", "train.patience"}
+"""Of what a resumed run may be given anew, all but how long it trains."""
+
+
+def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
+    """Prints the table of these results, and writes `summary.json` (of every result below `root`) and the learning curves."""
+    console.table(_columns(score), [_row(score, label, rows) for label, rows in _by_configuration(results).items()], title)
+    every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
+    aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
+    write_json(root / "summary.json", {"results": every, "aggregate": aggregate})
+    figure = draw_curves(root, score, results, directories, title)
+    console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
+
+
+def draw_curves(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str) -> Path:
+    """Draws the scores of all evaluations of these runs as `root`/figures/learning_curves.png."""
+    return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
+
+
+def _by_configuration(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """The seeds of each configuration."""
+    groups: dict[str, list[Result]] = {}
+    for label, result in zip(_labels(results), results, strict=True):
+        groups.setdefault(label, []).append(result)
+    return groups
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """For each result its model's label, and whatever else tells its configuration from those of other results with that label."""
+    labels = []
+    for result in results:
+        namesakes = [other for other in results if other["model"] == result["model"]]
+        preset = f" ({result['preset']})" * (len({other["preset"] for other in namesakes}) > 1)
+        marks = [f"{name.partition('.')[2]} {_value(result, name)}" for name in _differences(namesakes)]
+        labels.append(" ".join([result["model"] + preset, ", ".join(marks)]).strip())
+    return labels
+
+
+def _differences(results: Sequence[Result]) -> list[str]:
+    """The fields of the configuration that are not the same in all results, but for those that say nothing about a run."""
+    return [name for name in flatten(results[0]["config"]) if name not in SILENT and len({str(_value(r, name)) for r in results}) > 1]
+
+
+def _value(result: Result, name: str) -> Any:
+    return flatten(result["config"]).get(name)
+
+
+def _columns(score: str) -> list[str]:
+    return ["model", "parameters", "paper's count", f"valid {score}", f"test {score}", "updates", "updates/s"]
+
+
+def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
+    first = results[0]
+    return [
+        label,
+        f"{first['parameters']['true']:,}",
+        f"{first['parameters']['paper']:,}",
+        spread([r["metrics"]["valid"][score] for r in results]),
+        spread([r["metrics"]["test"][score] for r in results]),
+        spread([r["updates"] for r in results], "{:,.0f}"),
+        spread([r["updates"] / max(r["seconds"], 0.01) for r in results], "{:.1f}"),
+    ]
+
+
+def spread(values: Sequence[float], form: str = "{:.4g}") -> str:
+    """'0.93', or '0.93 ± 0.01' for several."""
+    return " ± ".join(filter(None, mean_and_deviation(values, form)))
+
+
+def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[str]:
+    """Mean and standard deviation (empty for a single value) as text."""
+    return ["" if value is None else form.format(value) for value in moments(values)]
+
+
+def moments(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean and standard deviation (n - 1; None for a single value)."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def _aggregate(label: str, results: Sequence[Result]) -> Result:
+    """Mean and standard deviation of every figure over the seeds of a model."""
+    splits = {
+        split: {name: _moments([r["metrics"][split][name] for r in results]) for name in results[0]["metrics"][split]}
+        for split in results[0]["metrics"]
+    }
+    return {
+        "label": label,
+        "model": results[0]["model"],
+        "preset": results[0]["preset"],
+        "seeds": [r["seed"] for r in results],
+        "updates": _moments([r["updates"] for r in results]),
+        "metrics": splits,
+    }
+
+
+def _moments(values: Sequence[float]) -> dict[str, float | None]:
+    return dict(zip(("mean", "sd"), moments(values), strict=True))
+
+
+def _curves(score: str, results: Sequence[Result], directories: Sequence[Path]) -> list[Curve]:
+    curves = []
+    for label, path in zip(_labels(results), directories, strict=True):
+        lines = [line for line in RunDirectory(path).metrics() if line["split"] == "valid"]
+        curves.append(Curve(label, [line["update"] for line in lines], [line[score] for line in lines]))
+    return curves

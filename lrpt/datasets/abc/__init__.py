@@ -1,0 +1,10 @@
+"""Melodies in ABC notation: files, keys, the notes, rests and bars of a tune, and which tunes are variants of each other."""
+
+from lrpt.datasets.abc.drawn import drawn_tunes
+from lrpt.datasets.abc.keys import key_signature
+from lrpt.datasets.abc.reader import read_tune
+from lrpt.datasets.abc.symbols import BAR, Symbol
+from lrpt.datasets.abc.tunes import Tune, split_tunes
+from lrpt.datasets.abc.variants import divide, families, traits
+
+__all__ = ["BAR", "Symbol", "Tune", "divide", "drawn_tunes", "families", "key_signature", "read_tune", "split_tunes", "traits"]

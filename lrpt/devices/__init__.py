@@ -1,0 +1,1 @@
+"""The only package that knows of devices and of several processes."""

@@ -1,0 +1,1 @@
+"""Weights and layers of other frameworks."""

@@ -1,0 +1,125 @@
+"""Trained GRUs and LSTMs of Flax and PyTorch as cells of this library, from their arrays by name; neither package is needed for it.
+
+They differ from ours in the order of gates, the orientation of matrices and the number of biases, and in nothing else: the GRU of both,
+with the reset gate after the product and a bias inside the reset, is `gru_cudnn` here, and their z is our update gate, which passes the old
+state on: h' = (1 - z) n + z h.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from lrpt.errors import UsageError
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+
+# Our gates by Flax's letters, in the order in which torch.nn.GRU and torch.nn.LSTM stack theirs.
+GATES = {
+    "gru_cudnn": {"r": "reset", "z": "update", "n": "candidate"},
+    "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},
+}
+
+
+class _Gate(NamedTuple):
+    """One gate of another library, for row vectors: x W + b and h U + c."""
+
+    W: Float[np.ndarray, "m n"]
+    U: Float[np.ndarray, "n n"]
+    b: Float[np.ndarray, " n"]
+    c: Float[np.ndarray, " n"]
+
+
+def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], Recurrent]:
+    """The parameters of a `Recurrent` network with full matrices and a zero initial state, and the network itself.
+
+    Args:
+      arrays: parameters of one `flax.linen` GRUCell, LSTMCell or OptimizedLSTMCell (`hn/kernel`; nested or with names joined by / or .), or
+        the state dict of a `torch.nn` GRU, LSTM (`weight_hh_l0`), GRUCell or LSTMCell (`weight_hh`). Other arrays may lie beside them, and
+        names may have a prefix.
+      layer: which layer of a PyTorch network, l0_reverse for the other direction.
+
+    Raises:
+      UsageError: there is no such cell, or more than one; an array is missing or has another shape than the others ask for.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(arrays)
+    named = {jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "."): np.asarray(array) for path, array in leaves}
+    marks = {f"weight_hh_{layer}": None, "weight_hh": None, "hn.kernel": "gru_cudnn", "hg.kernel": "lstm"}
+    found = [(name, mark) for name in named for mark in marks if f".{name}".endswith(f".{mark}")]
+    if len(found) != 1:
+        names = ", ".join(name for name, _ in found) or "none"
+        raise UsageError(f"expected the arrays of one GRU or LSTM of Flax or PyTorch, with one of {', '.join(marks)}; found {names}")
+    ((name, mark),) = found
+    part = {other.removeprefix(name.removesuffix(mark)): a for other, a in named.items() if other.startswith(name.removesuffix(mark))}
+    suffix = mark.removeprefix("weight_hh")
+    cell = marks[mark] or _cell_of_pytorch(part, suffix)
+    gates = _of_flax(part, cell) if marks[mark] else _of_pytorch(part, cell, suffix)
+    m, n = gates["candidate"].W.shape
+    return {"cell": _tree(cell, gates)}, Recurrent(ModelConfig(cell, n, parametrization="dense", trainable_initial_state=False), m)
+
+
+def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:
+    n = _shape(part, "h" + next(iter(GATES[cell])) + ".kernel")[1]
+    m = _shape(part, "i" + next(iter(GATES[cell])) + ".kernel")[0]
+
+    def gate(letter: str) -> _Gate:
+        W, U = _take(part, f"i{letter}.kernel", (m, n)), _take(part, f"h{letter}.kernel", (n, n))
+        return _Gate(W, U, _bias(part, f"i{letter}.bias", n), _bias(part, f"h{letter}.bias", n))
+
+    return {ours: gate(letter) for letter, ours in GATES[cell].items()}
+
+
+def _cell_of_pytorch(part: Mapping[str, np.ndarray], suffix: str) -> str:
+    """Which cell it is, by the number of gates that are stacked."""
+    rows, columns = _shape(part, f"weight_hh{suffix}")
+    cells = {len(gates): cell for cell, gates in GATES.items()}
+    if f"weight_hr{suffix}" in part or rows % columns or rows // columns not in cells:
+        raise UsageError(f"weight_hh{suffix} of shape {(rows, columns)} is of no GRU or LSTM without projections: only those are read")
+    return cells[rows // columns]
+
+
+def _of_pytorch(part: Mapping[str, np.ndarray], cell: str, suffix: str) -> dict[str, _Gate]:
+    rows, n = _shape(part, f"weight_hh{suffix}")
+    m = _shape(part, f"weight_ih{suffix}")[1]
+    stacked = (
+        _take(part, f"weight_ih{suffix}", (rows, m)),
+        _take(part, f"weight_hh{suffix}", (rows, n)),
+        _bias(part, f"bias_ih{suffix}", rows),
+        _bias(part, f"bias_hh{suffix}", rows),
+    )
+    gates = zip(*(np.split(array, len(GATES[cell])) for array in stacked), strict=True)
+    return {ours: _Gate(W.T, U.T, b, c) for ours, (W, U, b, c) in zip(GATES[cell].values(), gates, strict=True)}
+
+
+def _tree(cell: str, gates: Mapping[str, _Gate]) -> dict[str, Any]:
+    """Parameters as `lrpt.parametrizations` names them. Two biases that are only ever added are one."""
+    biases = {name: gate.b + gate.c for name, gate in gates.items()}
+    if cell == "gru_cudnn":
+        biases |= {"candidate": gates["candidate"].b, "candidate_recurrent_bias": gates["candidate"].c}
+    tree = {
+        "recurrent": {name: {"kernel": gate.U} for name, gate in gates.items()},
+        "input": {name: {"kernel": gate.W} for name, gate in gates.items()},
+        "bias": biases,
+    }
+    return jax.tree.map(lambda array: np.asarray(array, np.float32), tree)
+
+
+def _shape(part: Mapping[str, np.ndarray], name: str) -> tuple[int, int]:
+    found = part.get(name)
+    if found is None or found.ndim != 2 or not found.size:
+        raise UsageError(f"array '{name}' {'is missing' if found is None else f'has shape {found.shape}'}: expected a matrix")
+    return found.shape[0], found.shape[1]
+
+
+def _take(part: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
+    if name not in part:
+        raise UsageError(f"array '{name}' of shape {shape} is missing: give all arrays of the cell")
+    if part[name].shape != shape:
+        raise UsageError(f"array '{name}' has shape {part[name].shape}: beside the other arrays, {shape} was expected")
+    return part[name]
+
+
+def _bias(part: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:
+    """A bias, zero where the cell was made without it."""
+    return _take(part, name, (size,)) if name in part else np.zeros(size, np.float32)

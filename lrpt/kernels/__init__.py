@@ -1,5 +1,0 @@
-"""Whole-sequence accelerator kernels: fast twins of the plain path, with the same parameters and the same numbers."""
-
-from lrpt.kernels.gru import sequence
-
-__all__ = ["sequence"]

@@ -1,0 +1,156 @@
+"""The conditional recurrent network as a language model: `lrpt.cells.conditional` with a readout of its fast state.
+
+Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
+on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end: `NextSymbol.words`,
+`NextBit.characters`. Training in the authors' code also predicts the next word, with a share of the loss; here it predicts symbols alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
+from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.initialization import INITIALIZATIONS, of_readout
+from lrpt.networks.operations import paper_equivalent
+from lrpt.networks.protocol import Reads, Start, Steady
+from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.recurrence import LOOPS, Store, Tuning, recur
+
+
+@dataclass(frozen=True)
+class ConditionalConfig(Steady):
+    """A conditional network: how wide its two levels are, and how its matrices are stored."""
+
+    size: int = 100
+    """n: width of the fast state, which steps with each symbol"""
+    slow_size: int | None = None
+    """width of the slow state, which steps with each word or character (None: that of the fast one)"""
+    parametrization: str = "dense"
+    """recurrent matrices of both levels: dense, low_rank or low_rank_plus_diagonal"""
+    rank: int = 24
+    """d: maximum rank of each recurrent matrix"""
+    weight_norm: bool = False
+    """weight normalization of all matrices of both levels, but not of their diagonals, nor of the output"""
+    initialization: str = "glorot"
+    """glorot, dl4mt, uniform, normal or lru"""
+    initial_scale: float = 0.04
+    """range of uniform, standard deviation of normal"""
+    recurrence: str = "fast"
+    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan) or checkpoint (chunks recomputed)"""
+    chunk: int | None = None
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
+    store: str = "auto"
+    """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "model.size", "model.slow_size", "model.chunk")
+        if not 0 < self.initial_scale < float("inf"):
+            raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
+        check_choice("model.initialization", self.initialization, INITIALIZATIONS)
+        check_choice("model.recurrence", self.recurrence, LOOPS)
+        check_choice("model.store", self.store, get_args(Store))
+
+    @property
+    def recurrent_matrices(self) -> MatrixConfig:
+        return MatrixConfig(self.parametrization, self.rank, False, self.weight_norm, self.initialization, self.initial_scale)
+
+    @property
+    def input_matrices(self) -> MatrixConfig:
+        return replace(self.recurrent_matrices, kind="dense")
+
+    @property
+    def compiled(self) -> "ConditionalConfig":
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        return replace(self, initialization="glorot", initial_scale=1.0)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return False
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""
+        alike = self.slow_size in (None, self.size) and self.parametrization == "dense"
+        return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
+        """The network for a task of symbols that says which units they complete; it does not look at the batch.
+
+        Raises:
+          UsageError: a task that does not say it.
+        """
+        units = input_size // output_size - 1
+        if units < 1 or input_size % output_size or reads != "all":
+            raise UsageError(
+                f"a conditional network reads which word or character a symbol completes, and this task has {input_size} inputs for "
+                f"{output_size} symbols: give --data.words 2, or --data.characters for bits"
+            )
+        return ConditionalNetwork(self, output_size, units)
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters.
+
+        Raises:
+          UsageError: the configuration does not fit together, or not to the task.
+        """
+        example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+        return jax.eval_shape(self.build(input_size, output_size, "all").init, jax.random.key(0), example)["params"]
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures: 'CRNN 100-100'."""
+        stored = self.recurrent_matrices
+        return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * self.weight_norm}"
+
+
+class ConditionalNetwork(nn.Module):
+    r"""Symbols with the units that they complete, to predictions of the next symbol.
+
+    .. math::
+        s_t = x_t \bmod V, \quad u_t = \lfloor x_t / V \rfloor, \quad o_t = h_t O + b
+
+    A unit is complete where u_t is not 0; it is then number u_t - 1 of the slow level's table.
+
+    Attributes:
+      config: both levels.
+      symbols: V, which are also predicted.
+      units: how many words or characters there are.
+    """
+
+    config: ConditionalConfig
+    symbols: int
+    units: int
+
+    @property
+    def cell(self) -> Cell:
+        return conditional_cell(self.units, self.config.slow_size)
+
+    def __call__(self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False) -> Float[Array, "b t v"]:
+        """Predictions at every step. `mask` is true where a step counts."""
+        return self.advance(inputs, mask, train=train)[0]
+
+    @nn.compact
+    def advance(
+        self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
+    ) -> tuple[Float[Array, "b t v"], Any]:
+        """(predictions, the states after the last step), from the states that an earlier sequence ended in."""
+        config, codes = self.config, inputs.T
+        xs = ConditionalInput(codes % self.symbols, jnp.maximum(codes // self.symbols - 1, 0), codes >= self.symbols)
+        spec = CellSpec(self.symbols, config.size)
+        params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
+        carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
+        if start is not None:
+            carry = start.instead_of(carry)
+        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
+        counts = None if mask is None else mask.T
+        carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.recurrence, tuning=tuning)
+        return jnp.swapaxes(self.readout(y), 0, 1), carry
+
+    def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
+        kernel, bias = of_readout(self.config.initialization, self.config.initial_scale, self.config.size)
+        return nn.Dense(self.symbols, kernel_init=kernel, bias_init=bias, name="readout")(y)

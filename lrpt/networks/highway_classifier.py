@@ -1,0 +1,264 @@
+"""The low-rank Highway classifier of images as vectors.
+
+Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_layer.py, highwaylrdiagdropoutbn_layer.py,
+l2hinge_classifier.py). Where that code differs from what stands here:
+
+- It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here it is the square root of (variance + 1e-5), and
+  running variances, as in Ioffe and Szegedy 2015. Its first running standard deviations start at 0, which makes the cost before training
+  about 1e4 and more; here they start at 1. The rate of the running averages, 0.1, is the same.
+- Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
+  training. Within a layer the two differ by a constant factor, which the batch normalization that follows removes, and otherwise the
+  factors L and D absorb.
+- One pair of masks serves both gates of a layer: `share_masks`. The default draws a pair for each.
+- It draws R and L from normal distributions of the variance that Glorot's uniform ones have here. In the low-rank plus diagonal network
+  they start from the singular vectors of a random orthogonal matrix instead, and each diagonal as the ratio of what these miss of one
+  random vector to that vector, which is heavy-tailed; here diagonals start within +-0.01. The paper names no start.
+- The diagonal called D_h there belongs to the transform gate, and D_t to the candidate.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lrpt.cells.cell import StateGate
+from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
+from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
+from lrpt.initialization import glorot_uniform
+from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
+from lrpt.networks.protocol import Reads, Steady
+from lrpt.parametrizations import MatrixConfig, Parameters
+
+PenaltyForm = Literal["squared", "original"]
+
+
+class Masks(NamedTuple):
+    """What dropout multiplies by: the state, (batch, n), and its projection, (batch, d)."""
+
+    state: Float[Array, "b n"]
+    projection: Float[Array, "b d"]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A matrix, or whatever stands for one, as the function it computes: an operator that a layer can be given."""
+
+    function: Callable[[Array], Array]
+
+    def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
+        return self.function(v)
+
+
+@dataclass(frozen=True)
+class HighwayConfig(Steady):
+    """A Highway network: how deep and wide, how its matrices are stored, and what regularizes it."""
+
+    depth: int = 5
+    """T: number of Highway layers"""
+    size: int = 1024
+    """n: width of the state"""
+    parametrization: str = "low_rank"
+    """matrices of the layers: dense, low_rank or low_rank_plus_diagonal"""
+    rank: int = 256
+    """d: maximum rank of each matrix of a layer"""
+    tied: bool = False
+    """one projection R for both matrices of a layer"""
+    weight_norm: bool = False
+    """weight normalization of the matrices of the layers"""
+    activation: str = "relu"
+    """g: relu or tanh"""
+    transform_bias: float = -1.0
+    """start of the bias of the transform gates"""
+    batch_norm: bool = True
+    """batch normalization after the input matrix and after each factor of the matrices of the layers"""
+    input_dropout: float = 0.2
+    """share of the inputs dropped"""
+    state_dropout: float = 0.3
+    """share of a layer's state dropped before its matrices; what passes through is whole"""
+    projection_dropout: float = 0.3
+    """share of the projections R x dropped"""
+    output_dropout: float = 0.5
+    """share of the last state dropped"""
+    share_masks: bool = False
+    """one pair of dropout masks for both gates of a layer, as in the original code"""
+    input_rank: int | None = None
+    """rank of the input matrix, as a product of two (None: full)"""
+    readout_penalty: float = 1e-3
+    """what the squared norm of the readout matrix is multiplied by in the loss"""
+    penalty_form: str = "squared"
+    """squared, or original: the norm, divided by the number of entries, as in the original code"""
+
+    def __post_init__(self) -> None:
+        check_choice("model.activation", self.activation, ACTIVATIONS)
+        check_choice("model.penalty_form", self.penalty_form, get_args(PenaltyForm))
+        check_at_least(1, self, "model.depth", "model.size", "model.input_rank")
+        if not (math.isfinite(self.readout_penalty) and self.readout_penalty >= 0):
+            raise UsageError(f"model.readout_penalty is {self.readout_penalty}: expected a finite number, 0 or more")
+        check_shares(self, "model.input_dropout", "model.state_dropout", "model.projection_dropout", "model.output_dropout")
+        if not math.isfinite(self.transform_bias):
+            raise UsageError(f"model.transform_bias is {self.transform_bias}: expected a finite number")
+
+    @property
+    def matrices(self) -> MatrixConfig:
+        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm)
+
+    @property
+    def compiled(self) -> "HighwayConfig":
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        return replace(self, transform_bias=0.0)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return False
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
+        """The network for a task that gives vectors, of any width, and asks for one prediction."""
+        return HighwayClassifier(self, output_size, axis_name)
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters; running averages are not among them.
+
+        Raises:
+          UsageError: the configuration does not fit together, for example a rank above the size.
+        """
+        example = jax.ShapeDtypeStruct((1, input_size), jnp.float32)
+        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures: 'LR-Highway 5x1024/256'."""
+        marks = " tied" * self.tied + " weight norm" * self.weight_norm
+        return f"{self.matrices.prefix}Highway {self.depth}x{self.size}{self.matrices.suffix}{marks}"
+
+
+class HighwayClassifier(nn.Module):
+    """Inputs to scores of classes: dense layer, Highway layers, dense readout (Miceli Barone 2016, appendix A.1).
+
+    Dropout -> Dense without bias -> batch norm -> activation -> T Highway layers -> Dropout -> Dense. In training, `apply` needs the
+    random numbers `dropout` and the mutable collection `batch_stats`.
+
+    Attributes:
+      config: the network.
+      output_size: number of classes.
+      axis_name: the mapped axis over which a batch is spread, if it is; its parts are then normalized together.
+    """
+
+    config: HighwayConfig
+    output_size: int = 10
+    axis_name: str | None = None
+
+    def __call__(self, inputs: Float[Array, "b m"], mask: None = None, *, train: bool = False) -> Float[Array, "b k"]:
+        """Scores, one for each class; the highest is the prediction."""
+        return self.advance(inputs, train=train)[0]
+
+    @nn.compact
+    def advance(
+        self, inputs: Float[Array, "b m"], mask: None = None, start: None = None, *, train: bool = False
+    ) -> tuple[Float[Array, "b k"], None]:
+        """As `__call__`, in the form that training asks of every network; there is no state."""
+        config = self.config
+        x = nn.Dropout(config.input_dropout, deterministic=not train, name="input_dropout")(inputs)
+        if config.input_rank is not None:
+            x = nn.Dense(config.input_rank, use_bias=False, kernel_init=glorot_uniform, name="input_projection")(x)
+        x = nn.Dense(config.size, use_bias=not config.batch_norm, kernel_init=glorot_uniform, name="input")(x)
+        x = batch_norm(config, self.axis_name, train, name="input_norm")(x)
+        x = ACTIVATIONS[config.activation](x)
+        for i in range(config.depth):
+            x = HighwayLayer(config, self.axis_name, name=f"layer_{i}")(x, train=train)
+        x = nn.Dropout(config.output_dropout, deterministic=not train, name="output_dropout")(x)
+        scores = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(x)
+        if train:
+            kernel = self.variables["params"]["readout"]["kernel"]
+            self.sow("penalties", "readout_penalty", readout_penalty(kernel, config.readout_penalty, config.penalty_form))  # type: ignore[arg-type]
+        return scores, None
+
+
+class HighwayLayer(nn.Module):
+    """`lrpt.cells.highway` with matrices that drop and normalize on the way."""
+
+    config: HighwayConfig
+    axis_name: str | None = None
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b n"], *, train: bool) -> Float[Array, "b n"]:
+        config = self.config
+        params = Parameters(highway_template(config.size, config.transform_bias), config.matrices, MatrixConfig(), name="gates")()
+        candidate, transform = self.masks(x, train)
+        params = HighwayParams(
+            self.regularized("candidate", params.candidate, candidate, train),
+            self.regularized("transform", params.transform, transform, train),
+        )
+        return highway(params, x, ACTIVATIONS[config.activation])[0]
+
+    def masks(self, x: Float[Array, "b n"], train: bool) -> tuple[Masks, Masks]:
+        """What each of the two gates sees of the state and of its projection."""
+
+        def drop(rate: float, width: int) -> Float[Array, "b w"]:
+            return nn.Dropout(rate, deterministic=not train)(jnp.ones((len(x), width), x.dtype))
+
+        def draw() -> Masks:
+            return Masks(drop(self.config.state_dropout, self.config.size), drop(self.config.projection_dropout, self.config.rank))
+
+        first = draw()
+        return first, first if self.config.share_masks else draw()
+
+    def regularized(self, name: str, gate: StateGate, masks: Masks, train: bool) -> StateGate:
+        module = RegularizedMatrix(self.config, self.axis_name, name=name)
+        return gate._replace(recurrent=Computed(lambda v: module(gate.recurrent, v, masks, train=train)))
+
+
+class RegularizedMatrix(nn.Module):
+    r"""x W of one gate, with dropout before and batch normalization after each factor.
+
+    .. math::
+        \tilde x = x \odot m_0, \quad p = N(\tilde x R), \quad q = s \odot N((p \odot m_1) L + \tilde x \odot D)
+
+    N subtracts the mean over the batch and divides by the standard deviation; s is trainable and starts at 1; the shift is the bias of the
+    gate, which the layer adds to q. A matrix that is not low-rank has :math:`q = s \odot N(\tilde x W)`.
+    """
+
+    config: HighwayConfig
+    axis_name: str | None = None
+
+    @nn.compact
+    def __call__(self, matrix: Operator, x: Float[Array, "b n"], masks: Masks, *, train: bool) -> Float[Array, "b n"]:
+        norm = partial(batch_norm, self.config, self.axis_name, train, use_bias=False)
+        x = x * masks.state
+        if isinstance(matrix, LowRank | LowRankPlusDiagonal):
+            p = norm(use_scale=False, name="projection_norm")(Dense(matrix.right.T).apply(x))
+            q = Dense(matrix.left).apply(p * masks.projection)
+            if isinstance(matrix, LowRankPlusDiagonal):
+                q = q + Diagonal(matrix.diagonal).apply(x)
+        else:
+            q = matrix.apply(x)
+        return norm(name="norm")(q)
+
+
+def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **options: Any) -> Callable[[Array], Array]:
+    """Batch normalization by the batch in training and by running averages in evaluation, or nothing where it is off."""
+    if not config.batch_norm:
+        return lambda x: x
+    return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, axis_name=axis_name, **options)
+
+
+def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyForm = "squared") -> Float[Array, ""]:
+    r"""What the readout matrix W adds to the mean loss.
+
+    Args:
+      kernel: W, without the bias.
+      weight: :math:`\lambda`; 1e-3 in the paper, 1e-5 in the script, 3e-3 in the names of its logs.
+      form: 'squared' is :math:`\lambda \|W\|_F^2` (Miceli Barone 2016, appendix A.1), 'original' is :math:`\lambda \|W\|_F` divided by the
+        number of entries of W (l2hinge_classifier.py).
+
+    Raises:
+      UsageError: `form` is neither.
+    """
+    check_choice("form", form, get_args(PenaltyForm))
+    square = jnp.sum(jnp.square(kernel))
+    return weight * (square if form == "squared" else jnp.sqrt(square) / kernel.size)

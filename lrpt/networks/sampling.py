@@ -1,0 +1,42 @@
+"""Writing text with a language model."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from lrpt.networks.protocol import Start
+
+
+def sample(
+    model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0, end: int | None = None
+) -> Int[Array, " length"]:
+    r"""Symbols that follow a prompt, each drawn with the probability softmax(logits / temperature) and read as the next input.
+
+    Args:
+      model: with `advance`, which predicts at every step.
+      variables: its parameters and other collections.
+      prompt: one symbol or more.
+      length: how many symbols to draw.
+      key: decides them.
+      temperature: below 1 the probable symbols become more so; at 0 the most probable one is taken.
+      end: the symbol at which the network begins again in its initial state, if it was trained on sentences that end so.
+    """
+    if temperature < 0:
+        raise ValueError(f"temperature is {temperature}: expected 0 or more")
+
+    def draw(key: Array, logits: Array) -> Array:
+        return jnp.argmax(logits) if temperature == 0 else jax.random.categorical(key, logits / temperature)
+
+    def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:
+        carry, logits = state
+        symbol = draw(key, logits)
+        start = Start(carry, jnp.asarray(False) if end is None else symbol == end)
+        predictions, carry = model.apply(variables, symbol[None, None], None, start, method="advance")  # type: ignore[misc]
+        return (carry, predictions[0, 0]), symbol
+
+    predictions, carry = model.apply(variables, prompt[None], method="advance")  # type: ignore[misc]
+    _, symbols = jax.lax.scan(step, (carry, predictions[0, -1]), jax.random.split(key, length))
+    return symbols

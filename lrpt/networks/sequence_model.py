@@ -1,0 +1,386 @@
+"""Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self, get_args
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.cells import CELLS, Cell, CellSpec, stacked
+from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.initialization import INITIALIZATIONS, of_readout
+from lrpt.matrices import Weighted
+from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
+from lrpt.networks.protocol import Reads, Start, Steady
+from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.recurrence import KERNEL, LOOPS, Step, Store, Tuning, recur
+from lrpt.recurrence.materialize import Materialize, materialized
+
+
+@dataclass(frozen=True)
+class ModelConfig(Steady, DropoutConfig):
+    """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
+
+    cell: str = "gru"
+    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn, rhn_uncoupled, dt_rnn, dts_rnn
+    (these four of any depth), elman, unitary, unitary_without_fourier (these two ignore parametrization, rank and carry bias), lru, lru_rg,
+    lru_ps, lru_rg_code, lru_ps_code, grid_lstm, grid_lstm_depth_first, grid_lstm_time_first, vcrnn, vcgru or vclstm"""
+    size: int = 128
+    """n: width of the state"""
+    depth: int = 1
+    """transitions within a step, for cells that have several"""
+    parametrization: str = "low_rank_plus_diagonal"
+    """recurrent matrices: dense, low_rank or low_rank_plus_diagonal"""
+    rank: int = 24
+    """d: maximum rank of each recurrent matrix"""
+    tied: bool = False
+    """one projection R for all recurrent matrices"""
+    weight_norm: bool = False
+    """weight normalization of all matrices of the cell, but not of its diagonals, nor of embedding and output"""
+    input_parametrization: str = "dense"
+    """input matrices: dense or low_rank"""
+    input_rank: int = 1
+    """rank of each low-rank input matrix"""
+    input_tied: bool = False
+    """one projection R for all input matrices"""
+    carry_bias: float = 1.0
+    """start of the bias of the carry (update) gate"""
+    trainable_initial_state: bool = True
+    """learn the state before the first step (else it is zero)"""
+    recurrence: str = "fast"
+    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan), checkpoint (chunks recomputed), or kernel
+    (low-rank GRUs on NVIDIA Hopper GPUs; not yet run on hardware)"""
+    chunk: int | None = None
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
+    store: str = "auto"
+    """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
+    materialize: str = "auto"
+    """multiply out low-rank recurrent matrices before the loop: always, never, or auto (where that takes less work)"""
+    layers: int = 1
+    """networks above each other, of which each reads the outputs of the one below"""
+    shared_layers: bool = False
+    """all layers have the same parameters"""
+    embedding: int | None = None
+    """width of a table of vectors for symbols, or of a linear map of vectors (None: cells see inputs as they are, but those whose inputs
+    must be as wide as their state have a table of that width)"""
+    embedding_rank: int | None = None
+    """rank of that table, as a product of two (None: full)"""
+    tie_embedding: bool = False
+    """the readout's matrix is that table, which then has the width of the outputs"""
+    initialization: str = "glorot"
+    """glorot, dl4mt (normal 0.01, square matrices orthogonal), uniform, normal or lru (uniform within 1/sqrt(size), embeddings normal)"""
+    initial_scale: float = 0.04
+    """range of uniform, standard deviation of normal"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("model.cell", self.cell, CELLS)
+        self._check_embedding()
+        check_choice("model.initialization", self.initialization, INITIALIZATIONS)
+        if not (math.isfinite(self.initial_scale) and self.initial_scale > 0):
+            raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
+        check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
+        check_choice("model.store", self.store, get_args(Store))
+        check_choice("model.materialize", self.materialize, get_args(Materialize))
+        check_at_least(1, self, "model.chunk", "model.size")
+        if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
+            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
+        if not math.isfinite(self.carry_bias):
+            raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
+        self._check_dropout()
+
+    def _check_embedding(self) -> None:
+        check_at_least(1, self, "model.layers", "model.embedding", "model.embedding_rank")
+        for name in ("embedding_rank", "tie_embedding"):
+            if getattr(self, name) and self.embedding_width is None:
+                raise UsageError(f"model.{name} is {getattr(self, name)}, and there is no embedding: give its width, --model.embedding")
+
+    def _check_dropout(self) -> None:
+        if self.drops and self.recurrence == KERNEL:
+            raise UsageError("model.recurrence is kernel, which knows no dropout: choose fast, or dropouts of 0")
+        if self.state_dropout and not CELLS[self.cell].has_recurrent_matrices:
+            raise UsageError(f"model.state_dropout is {self.state_dropout}, and {self.cell} has no matrices it could act on: choose 0")
+
+    @property
+    def layer(self) -> Cell:
+        """The cell of each layer."""
+        return CELLS[self.cell]
+
+    @property
+    def network(self) -> Cell:
+        """The cell, or the stack of cells."""
+        return self.stack(self.layer)
+
+    def stack(self, layer: Cell) -> Cell:
+        """As many layers of a cell as this network has."""
+        return layer if self.layers == 1 else stacked(layer, self.layers, self.shared_layers)
+
+    @property
+    def embedding_width(self) -> int | None:
+        """Of the table of vectors, if there is one."""
+        needed = CELLS[self.cell].input_size
+        if self.embedding is not None or needed is None:
+            return self.embedding
+        return needed(CellSpec(self.size, self.size, depth=self.depth))
+
+    @property
+    def recurrent_matrices(self) -> MatrixConfig:
+        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm, self.initialization, self.initial_scale)
+
+    @property
+    def input_matrices(self) -> MatrixConfig:
+        return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
+
+    def owner(self, template: Any, name: str | None = None) -> Parameters:
+        """The module that owns what a cell asks for by its template."""
+        return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
+
+    @property
+    def compiled(self) -> Self:
+        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        return replace(self, carry_bias=0.0, initialization="glorot", initial_scale=1.0)
+
+    @property
+    def needs_gpu(self) -> bool:
+        return self.recurrence == KERNEL
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
+        """The network for a task; it does not look at the batch, whatever axis that is spread over."""
+        return SequenceModel(self, input_size, output_size, reads)
+
+    def parameter_shapes(self, input_size: int, output_size: int) -> Any:
+        """Shapes of the parameters.
+
+        Raises:
+          UsageError: the configuration does not fit together, for example a rank above the size.
+        """
+        example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
+
+    @property
+    def label(self) -> str:
+        """A short name for tables and figures: 'LRD-GRU 128/24'."""
+        cell, stored = CELLS[self.cell], self.recurrent_matrices
+        prefix, suffix = (stored.prefix, stored.suffix) if cell.has_recurrent_matrices else ("", "")
+        deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
+        tied = " tied" * (self.tied and cell.has_recurrent_matrices)
+        marks = deep + tied + " weight norm" * self.weight_norm + " dropout" * self.drops
+        return f"{prefix}{self.cell.upper().replace('_', ' ')} {self.size}{suffix}{marks}"
+
+
+class Recurrent(nn.Module):
+    """A cell over time, with the parameters it asks for.
+
+    Attributes:
+      config: which cell, how large, how its matrices are stored.
+      input_size: width m of the inputs, or the number of symbols where they are integers.
+    """
+
+    config: ModelConfig
+    input_size: int
+
+    @property
+    def cell(self) -> Cell:
+        return self.config.network
+
+    @property
+    def spec(self) -> CellSpec:
+        return CellSpec(self.input_size, self.config.size, self.config.carry_bias, self.config.depth)
+
+    @nn.compact
+    def __call__(
+        self,
+        xs: Any,
+        mask: Bool[Array, "t b"] | None = None,
+        start: Start | None = None,
+        *,
+        train: bool = False,
+        outputs: Any = "all",
+        step: Step | None = None,
+    ) -> tuple[Any, Any]:
+        """Runs over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Returns as `recur` does.
+
+        `step` is another one for the same parameters than that of the cell.
+        """
+        config = self.config
+        template = self.cell.template(self.spec)
+        params = config.owner(template, name="cell")()
+        if train and self.cell.penalty is not None:
+            self.sow("penalties", "cell_penalty", self.cell.penalty(params))
+        steps, rows = jax.tree.leaves(xs)[0].shape[:2]
+        if not config.needs_gpu:
+            params = materialized(params, config.materialize, steps * rows)
+        if train and config.drops:
+            params = self._masked(template, params, rows)
+        carry = self.initial_carry(rows)
+        if start is not None:
+            carry = start.instead_of(carry)
+        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
+        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
+
+    def _masked(self, template: Any, params: Any, rows: int) -> Any:
+        """The parameters, with this sequence's masks before the matrices."""
+        drawn: dict[Any, Array] = {}
+        config, deep = self.config, self.cell.deep
+
+        def mask(role: str, rate: float, key: Any, width: int) -> Array:
+            if (role, key) not in drawn:
+                drawn[role, key] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
+            return drawn[role, key]
+
+        for role, rate in (("input", config.input_dropout), ("recurrent", config.state_dropout)):
+            if rate:
+                params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
+        return biases_with_inputs(params) if config.drop_biases else params
+
+    def initial_carry(self, batch: int) -> Any:
+        """The state before the first step, one row for each example: zeros, or a trainable row that starts as the cell says."""
+        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
+        row = self.param("initial_state", self._draw_state, zeros) if self.config.trainable_initial_state else zeros
+        return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
+
+    def _draw_state(self, key: Array, zeros: Any) -> Any:
+        leaves, treedef = jax.tree.flatten(zeros)
+        spread = self.cell.initial_spread(self.spec)
+        keys = jax.random.split(key, len(leaves))
+        return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
+
+
+def cell_params(params: Any, network: Recurrent, settings: Any = None) -> Any:
+    """What the step of the network's cell takes.
+
+    Args:
+      params: of the network: the part 'recurrent' of those of a `SequenceModel`.
+      network: as it was trained.
+      settings: the same part of the collection 'settings', which some cells have; by default they are what they are at the end.
+    """
+    collections = {"params": params} if settings is None else {"params": params, "settings": settings}
+    return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
+
+
+def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
+    """The state before the first step of so many sequences, from the same parameters."""
+    row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
+    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
+
+
+class Embedding(nn.Module):
+    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e). Vectors are multiplied by it."""
+
+    config: ModelConfig
+    symbols: int
+
+    def setup(self) -> None:
+        config, start = self.config, INITIALIZATIONS[self.config.initialization]
+
+        def draw(key: Array, shape: tuple[int, int]) -> Array:
+            return start.matrix(key, shape, config.initial_scale)
+
+        def draw_table(key: Array, shape: tuple[int, int]) -> Array:
+            return (start.table or start.matrix)(key, shape, config.initial_scale)
+
+        rank = config.embedding_rank
+        self.table = self.param("table", draw_table, (self.symbols, rank or config.embedding_width))
+        self.spread = self.param("spread", draw, (rank, config.embedding_width)) if rank else None
+
+    def __call__(self, xs: Float[Array, "*b v"] | Int[Array, "*b"]) -> Float[Array, "*b e"]:
+        rows = jnp.take(self.table, xs, axis=0) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
+        return rows if self.spread is None else rows @ self.spread
+
+    def attend(self, y: Float[Array, "*b e"]) -> Float[Array, "*b v"]:
+        """y E^T: how much each output has of each symbol's vector."""
+        return (y if self.spread is None else y @ self.spread.T) @ self.table.T
+
+
+class SequenceModel(nn.Module):
+    """A recurrent network with a biased readout of the last output, or of every one.
+
+    Attributes:
+      config: the recurrent network.
+      input_size: width of the inputs, or the number of symbols where they are integers.
+      output_size: width of the predictions: classes, or regressed values.
+      reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
+    """
+
+    config: ModelConfig
+    input_size: int
+    output_size: int
+    reads: Reads = "last"
+
+    def setup(self) -> None:
+        config = self.config
+        self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
+        if config.embedding_width is not None:
+            self.embedding = Embedding(config, self.input_size)
+        kernel, bias = of_readout(config.initialization, config.initial_scale, self.recurrent.cell.output_size(self.recurrent.spec))
+        if config.tie_embedding:
+            self._check_tied()
+            self.readout_bias = self.param("readout_bias", bias, (self.output_size,))
+        else:
+            self.readout = nn.Dense(self.output_size, kernel_init=kernel, bias_init=bias)
+
+    def _check_tied(self) -> None:
+        width = self.recurrent.cell.output_size(self.recurrent.spec)
+        if self.config.embedding_width != width or self.output_size != self.input_size:
+            raise UsageError(
+                f"model.tie_embedding needs an embedding of the outputs' width and as many classes as symbols, and there are "
+                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: change --model.embedding"
+            )
+
+    def __call__(
+        self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False
+    ) -> Float[Array, "b *t o"]:
+        """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts.
+
+        In training, dropout needs the random numbers `dropout`.
+        """
+        return self.advance(inputs, mask, train=train)[0]
+
+    def advance(
+        self,
+        inputs: Float[Array, "b t m"] | Int[Array, "b t"],
+        mask: Bool[Array, "b t"] | None = None,
+        start: Start | None = None,
+        *,
+        train: bool = False,
+    ) -> tuple[Float[Array, "b *t o"], Any]:
+        """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
+        xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
+        carry, y = self.run(xs, counts, start, inputs, train)
+        if train and self.config.output_dropout:
+            keep = draw_mask(self.make_rng("dropout"), self.config.output_dropout, (inputs.shape[0], y.shape[-1]))
+            y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
+        predictions = self._read(y)
+        return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
+        """(the state after the last step, the outputs that are read), for what the cell sees of `inputs`."""
+        return self.recurrent(xs, mask, start, train=train, outputs=self.reads)
+
+    def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
+        if not self.config.tie_embedding:
+            return self.readout(y)
+        return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
+
+    def _inputs(self, xs: Array, train: bool) -> Any:
+        """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""
+        config, integer = self.config, jnp.issubdtype(xs.dtype, jnp.integer)
+        embedded = config.embedding_width is not None
+        if not integer and config.word_masks == "types" and config.word_dropout:
+            raise UsageError("model.word_masks is types, and the inputs of this task are vectors: choose positions")
+        if config.drop_biases and (embedded or not integer):
+            raise UsageError(
+                "model.drop_biases is True, and cells see vectors here, not symbols that can take biases with them: choose False"
+            )
+        if integer and not embedded and config.input_dropout:
+            raise UsageError("model.input_dropout drops components of vectors: give symbols vectors with --model.embedding")
+        vectors = self.embedding(xs) if embedded else xs
+        if not (train and config.word_dropout):
+            return vectors
+        shape = xs if integer else xs[..., 0]
+        weights = draw_word_weights(self.make_rng("dropout"), config.word_dropout, config.word_masks, shape, self.input_size)
+        return Weighted(xs, weights) if integer and not embedded else weights[..., None] * vectors

@@ -1,0 +1,272 @@
+r"""Networks whose cells decide how much to compute, and how they learn to.
+
+Training lowers the loss plus a penalty on the schedule m_t (Jernite et al. 2017, eq. 10), here its mean over batch and steps:
+
+.. math::
+    \Omega = \frac{w}{T} \sum_t |m_t - \bar m| \quad \text{or} \quad \frac{w}{T} \sum_t (m_t - \bar m)^2,
+
+one-sided with max(0, .) around the difference. The paper has the first, on both sides, with targets of 0.2 to 0.5 in all experiments; it
+says neither w nor whether Omega is a sum or a mean. Targets may differ by symbol, as in its section 5.2.2 ("guide"), whose targets it does
+not print. The sharpness of the mask is 0.1 in the first epoch and 0.1 more in each, up to 1 (section 5).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.cells import Cell, Schedule, hard_step, variable_cell
+from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
+from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
+from lrpt.networks.protocol import Reads, Start
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
+
+PenaltyForm = Literal["l1", "l2"]
+Evaluation = Literal["soft", "hard"]
+
+
+MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
+"""Figures that a network sows and `VariableConfig.summarize` makes use of."""
+
+
+@dataclass(frozen=True)
+class VariableConfig(ModelConfig):
+    """A recurrent network whose cells may have a scheduler, and what that is trained and evaluated by; other cells ignore these."""
+
+    target: float = 0.3
+    """share of the state that each step is to update"""
+    penalty_weight: float = 0.3
+    """w: what training adds to the loss is w times the mean distance of the schedule from the target"""
+    penalty: str = "l1"
+    """l1 (absolute distance) or l2 (its square)"""
+    one_sided: bool = False
+    """only what is above the target is penalized"""
+    guided_symbols: tuple[int, ...] = ()
+    """numbers of symbols with another target (in a text with line ends 0 is the line's end and 2 the blank)"""
+    guided_target: float = 0.8
+    """the target at those"""
+    sharpness: float = 0.1
+    """lambda in the first epoch"""
+    sharpness_growth: float = 0.1
+    """what it grows by in each epoch"""
+    sharpness_end: float = 1.0
+    """up to here"""
+    epsilon: float = EPSILON
+    """what the mask rounds to 0 and, below 1, to 1"""
+    evaluation: str = "soft"
+    """mask in evaluations: soft (as in training) or hard (zeros and ones)"""
+    rounding: str = "ceil"
+    """components that the hard mask leaves: ceil or floor of the share times the size"""
+    agreement: bool = True
+    """evaluations say how far outputs of the soft and the hard mask agree, which takes them twice as long"""
+    lag: int = 0
+    """evaluations give the autocorrelation of the schedule at so many steps, where windows are longer (0: none)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("model.penalty", self.penalty, get_args(PenaltyForm))
+        check_choice("model.evaluation", self.evaluation, get_args(Evaluation))
+        check_choice("model.rounding", self.rounding, ROUNDINGS)
+        for name in ("target", "guided_target"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to 1")
+        for name in ("penalty_weight", "sharpness_growth"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a finite number, 0 or more")
+        if not 0 < self.sharpness <= self.sharpness_end < math.inf:
+            raise UsageError(
+                f"model.sharpness is {self.sharpness} and model.sharpness_end {self.sharpness_end}: expected finite numbers above 0, the "
+                f"second no less than the first"
+            )
+        if not 0 <= self.epsilon < 0.5:
+            raise UsageError(f"model.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
+        check_at_least(0, self, "model.lag")
+        if any(symbol < 0 for symbol in self.guided_symbols):
+            raise UsageError(f"model.guided_symbols is {' '.join(map(str, self.guided_symbols))}: expected numbers of symbols, from 0 on")
+
+    @property
+    def has_scheduler(self) -> bool:
+        """Whether its cells decide how much to compute."""
+        return super().layer.schedule is not None
+
+    @property
+    def layer(self) -> Cell:
+        return variable_cell(self.cell, self.epsilon) if self.has_scheduler else super().layer
+
+    def scheduled(self, evaluation: str) -> Cell:
+        """The network with a soft or a hard mask, whose info is its schedule and nothing else."""
+        layer = self.layer if evaluation == "soft" else replace(self.layer, step=hard_step(self.cell, self.rounding))
+        network = self.stack(layer)
+
+        def step(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Array, Schedule]]:
+            carry, (y, info) = network.step(params, carry, x)
+            return carry, (y, network.schedule(info))  # type: ignore[misc]
+
+        return replace(network, step=step)
+
+    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
+        """The sharpness of an epoch, counted from 0."""
+        if not self.has_scheduler:
+            return {}
+        return {"sharpness": jnp.minimum(self.sharpness + self.sharpness_growth * epoch.astype(jnp.float32), self.sharpness_end)}
+
+    def targets(self, symbols: Int[Array, "*b"]) -> Float[Array, "*b"]:
+        """What the schedule is to be at each symbol."""
+        guided = jnp.isin(symbols, jnp.asarray(self.guided_symbols, symbols.dtype))
+        return jnp.where(guided, self.guided_target, self.target)
+
+    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Puts counts of operations, and an autocorrelation, in the place of means of squares and products.
+
+        multiplications        of a mean step, inside matrices of those components that it updates, and of the scheduler
+        equivalent_size        of the Elman network that has as many
+        paper_equivalent_size  the paper's "RNN-d", by its own factors, in networks of one layer with full matrices
+        autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k, over pairs of steps in the same window
+        """
+        rest = {name: value for name, value in figures.items() if name not in MOMENTS}
+        if self.has_scheduler and "active_squared" not in figures:
+            return rest
+        if "lagged_product" in figures:
+            square = figures["proportion"] ** 2
+            variance = figures["proportion_squared"] - square
+            rest["autocorrelation"] = (figures["lagged_product"] - square) / variance if variance > 0 else 0.0
+        mean, square = (figures[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
+        return rest | self._operations(mean, square)
+
+    def _operations(self, mean: float, square: float) -> dict[str, float]:
+        """Nothing where inputs are symbols without vectors of a known width, or operators cannot be counted."""
+        if self.embedding_width is None:
+            return {}
+        try:
+            products = mean_multiplications(_operators(self), mean, square) * (self.layers if self.shared_layers else 1)
+        except TypeError:
+            return {}
+        found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
+        if self.cell in PAPER_FACTORS and self.layers == 1 and {self.parametrization, self.input_parametrization} == {"dense"}:
+            found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
+        return found
+
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "VariableModel":
+        if self.has_scheduler and self.guided_symbols and max(self.guided_symbols) >= input_size:
+            raise UsageError(f"model.guided_symbols has {max(self.guided_symbols)}, and the task has {input_size} symbols, from 0 on")
+        return VariableModel(self, input_size, output_size, reads)
+
+
+@cache
+def _operators(config: VariableConfig) -> Any:
+    """The operators of a network's cell, with shapes for arrays."""
+    network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]
+    owner = config.owner(network.cell.template(network.spec))
+    return jax.eval_shape(lambda: owner.init_with_output(jax.random.key(0))[0])
+
+
+class VariableModel(SequenceModel):
+    """A `SequenceModel` that sows what its schedulers do: the penalty in training, and for each example these figures.
+
+    'proportion' is the mean of m_t over steps that count (and over layers), 'active' that of the share of components that are updated,
+    'active_squared' that of its square; with a lag k, 'proportion_squared' and 'lagged_product' are the means of m_t^2 and m_t m_{t+k}.
+    Evaluations compare the soft and the hard mask, both from the state that the example starts in: 'agreement' is the share of predictions
+    of which both have the same most probable class, 'output_distance' the mean over predictions of half the sum of the absolute differences
+    of the classes' probabilities.
+
+    Attributes:
+      config: the network, and what its schedulers are trained by.
+    """
+
+    config: VariableConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
+        config = self.config
+        if not config.has_scheduler:
+            return super().run(xs, mask, start, inputs, train)
+        mode = "soft" if train else config.evaluation
+        carry, y, schedule = self.passes(xs, mask, start, mode, train)
+        self._sow_figures(schedule, mask)
+        if train:
+            self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
+        elif config.agreement and not self.is_initializing():
+            _, other, _ = self.passes(xs, mask, start, "hard" if mode == "soft" else "soft", train)
+            self._sow_agreement(self._read(y), self._read(other), mask)
+        return carry, y
+
+    def passes(
+        self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, mode: str, train: bool
+    ) -> tuple[Any, Float[Array, "*t b n"], Schedule]:
+        """(the state after the last step, the outputs that are read, the schedule of every step) with a soft or a hard mask."""
+        step = self.config.scheduled(mode).step
+        carry, (ys, schedule) = self.recurrent(xs, mask, start, train=train, outputs="info", step=step)
+        return carry, ys if self.reads == "all" else last_that_counts(ys, mask), schedule
+
+    def schedule(
+        self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None
+    ) -> tuple[Any, Float[Array, "b t k"]]:
+        """(the state after the last step, m of every step and layer) in evaluation."""
+        xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
+        carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.evaluation, train=False)
+        return carry, jnp.swapaxes(schedule.proportion, 0, 1)
+
+    def _sow_figures(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
+        values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
+        for name, value in values.items():
+            self.sow("figures", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
+        lag, m = self.config.lag, jnp.mean(schedule.proportion, axis=-1)
+        if 0 < lag < m.shape[0]:
+            self.sow("figures", "proportion_squared", mean_over_steps(jnp.square(m), mask))
+            pairs = None if mask is None else mask[:-lag] & mask[lag:]
+            self.sow("figures", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
+
+    def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:
+        config = self.config
+        target = config.target
+        if config.guided_symbols:
+            if not jnp.issubdtype(inputs.dtype, jnp.integer):
+                raise UsageError("model.guided_symbols are numbers of symbols, and the inputs of this task are vectors: leave them out")
+            target = config.targets(inputs.T)[..., None]
+        distances = schedule_penalty(schedule.proportion, target, config.penalty, config.one_sided)
+        return config.penalty_weight * jnp.mean(mean_over_steps(jnp.mean(distances, axis=-1), mask))
+
+    def _sow_agreement(self, one: Array, other: Array, mask: Bool[Array, "t b"] | None) -> None:
+        same = (jnp.argmax(one, axis=-1) == jnp.argmax(other, axis=-1)).astype(one.dtype)
+        distance = jnp.sum(jnp.abs(jax.nn.softmax(one) - jax.nn.softmax(other)), axis=-1) / 2
+        for name, value in (("agreement", same), ("output_distance", distance)):
+            self.sow("figures", name, mean_over_steps(value, mask) if self.reads == "all" else value)
+
+
+def schedule_penalty(
+    m: Float[Array, "*b"], target: float | Float[Array, "*#b"], form: str = "l1", one_sided: bool = False
+) -> Float[Array, "*b"]:
+    """How far a schedule is from its target (Jernite et al. 2017, section 4.2).
+
+    Args:
+      m: shares from 0 to 1.
+      target: what they are to be.
+      form: 'l1' is the absolute difference, 'l2' its square.
+      one_sided: only what is above the target counts.
+
+    Raises:
+      UsageError: another form.
+    """
+    check_choice("the form of the penalty", form, get_args(PenaltyForm))
+    excess = jnp.maximum(m - target, 0) if one_sided else m - target
+    return jnp.abs(excess) if form == "l1" else jnp.square(excess)
+
+
+def mean_over_steps(values: Float[Array, "t b"], mask: Bool[Array, "t b"] | None) -> Float[Array, " b"]:
+    """The mean over the steps that count; 0 for an example that has none."""
+    if mask is None:
+        return jnp.mean(values, axis=0)
+    return jnp.sum(values, axis=0, where=mask) / jnp.maximum(jnp.sum(mask, axis=0), 1)
+
+
+def last_that_counts(ys: Float[Array, "t b n"], mask: Bool[Array, "t b"] | None) -> Float[Array, "b n"]:
+    """Each row at its last step that counts; outputs of others are zero."""
+    if mask is None:
+        return ys[-1]
+    steps = jnp.arange(mask.shape[0])[:, None]
+    return ys[jnp.argmax(jnp.where(mask, steps, -1), axis=0), jnp.arange(mask.shape[1])]

@@ -1,0 +1,5 @@
+"""Whole-sequence accelerator kernels: fast twins of the plain path, with the same parameters and the same numbers."""
+
+from lrpt.recurrence.kernels.gru import sequence
+
+__all__ = ["sequence"]

@@ -1,0 +1,176 @@
+"""The persistent GRU behind the interface of the plain path: which cells it takes, how arrays are laid out, and the gradient.
+
+**Not yet run on hardware**: see `lrpt.recurrence.kernels.persistent`.
+
+The kernels do only what must go step by step. What the inputs contribute is formed before the forward kernel, in one product over all
+steps. The backward pass recomputes the gates from the stored states in one batch, has the backward kernel walk back to the cotangents of
+the three pre-activations, and forms the gradients of the factors from those, again in one batch.
+"""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.nn import sigmoid
+from jaxtyping import Array, Bool, Float, Int
+
+from lrpt.cells.gru import GRUParams, gru
+from lrpt.errors import UsageError
+from lrpt.matrices import LowRank, LowRankPlusDiagonal
+from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
+
+SHUT = 1e9
+"""Pre-activation of an update gate that keeps the state as it is: its sigmoid is 1 and the derivative 0, to the last bit."""
+
+Recurrent = tuple[Any, Any, Any]
+
+
+def sequence(
+    step: Any,
+    params: GRUParams,
+    h: Float[Array, "b n"],
+    xs: Float[Array, "t b m"] | Int[Array, "t b"],
+    mask: Bool[Array, "t b"] | None = None,
+    *,
+    outputs: str = "all",
+    interpret: Any = False,
+) -> tuple[Float[Array, "b n"], Float[Array, "*t b n"]]:
+    """Runs a GRU over a sequence in one launch. Arguments, results and gradients are those of `lrpt.recurrence.recur`.
+
+    Differentiable once, in reverse mode; `vmap` adds blocks to the launch. Not yet run on hardware. Meant for NVIDIA GPUs of compute
+    capability 9.0, where products that go step by step cut their operands to TF32: three digits of each, and what the network makes of
+    the rest over a long sequence. In interpret mode results agree with `recur` to single precision.
+
+    Args:
+      step: `lrpt.cells.gru.gru`, the one cell there is a kernel for.
+      params: with LowRank or LowRankPlusDiagonal recurrent matrices of size n up to 256 and rank up to 64, tied or not, and input matrices
+        of any kind.
+      h: state before the first step.
+      xs: inputs, (t, b, m) floats or (t, b) integers.
+      mask: true where a step counts.
+      outputs: 'all' or 'last'; the gates ('info') do not leave the kernel.
+      interpret: parameters of Pallas's GPU interpret mode, to run on CPU.
+
+    Raises:
+      UsageError: another cell, other matrices, sizes, numbers or outputs, or no steps.
+      AssertionError: the mask does not have the time and batch axes of the inputs.
+    """
+    reason = _unsupported(step, params, h, xs, outputs)
+    if reason:
+        raise UsageError(
+            f"the GRU kernel does not take {reason}: expected cell gru, recurrent matrices low_rank or low_rank_plus_diagonal of size up "
+            f"to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one step or more, and outputs 'all' or 'last'; choose recurrence 'fast'"
+        )
+    if mask is not None:
+        chex.assert_equal_shape_prefix([mask, xs], 2)
+        xs = jnp.where(mask.reshape(mask.shape + (1,) * (xs.ndim - 2)), xs, jnp.zeros_like(xs))
+    like_states = jnp.zeros((*xs.shape[:2], h.shape[1]), h.dtype)
+    inputs = [gate.input.apply(xs) + gate.bias.apply(like_states) for gate in params]
+    if mask is not None:
+        inputs[0] = jnp.where(mask[:, :, None], inputs[0], SHUT)
+    states = _run(interpret, tuple(gate.recurrent for gate in params), jnp.stack(inputs, 1), h)
+    return states[-1], _outputs(states, mask, outputs)
+
+
+def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
+    """What the kernel cannot do, or nothing."""
+    if step is not gru:
+        return f"cell {getattr(step, '__name__', step)}"
+    others = [type(gate.recurrent).__name__ for gate in params if type(gate.recurrent) not in (LowRank, LowRankPlusDiagonal)]
+    if others:
+        return f"recurrent matrix {others[0]}"
+    rank = max(gate.recurrent.left.shape[0] for gate in params)
+    floats = [a for a in jax.tree.leaves((params, h, xs)) if not jnp.issubdtype(a.dtype, jnp.integer)]
+    types = {str(a.dtype) for a in floats} - {"float32"}
+    checks = {
+        f"size {h.shape[-1]}": h.shape[-1] > MAX_SIZE,
+        f"rank {rank}": rank > MAX_RANK,
+        f"numbers of type {', '.join(sorted(types))}": types,
+        f"outputs '{outputs}'": outputs not in ("all", "last"),
+        "a sequence of no steps": xs.shape[0] == 0,
+    }
+    return next((reason for reason, wrong in checks.items() if wrong), "")
+
+
+def _outputs(states: Float[Array, "t b n"], mask: Bool[Array, "t b"] | None, outputs: str) -> Float[Array, "*t b n"]:
+    """y of every step, or of the last that counts; zero where none does."""
+    if outputs == "last":
+        states, mask = states[-1], None if mask is None else jnp.any(mask, 0)
+    return states if mask is None else jnp.where(mask[..., None], states, jnp.zeros_like(states))
+
+
+def _states(interpret: Any, recurrent: Recurrent, inputs: Float[Array, "t 3 b n"], h: Float[Array, "b n"]) -> Float[Array, "t b n"]:
+    """The states after every step, from x W + b of the three gates."""
+    from lrpt.recurrence.kernels import persistent  # imports Pallas, which takes seconds
+
+    plan = _plan(recurrent, interpret)
+    factors = _factors(plan, recurrent, narrow="right", wide="left")
+    states = persistent.forward(plan, _pack(plan, inputs), _pack(plan, h[None, None])[0, :, :, 0], *factors)
+    return _unpack(states[:, :, :, None], *h.shape)[:, 0]
+
+
+def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tuple[Array, Any]:
+    states = _states(interpret, recurrent, inputs, h)
+    return states, (recurrent, inputs, h, states)
+
+
+def _pull(interpret: Any, saved: Any, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
+    """Cotangents of the states -> of the recurrent matrices, the inputs' contributions and the first state."""
+    from lrpt.recurrence.kernels import persistent
+
+    recurrent, inputs, h, states = saved
+    before = jnp.concatenate([h[None], states[:-1]])
+    u, r = (sigmoid(inputs[:, gate] + recurrent[gate].apply(before)) for gate in (0, 1))
+    reset = before * r
+    m = jnp.tanh(inputs[:, 2] + recurrent[2].apply(reset))
+
+    plan = _plan(recurrent, interpret)
+    factors = _factors(plan, recurrent, narrow="left", wide="right")
+    d_inputs, d_start = persistent.backward(plan, _pack(plan, jnp.stack([before, u, r, m, d_states], 1)), *factors)
+    d_inputs, d_h = _unpack(d_inputs, *h.shape), _unpack(d_start[None, :, :, None], *h.shape)[0, 0]
+
+    def products(recurrent: Recurrent) -> tuple[Array, ...]:
+        return tuple(matrix.apply(v) for matrix, v in zip(recurrent, (before, before, reset), strict=True))
+
+    (d_recurrent,) = jax.vjp(products, recurrent)[1](tuple(jnp.moveaxis(d_inputs, 1, 0)))
+    return d_recurrent, d_inputs, d_h
+
+
+_run: Any = jax.custom_vjp(_states, nondiff_argnums=(0,))
+_run.defvjp(_save, _pull)
+
+
+def _plan(recurrent: Recurrent, interpret: Any) -> Plan:
+    return plan_for(recurrent[0].shape[0], max(matrix.left.shape[0] for matrix in recurrent), interpret)
+
+
+def _pad(array: Array, *shape: int) -> Array:
+    return jnp.pad(array, [(0, to - size) for to, size in zip(shape, array.shape, strict=True)])
+
+
+def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
+    """The factors that map to d, those that map back to n, and the diagonals, each by part, as `persistent` takes them."""
+    rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in recurrent])
+    columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in recurrent])
+    diagonals = [getattr(matrix, "diagonal", jnp.zeros(matrix.shape[0], jnp.float32)) for matrix in recurrent]
+
+    def by_part(array: Array, axis: int) -> Array:
+        return jnp.moveaxis(array.reshape(*array.shape[:axis], plan.parts, plan.rows, *array.shape[axis + 1 :]), axis, 0)
+
+    rows = _pad(rows, plan.narrow_rows, plan.size)
+    return by_part(rows, 1), by_part(columns, 1), by_part(jnp.stack([_pad(d, plan.size) for d in diagonals]), 1)
+
+
+def _pack(plan: Plan, array: Float[Array, "t k b n"]) -> Float[Array, "t tiles parts k rows examples"]:
+    """Eight examples to a tile, innermost, and the components by part; both padded with zeros."""
+    steps, kinds, batch, _ = array.shape
+    tiles = -(-batch // EXAMPLES)
+    padded = _pad(array, steps, kinds, EXAMPLES * tiles, plan.size)
+    return jnp.transpose(padded.reshape(steps, kinds, tiles, EXAMPLES, plan.parts, plan.rows), (0, 2, 4, 1, 5, 3))
+
+
+def _unpack(array: Float[Array, "t tiles parts k rows examples"], batch: int, size: int) -> Float[Array, "t k b n"]:
+    steps, tiles, parts, kinds, rows, _ = array.shape
+    whole = jnp.transpose(array, (0, 3, 1, 5, 2, 4)).reshape(steps, kinds, tiles * EXAMPLES, parts * rows)
+    return whole[:, :, :batch, :size]

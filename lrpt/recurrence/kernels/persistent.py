@@ -1,0 +1,242 @@
+"""The two Pallas kernels for Mosaic GPU: a low-rank GRU over a whole sequence in one launch, forward and backward.
+
+**Not yet run on hardware.** The bodies are checked in Pallas's GPU interpret mode on CPU, and lower for CUDA; their speed is unknown.
+Interpret mode has no clusters, tensor-core rounding, register layouts or swizzled memory: what depends on those is only known to compile.
+
+A block of threads takes 8 examples, which are the columns of its tiles. It copies the factors to shared memory once and keeps the state in
+registers; only the inputs and outputs of each step pass through global memory. Products run on the tensor cores (`wgmma`), which cut
+single-precision operands to TF32 (10 bits of mantissa) and add up in float32: about as XLA does on these devices by default, but whatever
+`jax_default_matmul_precision` says.
+
+Factors that do not fit one block are split over a cluster of blocks, each with its own part of the state's components. A low-rank product
+then needs one exchange: the sum over the parts of d numbers for each example, which the blocks write into each other's shared memory.
+
+Both kernels multiply by three matrices in two steps: `narrow` maps the n components to d, `wide` maps them back to n. Forward these are R
+and L, backward L^T and R^T, so that each kernel reads every factor in the order in which it is stored in shared memory.
+"""
+
+import inspect
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import mosaic_gpu as plgpu
+from jaxtyping import Array, Float
+
+from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, Plan
+
+UPDATE, RESET, CANDIDATE = range(3)
+
+# What says that all of a reference is loaded: JAX 0.10 wants to be told, and 0.12 has no argument for it.
+_WHOLE = ((),) if "idx" in inspect.signature(plgpu.load).parameters else ()
+
+
+def forward(
+    plan: Plan,
+    inputs: Float[Array, "t tiles parts 3 rows examples"],
+    start: Float[Array, "tiles parts rows examples"],
+    narrow: Float[Array, "parts narrow_rows rows"],
+    wide: Float[Array, "parts 3 rows d"],
+    diagonal: Float[Array, "parts 3 rows"],
+) -> Float[Array, "t tiles parts rows examples"]:
+    """The states of `lrpt.cells.gru` at every step, from the pre-activations' part x W + b that does not depend on the state."""
+    body = partial(_forward, plan, inputs.shape[0])
+    out = jax.ShapeDtypeStruct((*inputs.shape[:3], *inputs.shape[4:]), jnp.float32)
+    products = (plan.pair_rows, ROWS)
+    return _launch(plan, body, out, inputs.shape[1], products, slots=1)(inputs, start, narrow, wide, diagonal)
+
+
+def backward(
+    plan: Plan,
+    streams: Float[Array, "t tiles parts 5 rows examples"],
+    narrow: Float[Array, "parts narrow_rows rows"],
+    wide: Float[Array, "parts 3 rows d"],
+    diagonal: Float[Array, "parts 3 rows"],
+) -> tuple[Float[Array, "t tiles parts 3 rows examples"], Float[Array, "tiles parts rows examples"]]:
+    r"""Cotangents of the three pre-activations at every step, and of the state before the first one.
+
+    Args:
+      streams: at each step the state h before it, u, r, m, and the cotangent of the state h' after it.
+    """
+    body = partial(_backward, plan, streams.shape[0])
+    out = (
+        jax.ShapeDtypeStruct((*streams.shape[:3], 3, *streams.shape[4:]), jnp.float32),
+        jax.ShapeDtypeStruct((*streams.shape[1:3], *streams.shape[4:]), jnp.float32),
+    )
+    return _launch(plan, body, out, streams.shape[1], (ROWS,) * 3, slots=2)(streams, narrow, wide, diagonal)
+
+
+def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int], slots: int) -> Any:
+    """`body` for every tile and part. `products`: rows of each narrow product; `slots`: vectors of n that are multiplied at one time."""
+    here = plan.parts if plan.interpret else 1  # in interpret mode all parts share one block
+    scratch = {
+        "narrow_here": _shared((here, plan.narrow_rows, plan.rows)),
+        "wide_here": _shared((here, 3, plan.rows, plan.rank)),
+        "vectors": [_columns(plan, here, plan.rows, plan.rows) for _ in range(slots)],
+        "narrowed": [_columns(plan, here, rows, plan.rank) for rows in products],
+        "partial": [_shared((plan.parts, rows, EXAMPLES)) for rows in products if plan.parts > 1],
+        "loaded": plgpu.Barrier(num_barriers=4 * here),
+        "arrived": plgpu.Barrier(num_arrivals=plan.parts, num_barriers=len(products)),
+    }
+    if plan.interpret:
+        mesh = {"num_threads": plan.parts, "thread_name": "part"}
+    else:
+        mesh = {"cluster": (plan.parts,), "cluster_names": ("part",), "num_threads": 1, "thread_name": "warpgroup"}
+    return plgpu.kernel(body, out_type=out, scratch_types=scratch, grid=(tiles,), grid_names=("tile",), interpret=plan.interpret, **mesh)
+
+
+def _shared(shape: tuple[int, ...], minor: int | None = None) -> Any:
+    """Shared memory in the tiles that `wgmma` reads, swizzled as widely as rows of `minor` numbers allow."""
+    swizzle = plgpu.find_swizzle(32 * (minor or shape[-1]))
+    transforms = (plgpu.TilingTransform((8, swizzle // 4)), plgpu.SwizzleTransform(swizzle))
+    return plgpu.SMEM(shape, jnp.float32, transforms=transforms)
+
+
+def _columns(plan: Plan, here: int, rows: int, minor: int) -> Any:
+    """A (rows, 8) operand of a product. The tensor cores want its columns contiguous; interpret mode knows no transposed references."""
+    return plgpu.SMEM((here, rows, EXAMPLES), jnp.float32) if plan.interpret else _shared((here, EXAMPLES, rows), minor)
+
+
+class _Block:
+    """One part's factors in shared memory, and the products with them."""
+
+    def __init__(self, plan: Plan, narrow: Any, wide: Any, diagonal: Any, scratch: dict[str, Any]) -> None:
+        self.plan = plan
+        self.tile, self.part = lax.axis_index("tile"), lax.axis_index("part")
+        self.own = self.part if plan.interpret else 0
+        self.narrow, self.wide = scratch["narrow_here"].at[self.own], scratch["wide_here"].at[self.own]
+        self.vectors = [self.transposed(ref.at[self.own]) for ref in scratch["vectors"]]
+        self.narrowed = [self.transposed(ref.at[self.own]) for ref in scratch["narrowed"]]
+        self.partial, self.arrived = scratch["partial"], scratch["arrived"]
+        self.copy(narrow.at[self.part], wide.at[self.part], scratch["loaded"])
+        column = plgpu.Layout.WGMMA.reduce(1)
+        self.diagonal = [self.read(diagonal, (self.part, gate), column) for gate in range(3)]
+
+    def copy(self, narrow: Any, wide: Any, loaded: Any) -> None:
+        pairs = [(narrow, self.narrow)] + [(wide.at[gate], self.wide.at[gate]) for gate in range(3)]
+        for i, (source, target) in enumerate(pairs):
+            plgpu.copy_gmem_to_smem(source, target, loaded.at[4 * self.own + i])
+        for i in range(len(pairs)):
+            plgpu.barrier_wait(loaded.at[4 * self.own + i])
+
+    def transposed(self, ref: Any) -> Any:
+        return ref if self.plan.interpret else ref.transpose((1, 0))
+
+    def read(self, ref: Any, index: tuple[Any, ...], layout: Any = plgpu.Layout.WGMMA) -> Array:
+        """An array in registers, spread over the threads as the results of `wgmma` are."""
+        return ref[index] if self.plan.interpret else plgpu.load(ref.at[index], *_WHOLE, layout=layout, optimized=False)
+
+    def zeros(self) -> Array:
+        value = jnp.zeros((self.plan.rows, EXAMPLES), jnp.float32)
+        return value if self.plan.interpret else plgpu.layout_cast(value, plgpu.Layout.WGMMA)
+
+    def write(self, ref: Any, value: Array) -> None:
+        """Puts an operand where the tensor cores will read it."""
+        ref[...] = value if self.plan.interpret else plgpu.layout_cast(value, plgpu.Layout.WGMMA_TRANSPOSED)
+        plgpu.commit_smem()
+
+    def times_diagonal(self, gate: int, value: Array) -> Array:
+        return lax.broadcast_in_dim(self.diagonal[gate], value.shape, (0,)) * value
+
+    def shrink(self, gate: int, slot: int, product: int) -> Any:
+        """The narrow factor of a gate, and of those below it that share its tiles, times a vector; summed over the parts."""
+        target = self.narrowed[product]
+        first = gate * self.plan.rank
+        total = self.sum_over_parts(_matmul(self.narrow.at[first : first + target.shape[0]], self.vectors[slot]), product)
+        self.write(target, total)
+        return target
+
+    def sum_over_parts(self, summand: Array, product: int) -> Array:
+        """The block sends its summand to all, itself included. A summand is overwritten only by a block that has this block's next one."""
+        if self.plan.parts == 1:
+            return summand
+        received, arrived = self.partial[product], self.arrived.at[product]
+        if self.plan.interpret:
+            received[self.part] = summand
+            plgpu.barrier_arrive(arrived)
+        else:
+            for peer in range(self.plan.parts):
+                plgpu.async_store_smem(summand, received.at[self.part], arrived, cluster_idx=jnp.int32(peer), cluster_dim="part")
+        plgpu.barrier_wait(arrived)
+        summands = [self.read(received, (part,)) for part in range(self.plan.parts)]
+        return sum(summands[1:], summands[0])
+
+    def widen(self, *factors_and_vectors: tuple[int, Any]) -> Array:
+        """The sum of the wide factors of gates times vectors of d."""
+        return _matmul(*(x for gate, vector in factors_and_vectors for x in (self.wide.at[gate], vector)))
+
+
+def _matmul(*operands: Any) -> Array:
+    """a @ b + c @ d + ..., from shared memory."""
+
+    def product(total: Any) -> Array:
+        for a, b in zip(operands[::2], operands[1::2], strict=True):
+            plgpu.wgmma(total, a, b)
+        return total[...]
+
+    return pl.run_scoped(product, plgpu.WGMMAAccumulatorRef((operands[0].shape[0], operands[1].shape[1]), jnp.float32))
+
+
+def _sigmoid(a: Array) -> Array:
+    return 1 / (1 + jnp.exp(-a))
+
+
+def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide: Any, diagonal: Any, states: Any, **scratch: Any) -> None:
+    block = _Block(plan, narrow, wide, diagonal, scratch)
+    here, rank = (block.tile, block.part), plan.rank
+
+    def read(t: Any) -> tuple[Array, ...]:
+        return tuple(block.read(inputs, (t, *here, gate)) for gate in range(3))
+
+    def step(t: Any, carry: Any) -> Any:
+        h, x = carry
+        following = read(jnp.minimum(t + 1, steps - 1))  # on its way while this step computes
+        block.write(block.vectors[0], h)
+        pair = block.shrink(UPDATE, 0, 0)
+        u = _sigmoid(x[UPDATE] + block.times_diagonal(UPDATE, h) + block.widen((UPDATE, pair.at[:rank])))
+        r = _sigmoid(x[RESET] + block.times_diagonal(RESET, h) + block.widen((RESET, pair.at[rank : 2 * rank])))
+        v = h * r
+        block.write(block.vectors[0], v)
+        last = block.shrink(CANDIDATE, 0, 1)
+        m = jnp.tanh(x[CANDIDATE] + block.times_diagonal(CANDIDATE, v) + block.widen((CANDIDATE, last.at[:rank])))
+        h = (1 - u) * m + u * h
+        states[(t, *here)] = h
+        return h, following
+
+    lax.fori_loop(0, steps, step, (block.read(start, here), read(0)))
+
+
+def _backward(
+    plan: Plan, steps: int, streams: Any, narrow: Any, wide: Any, diagonal: Any, d_inputs: Any, d_start: Any, **scratch: Any
+) -> None:
+    block = _Block(plan, narrow, wide, diagonal, scratch)
+    here, rank = (block.tile, block.part), plan.rank
+
+    def read(t: Any) -> tuple[Array, ...]:
+        return tuple(block.read(streams, (t, *here, stream)) for stream in range(5))
+
+    def step(i: Any, carry: Any) -> Any:
+        d_h, (h, u, r, m, d_y) = carry
+        t = steps - 1 - i
+        following = read(jnp.maximum(t - 1, 0))
+        d_h = d_h + d_y
+        d_u, d_m = d_h * (h - m) * u * (1 - u), d_h * (1 - u) * (1 - m * m)
+        block.write(block.vectors[0], d_m)
+        block.write(block.vectors[1], d_u)
+        of_m, of_u = block.shrink(CANDIDATE, 0, 0), block.shrink(UPDATE, 1, 1)
+        d_v = block.times_diagonal(CANDIDATE, d_m) + block.widen((CANDIDATE, of_m.at[:rank]))
+        d_r = d_v * h * r * (1 - r)
+        block.write(block.vectors[0], d_r)
+        of_r = block.shrink(RESET, 0, 2)
+        d_h = d_h * u + d_v * r + block.times_diagonal(UPDATE, d_u) + block.times_diagonal(RESET, d_r)
+        d_h = d_h + block.widen((UPDATE, of_u.at[:rank]), (RESET, of_r.at[:rank]))
+        for gate, value in ((UPDATE, d_u), (RESET, d_r), (CANDIDATE, d_m)):
+            d_inputs[(t, *here, gate)] = value
+        return d_h, following
+
+    d_h, _ = lax.fori_loop(0, steps, step, (block.zeros(), read(steps - 1)))
+    d_start[here] = d_h

@@ -1,0 +1,142 @@
+"""Images as sequences, one pixel a step in an order that is drawn once, or as vectors."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, UInt8
+
+from lrpt.errors import check_choice
+from lrpt.losses import Over, cross_entropy, squared_hinge
+from lrpt.metrics import accuracy
+from lrpt.tasks.task import Example, Split, Task
+
+CLASSES = 10
+MNIST_TRAIN = 50_000
+
+Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
+
+
+@dataclass(frozen=True)
+class PermutedImages:
+    """Say which digit an image shows that is read one pixel a step, in a fixed random order (Le et al. 2015; Miceli Barone 2018, 3.3).
+
+    'mnist' has 784 steps; as in the paper's code (`RNN_mnist.py` of lowrank-gru) the last 10,000 of the 60,000 training images are
+    for validation, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn carries: 64 steps,
+    1,197 images for training, 300 each for validation and test, pixels divided by 16.
+    """
+
+    source: str = "digits"
+    """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
+    dir: Path | None = None
+    """where the MNIST files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    permuted: bool = True
+    """read pixels in a random order that the seed decides, else row by row"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.source", self.source, SOURCES)
+
+    def build(self, seed: int) -> Task:
+        """Splits with uint8 images; the order of the pixels is the one thing that depends on the seed.
+
+        Raises:
+          UsageError: MNIST files that are missing or damaged.
+        """
+        load, scale = SOURCES[self.source]
+        parts = load(self.dir)
+        pixels = parts["train"][0].shape[1]
+        order = np.random.default_rng(seed).permutation(pixels) if self.permuted else np.arange(pixels)
+        splits = {
+            name: Split(
+                len(labels),
+                {"images": images, "labels": labels.astype(np.int32), "order": order.astype(np.int32)},
+                partial(pixel_sequence, scale=scale),
+            )
+            for name, (images, labels) in parts.items()
+        }
+        return Task(splits, 1, CLASSES, "last", measure_class)
+
+
+@dataclass(frozen=True)
+class ImageVectors:
+    """Say which digit an image shows, all pixels of which are seen at once and in no order (Miceli Barone 2016, appendix A.1).
+
+    Images and their parts are those of `PermutedImages`. The loss is the squared hinge of each class against the rest, summed over classes
+    as the paper says; lowrank-highwaynetwork takes their mean.
+    """
+
+    source: str = "digits"
+    """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
+    dir: Path | None = None
+    """where the MNIST files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    over: str = "sum"
+    """the loss is the sum over classes, or their mean as in the original code"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.source", self.source, SOURCES)
+        check_choice("data.over", self.over, get_args(Over))
+
+    def build(self, seed: int) -> Task:
+        """Splits with uint8 images; nothing depends on the seed.
+
+        Raises:
+          UsageError: MNIST files that are missing or damaged.
+        """
+        load, scale = SOURCES[self.source]
+        parts = load(self.dir)
+        splits = {
+            name: Split(len(labels), {"images": images, "labels": labels.astype(np.int32)}, partial(pixel_vector, scale=scale))
+            for name, (images, labels) in parts.items()
+        }
+        return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(measure_scores, over=self.over))
+
+
+def pixel_vector(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
+    """The image at `index` as floats times `scale`; the target is its class."""
+    return Example(jnp.asarray(arrays["images"])[index].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
+
+
+def measure_scores(scores: Float[Array, "b k"], batch: Example, over: str) -> dict[str, Float[Array, " b"]]:
+    """'loss', the squared hinge, and 'accuracy'."""
+    return {"loss": squared_hinge(scores, batch.targets, over), "accuracy": accuracy(scores, batch.targets)}
+
+
+def pixel_sequence(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
+    """The image at `index` as (pixels, 1) floats, step t showing pixel order[t] times `scale`; the target is its class."""
+    pixels = jnp.asarray(arrays["images"])[index][jnp.asarray(arrays["order"])]
+    return Example(pixels[:, None].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
+
+
+def measure_class(logits: Float[Array, "b k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """'loss' in nats, and 'accuracy'."""
+    return {"loss": cross_entropy(logits, batch.targets), "accuracy": accuracy(logits, batch.targets)}
+
+
+def _digits(dir: Path | None) -> dict[str, Labelled]:
+    """scikit-learn's digits, divided once and for all; every class has its share in each part."""
+    from sklearn.datasets import load_digits  # here, because it takes a second that other tasks need not wait for
+    from sklearn.model_selection import train_test_split
+
+    images, labels = load_digits(return_X_y=True)
+    rest, test = train_test_split(np.arange(len(labels)), test_size=300, stratify=labels, random_state=0)
+    train, valid = train_test_split(rest, test_size=300, stratify=labels[rest], random_state=0)
+    return {name: (images[rows].astype(np.uint8), labels[rows]) for name, rows in (("train", train), ("valid", valid), ("test", test))}
+
+
+def _mnist(dir: Path | None) -> dict[str, Labelled]:
+    """MNIST in file order: 50,000 / 10,000 / 10,000."""
+    from lrpt.datasets.mnist import load_mnist  # as above
+
+    arrays = load_mnist(dir)
+    images, labels = arrays["train_images"], arrays["train_labels"]
+    return {
+        "train": (images[:MNIST_TRAIN], labels[:MNIST_TRAIN]),
+        "valid": (images[MNIST_TRAIN:], labels[MNIST_TRAIN:]),
+        "test": (arrays["test_images"], arrays["test_labels"]),
+    }
+
+
+SOURCES = {"digits": (_digits, 1 / 16), "mnist": (_mnist, 1 / 256)}

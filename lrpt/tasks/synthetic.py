@@ -1,0 +1,156 @@
+"""The copy and adding tasks: examples that are drawn from a key and an index when they are needed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from lrpt.errors import check_at_least, check_choice
+from lrpt.losses import cross_entropy, squared_error
+from lrpt.metrics import accuracy
+from lrpt.tasks.task import Example, Split, Task
+
+DATA_SYMBOLS, BLANK, RUN, ALPHABET = 8, 8, 9, 10
+MAX_DATA = 10
+
+# Keeps these draws apart from those of parameters and batches, which may come from the same seed.
+_STREAM = 0x5E90E4CE
+
+VARIANTS = ("fixed", "variable_length", "variable_lag")
+MARKERS = ("halves", "anywhere")
+
+
+def key_of(seed: int) -> dict[str, np.ndarray]:
+    """What examples that are drawn are made from."""
+    return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
+
+
+def uniform_numbers(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
+    """The random numbers on [0, 1) that the example at `index` is made of."""
+    # The generator is named, so that a process that configures another default still gets the same examples.
+    key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
+    return jax.random.uniform(jax.random.fold_in(key, index), (count,), jnp.float32)
+
+
+def below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
+    """0, ..., count - 1 with equal probability, up to the resolution of 2^-23."""
+    return jnp.floor(uniform * count).astype(jnp.int32)
+
+
+@dataclass(frozen=True)
+class CopyMemory:
+    r"""Repeat, after a lag, the symbols seen at the start (Miceli Barone 2018, section 3.1; `make_*_memory_data.py` of lowrank-gru).
+
+    The alphabet is 0..7 data, 8 blank, 9 run. With s data symbols, of which each is to be written s + k steps after it was read:
+
+        input:  data at steps 0..s-1, run at step s+k-1, blank elsewhere
+        target: data at steps s+k..2s+k-1, blank elsewhere
+
+    | variant | s | k |
+    |---|---|---|
+    | fixed (Hochreiter and Schmidhuber 1997; Arjovsky et al. 2016) | 10 | N |
+    | variable_length (Danihelka et al. 2016) | uniform on 1..10 | N |
+    | variable_lag (Henaff et al. 2016) | 10 | uniform on 1..N |
+
+    N is `lag`; sequences have N + 20 steps. The loss is the cross-entropy in nats, averaged over all steps.
+    """
+
+    variant: str = "fixed"
+    """fixed, variable_length (1 to 10 symbols) or variable_lag (1 to N steps)"""
+    lag: int = 500
+    """N: steps between reading and writing; the paper's other variants have 100"""
+    train_size: int = 100_000
+    """training sequences"""
+    test_size: int = 10_000
+    """test sequences, by which the model is chosen too, as in the paper"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.variant", self.variant, VARIANTS)
+        check_at_least(1, self, "data.lag", "data.train_size", "data.test_size")
+
+    @property
+    def length(self) -> int:
+        """Steps of a sequence."""
+        return self.lag + 2 * MAX_DATA
+
+    def build(self, seed: int) -> Task:
+        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        arrays = key_of(seed)
+        train = Split(self.train_size, arrays, self.example)
+        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
+        return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", measure_copy)
+
+    def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
+        """The sequence at `index` of the stream: inputs and targets are (N + 20,) integers."""
+        uniform = uniform_numbers(arrays, index, MAX_DATA + 1)
+        data = below(uniform[1:], DATA_SYMBOLS)
+        size = 1 + below(uniform[0], MAX_DATA) if self.variant == "variable_length" else MAX_DATA
+        lag = 1 + below(uniform[0], self.lag) if self.variant == "variable_lag" else self.lag
+        t = jnp.arange(self.length)
+        inputs = jnp.where(t == size + lag - 1, RUN, _data_from(data, size, t))
+        return Example(inputs, _data_from(data, size, t - size - lag))
+
+
+def _data_from(data: Int[Array, " s"], size: Int[Array, ""] | int, t: Int[Array, " t"]) -> Int[Array, " t"]:
+    """The first `size` symbols at t = 0, ..., size - 1, blank elsewhere."""
+    return jnp.where((t >= 0) & (t < size), data[jnp.clip(t, 0, data.size - 1)], BLANK)
+
+
+def measure_copy(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """Means over steps: 'loss' in nats and 'accuracy' over all of them, 'recall' the accuracy where data are to be written."""
+    hits = accuracy(logits, batch.targets)
+    return {
+        "loss": jnp.mean(cross_entropy(logits, batch.targets), axis=-1),
+        "accuracy": jnp.mean(hits, axis=-1),
+        "recall": jnp.mean(hits, axis=-1, where=batch.targets != BLANK),
+    }
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Add the two numbers that are marked in a sequence (Miceli Barone 2018, section 3.2; `RNN_adding.py` of lowrank-gru).
+
+    Each step has two inputs: a number uniform on [0, 1), and 1 at the two marked steps, 0 elsewhere. The target is the sum of the two
+    marked numbers, read after the last step; the loss is the squared error, 1/6 on average for the constant prediction 1.
+    """
+
+    length: int = 750
+    """T: steps of a sequence"""
+    train_size: int = 100_000
+    """training sequences"""
+    test_size: int = 10_000
+    """test sequences, by which the model is chosen too, as in the paper"""
+    test_markers: str = "halves"
+    """marked steps of test sequences: halves (one in each half, as in training and the paper) or anywhere (as in the 2016 code)"""
+
+    def __post_init__(self) -> None:
+        check_choice("data.test_markers", self.test_markers, MARKERS)
+        check_at_least(2, self, "data.length")
+        check_at_least(1, self, "data.train_size", "data.test_size")
+
+    def build(self, seed: int) -> Task:
+        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        arrays = key_of(seed)
+        train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
+        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
+        return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", measure_sum)
+
+    def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
+        """The sequence at `index` of the stream: inputs (T, 2), the target a scalar."""
+        uniform = uniform_numbers(arrays, index, self.length + 2)
+        numbers, half = uniform[2:], self.length // 2
+        if markers == "halves":
+            first, second = below(uniform[0], half), half + below(uniform[1], self.length - half)
+        else:
+            first = below(uniform[0], self.length)
+            second = (first + 1 + below(uniform[1], self.length - 1)) % self.length
+        marks = jnp.zeros(self.length).at[jnp.stack([first, second])].set(1.0)
+        return Example(jnp.stack([numbers, marks], axis=-1), numbers[first] + numbers[second])
+
+
+def measure_sum(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """'loss': the squared error of the sum."""
+    return {"loss": squared_error(predictions[:, 0], batch.targets)}

@@ -1,0 +1,63 @@
+"""Symbols by number, and back."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER
+from lrpt.tasks import ByteVocabulary, Vocabulary
+
+texts = st.text(st.sampled_from("\na bé–😀\x00\x85\uffff"), max_size=30)
+
+
+@given(train=texts, other=texts)
+def test_every_character_has_the_number_of_its_symbol_or_is_unknown(train, other):
+    vocabulary = Vocabulary.of(train)
+    for text in (train, other):
+        numbers = [vocabulary.symbols.index(c) if c in vocabulary.symbols else UNKNOWN for c in text]
+        assert vocabulary.encode(text).tolist() == numbers
+    assert vocabulary.decode(vocabulary.encode(train)) == train
+
+
+def test_symbols_are_in_the_order_of_their_code_points():
+    vocabulary = Vocabulary.of("b a\nz\nA")
+    assert vocabulary.symbols == ("\n", "<unk>", " ", "A", "a", "b", "z")
+    assert len(vocabulary) == 7
+    assert vocabulary.encode("a\nq").tolist() == [4, END, UNKNOWN]
+    assert vocabulary.decode([4, UNKNOWN, END]) == "a<unk>\n"
+
+
+@pytest.mark.parametrize("text", ["", "\n", UNKNOWN_CHARACTER])
+def test_a_vocabulary_without_characters(text):
+    vocabulary = Vocabulary.of(text)
+    assert len(vocabulary) == 2
+    assert vocabulary.encode(f"a\n{UNKNOWN_CHARACTER}").tolist() == [UNKNOWN, END, UNKNOWN]
+
+
+def test_characters_that_cannot_be_written_are_unknown():
+    assert Vocabulary.of("a").encode("\udcff").tolist() == [UNKNOWN]
+
+
+@pytest.mark.parametrize(("characters", "kind"), [(254, np.uint8), (255, np.uint16)])
+def test_numbers_take_no_more_room_than_they_need(characters, kind):
+    text = "".join(map(chr, range(1000, 1000 + characters)))
+    vocabulary = Vocabulary.of(text)
+    numbers = vocabulary.encode(text)
+    assert numbers.dtype == kind
+    assert numbers.tolist() == list(range(2, 2 + characters))
+
+
+@given(st.binary(min_size=1, max_size=40))
+def test_bytes_have_the_numbers_of_their_order(content):
+    vocabulary = ByteVocabulary.of(content)
+    present = sorted(set(content))
+    assert vocabulary.symbols == tuple(map(chr, present))
+    assert vocabulary.encode(content).tolist() == [present.index(byte) for byte in content]
+    assert vocabulary.encode(content).dtype == np.uint8
+    assert vocabulary.decode(vocabulary.encode(content)) == content.decode("utf-8", "replace")
+
+
+def test_a_byte_without_a_number_is_named_with_its_place():
+    with pytest.raises(ValueError, match="byte 0x63 at position 2 has no number"):
+        ByteVocabulary.of(b"ab").encode(b"abc")

@@ -1,0 +1,90 @@
+"""The conditional network as a language model: a float64 loop over codes, carried states, and tasks that say too little."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracles import sigmoid
+
+from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.counting import count
+from lrpt.networks.protocol import Start
+
+SYMBOLS, UNITS, STEPS, BATCH = 3, 4, 6, 2
+CONFIG = ConditionalConfig(5, 4)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A network with random parameters, its inputs, and its compiled forward pass."""
+    model, rng = CONFIG.build(SYMBOLS * (1 + UNITS), SYMBOLS, "all"), np.random.default_rng(0)
+    shapes = CONFIG.parameter_shapes(SYMBOLS * (1 + UNITS), SYMBOLS)
+    params = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), jnp.float32), shapes)
+    inputs = jnp.asarray(rng.integers(0, SYMBOLS * (1 + UNITS), (BATCH, STEPS)), jnp.int32)
+    advance = jax.jit(lambda inputs, start: model.apply({"params": params}, inputs, None, start, method="advance"))
+    return model, params, inputs, advance
+
+
+def loop(params, codes):
+    """One row, code by code, in float64."""
+    w = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
+    cell = w["cell"]
+    slow, fast, found = np.zeros(4), np.zeros(5), []
+    for code in codes:
+        unit, symbol = divmod(int(code), SYMBOLS)
+        if unit:
+            inner = cell["input"]["slow"]["kernel"][unit - 1] + slow @ cell["recurrent"]["slow"]["kernel"] + cell["bias"]["slow"]
+            slow = sigmoid(inner)
+        own = cell["input"]["fast"]["kernel"][symbol] + fast @ cell["recurrent"]["fast"]["kernel"] + cell["bias"]["fast"]
+        fast = sigmoid(own + slow @ cell["input"]["fast_condition"]["kernel"])
+        found.append(fast @ w["readout"]["kernel"] + w["readout"]["bias"])
+    return np.stack(found), (slow, fast)
+
+
+def test_predictions_are_those_of_the_float64_loop(trained):
+    _, params, inputs, advance = trained
+    blank = Start((jnp.zeros((BATCH, 4)), jnp.zeros((BATCH, 5))), jnp.asarray(True))
+    logits, carry = advance(inputs, Start(type(advance(inputs, None)[1])(*blank.carry), blank.fresh))
+    for row in range(BATCH):
+        expected, states = loop(params, inputs[row])
+        np.testing.assert_allclose(logits[row], expected, rtol=1e-5, atol=1e-5)
+        for found, state in zip(carry, states, strict=True):
+            np.testing.assert_allclose(found[row], state, rtol=1e-5, atol=1e-6)
+
+
+def test_a_sequence_goes_on_where_another_ended(trained):
+    _, _, inputs, advance = trained
+    logits, end = advance(inputs, None)
+    _, middle = advance(inputs[:, :3], None)
+    continued, carry = advance(inputs[:, 3:], Start(middle, jnp.asarray(False)))
+    np.testing.assert_allclose(continued, logits[:, 3:], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(carry.slow, end.slow, rtol=1e-5, atol=1e-6)
+
+
+def test_tasks_that_say_nothing_of_units_are_refused():
+    for sizes in ((27, 27), (28, 27)):
+        with pytest.raises(
+            UsageError, match=r"reads which word or character a symbol completes, and this task has 2\d inputs for 27 symbols"
+        ):
+            CONFIG.parameter_shapes(*sizes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": 0}, r"model\.size is 0: expected 1 or more"),
+        ({"recurrence": "kernel"}, r"model\.recurrence is 'kernel': choose from"),
+        ({"initial_scale": 0.0}, r"model\.initial_scale is 0\.0: expected a finite number above 0"),
+    ],
+)
+def test_bad_fields_are_one_line(fields, message):
+    with pytest.raises(UsageError, match=message):
+        ConditionalConfig(**fields)
+
+
+def test_sizes_and_labels():
+    assert CONFIG.label == "CRNN 5-4"
+    assert ConditionalConfig(8, parametrization="low_rank", rank=2).label == "LR-CRNN 8-8/2"
+    levels = 4 * (UNITS + 4 + 1) + 5 * (SYMBOLS + 5 + 4 + 1)
+    assert count(CONFIG, SYMBOLS * (1 + UNITS), SYMBOLS).true == levels + (5 + 1) * SYMBOLS

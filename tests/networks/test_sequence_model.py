@@ -1,0 +1,235 @@
+"""Networks: initial state, loop, readout."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from table import (
+    BATCH,
+    INPUT_SIZE,
+    SIZE,
+    STEPS,
+    Network,
+    Row,
+    assert_close,
+    assert_equal,
+    every_cell_and_every_row_of_the_gru,
+    parameters_module,
+    width_of_input,
+)
+
+from lrpt.cells import CELLS
+from lrpt.errors import UsageError
+from lrpt.matrices import Dense, LowRankPlusDiagonal
+from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.recurrence import LOOPS
+from lrpt.recurrence.materialize import materialized
+
+OUTPUT_SIZE = 4
+LRD = Row("gru", "low_rank_plus_diagonal")
+MASK = jnp.arange(STEPS)[None] < jnp.array([6, 3, 1, 4])[:, None]
+
+
+def inputs(size):
+    return jnp.asarray(np.random.default_rng(1).standard_normal((BATCH, STEPS, size)), jnp.float32)
+
+
+XS = inputs(INPUT_SIZE)
+
+
+def model_and_params(config, reads="last", input_size=INPUT_SIZE):
+    model = SequenceModel(config, input_size, OUTPUT_SIZE, reads)
+    rng = np.random.default_rng(0)
+    shapes = jax.eval_shape(model.init, jax.random.key(0), inputs(input_size))
+    return model, jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
+
+
+@every_cell_and_every_row_of_the_gru
+def test_shapes(row):
+    for reads, shape in (("last", (BATCH, OUTPUT_SIZE)), ("all", (BATCH, STEPS, OUTPUT_SIZE))):
+        size = width_of_input(row.cell)
+        model, xs = SequenceModel(row.config(), size, OUTPUT_SIZE, reads), inputs(size)
+        params = jax.eval_shape(model.init, jax.random.key(0), xs)
+        predictions = jax.eval_shape(model.apply, params, xs)
+        assert (predictions.shape, predictions.dtype) == (shape, jnp.float32)
+
+
+def float64_predictions(row, variables, xs):
+    """(b, t, o) from the initial state on, by the oracle of the cell."""
+    params = variables["params"]
+    template, module = parameters_module(row)
+    cell_params = module.apply({name: collection["recurrent"]["cell"] for name, collection in variables.items()})
+    weights = Network(CELLS[row.cell], template, cell_params, None, None).arrays()
+    start = jax.tree.map(lambda h: np.tile(h.astype(np.float64), (BATCH, 1)), params["recurrent"]["initial_state"])
+    if "embedding" in params:
+        xs = np.asarray(xs, np.float64) @ params["embedding"]["table"]
+    _, ys, _ = oracles.loop(oracles.ORACLES[row.cell], weights, start, jnp.swapaxes(xs, 0, 1))
+    return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
+
+
+@every_cell_and_every_row_of_the_gru
+def test_predictions_equal_the_float64_loop(row):
+    size = width_of_input(row.cell)
+    (model, variables), xs = model_and_params(row.config(), reads="all", input_size=size), inputs(size)
+    assert_close(jax.jit(model.apply)(variables, xs), float64_predictions(row, variables, xs), rtol=5e-6, atol=5e-6)
+
+
+@pytest.mark.parametrize("recurrence", LOOPS)
+def test_last_is_the_last_step_that_counts_in_every_loop(recurrence):
+    tagger, params = model_and_params(LRD.config(), reads="all")
+    classifier, _ = model_and_params(LRD.config(recurrence=recurrence))
+    everywhere = jax.jit(tagger.apply)(params, XS)
+    classify = jax.jit(classifier.apply)
+    assert_close(classify(params, XS), everywhere[:, -1])
+    assert_close(classify(params, XS, MASK), everywhere[jnp.arange(BATCH), MASK.sum(1) - 1])
+
+
+def test_padding_changes_nothing():
+    model, params = model_and_params(LRD.config())
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(params, xs):
+        return jnp.sin(model.apply(params, xs, MASK)).sum()
+
+    assert_equal(loss(params, jnp.where(MASK[..., None], XS, 9.0)), loss(params, XS))
+
+
+def test_integers_are_one_hot_vectors():
+    model, params = model_and_params(LRD.config(), reads="all")
+    symbols = jnp.asarray(np.random.default_rng(2).integers(0, INPUT_SIZE, (BATCH, STEPS)))
+    apply = jax.jit(model.apply)
+    assert_close(apply(params, symbols), apply(params, jax.nn.one_hot(symbols, INPUT_SIZE)))
+
+
+def test_start_of_training():
+    """Biases, initial state and readout as in lowrank-gru, models.py; the readout's matrix is Glorot uniform."""
+    n, o = 60, 30
+    model = SequenceModel(ModelConfig(size=n, rank=8, carry_bias=4.0), INPUT_SIZE, o)
+    params = jax.jit(model.init)(jax.random.key(0), XS)["params"]
+    assert_equal(params["recurrent"]["initial_state"], jnp.zeros(n))
+    assert_equal(params["recurrent"]["cell"]["bias"]["update"], jnp.full(n, 4.0))
+    assert_equal(params["readout"]["bias"], jnp.zeros(o))
+    bound = np.sqrt(6 / (n + o))
+    assert 0.95 * bound < np.abs(params["readout"]["kernel"]).max() <= bound
+
+
+def test_weight_norm_leaves_the_readout_alone():
+    shapes = [
+        jax.eval_shape(SequenceModel(LRD.config(weight_norm=w), INPUT_SIZE, OUTPUT_SIZE).init, jax.random.key(0), XS)["params"]
+        for w in (False, True)
+    ]
+    assert shapes[0]["readout"] == shapes[1]["readout"]
+    assert shapes[1]["recurrent"]["cell"].keys() - shapes[0]["recurrent"]["cell"].keys() == {"input_scale", "recurrent_scale"}
+
+
+def test_initial_state_is_learned_or_zero():
+    learned, params = model_and_params(LRD.config())
+    fixed, fixed_params = model_and_params(LRD.config(trainable_initial_state=False))
+    assert "initial_state" not in fixed_params["params"]["recurrent"]
+    recurrent = params["params"]["recurrent"]
+    at_zero = {"params": {**params["params"], "recurrent": {**recurrent, "initial_state": np.zeros(SIZE, np.float32)}}}
+    without = {"params": {**params["params"], "recurrent": {"cell": recurrent["cell"]}}}
+    assert_close(jax.jit(learned.apply)(at_zero, XS), jax.jit(fixed.apply)(without, XS))
+    gradient = jax.jit(jax.grad(lambda p: learned.apply(p, XS).sum()))(params)
+    assert np.all(gradient["params"]["recurrent"]["initial_state"])
+
+
+def test_carry_bias_saturates_the_gate():
+    """The prediction is the readout of the initial state, whatever the inputs."""
+    model, params = model_and_params(LRD.config())
+    recurrent = params["params"]["recurrent"]
+    recurrent["cell"]["bias"]["update"] += 100
+    readout = params["params"]["readout"]
+    expected = recurrent["initial_state"] @ readout["kernel"] + readout["bias"]
+    assert_close(jax.jit(model.apply)(params, XS), np.tile(expected, (BATCH, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cell": "grru"}, r"model\.cell is 'grru': choose from gru, gru_reset_after"),
+        ({"recurrence": "fastest"}, r"model\.recurrence is 'fastest': choose from .*plain"),
+        ({"size": 0}, r"model\.size is 0: expected 1 or more"),
+        ({"size": -3}, r"model\.size is -3"),
+    ],
+)
+def test_bad_configuration_is_one_line(changes, message):
+    with pytest.raises(UsageError, match=message) as error:
+        LRD.config(**changes)
+    assert "\n" not in str(error.value)
+
+
+def test_rank_that_does_not_fit_is_one_line():
+    model = SequenceModel(LRD.config(rank=SIZE + 1), INPUT_SIZE, OUTPUT_SIZE)
+    with pytest.raises(UsageError, match=f"rank {SIZE + 1} does not fit"):
+        jax.eval_shape(model.init, jax.random.key(0), XS)
+
+
+@pytest.mark.parametrize(
+    ("config", "label"),
+    [
+        (ModelConfig(), "LRD-GRU 128/24"),
+        (ModelConfig(parametrization="dense"), "GRU 128"),
+        (ModelConfig(parametrization="low_rank", size=512, rank=4), "LR-GRU 512/4"),
+        (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU RESET AFTER 128/24 tied weight norm"),
+        (ModelConfig("unitary", 8, tied=True, layers=3), "UNITARY 8 3 layers"),
+    ],
+)
+def test_label(config, label):
+    assert config.label == label
+
+
+@pytest.mark.parametrize(
+    ("cell", "size", "widths", "published"),
+    [
+        ("unitary", 128, (10, 9), 6_153),
+        ("unitary", 512, (2, 1), 8_193),
+        ("unitary", 512, (1, 10), 16_394),
+        ("unitary_without_fourier", 721, (10, 10), 36_781),
+    ],
+)
+def test_unitary_networks_have_the_published_number_of_parameters(cell, size, widths, published):
+    config = ModelConfig(cell=cell, size=size)
+    assert count(config, *widths).true == published
+    assert config.label == f"{cell.upper().replace('_', ' ')} {size}"
+
+
+def test_a_trainable_state_starts_where_the_cell_says():
+    """Uniform in +-sqrt(3 / 2n) for the unitary network, another draw for every seed."""
+    model = SequenceModel(ModelConfig(cell="unitary", size=50), 1, 2)
+    starts = [model.init(jax.random.key(seed), jnp.zeros((1, 2, 1)))["params"]["recurrent"]["initial_state"] for seed in (0, 1)]
+    assert np.abs(starts[0] - starts[1]).max() > 0
+    assert 0.9 < np.abs(starts[0]).max() / np.sqrt(3 / 100) <= 1
+
+
+def test_depth_is_of_cells_that_have_it():
+    assert ModelConfig(cell="rhn", depth=3).label == "LRD-RHN 128/24 depth 3"
+    with pytest.raises(UsageError, match="expected 1 for gru"):
+        ModelConfig(depth=3)
+
+
+@pytest.mark.parametrize("choice", ["always", "auto", "never"])
+def test_multiplied_out_matrices_give_the_same_predictions_and_gradients(choice):
+    """2d > 0.7n and 240 rows: 'auto' multiplies out."""
+    inputs = jnp.asarray(np.random.default_rng(0).standard_normal((12, 20, 3)), jnp.float32)
+
+    def loss(params, materialize):
+        model = SequenceModel(ModelConfig(size=6, rank=3, materialize=materialize), 3, 2)
+        return jnp.sum(jnp.sin(model.apply(params, inputs)))
+
+    params = SequenceModel(ModelConfig(size=6, rank=3), 3, 2).init(jax.random.key(0), inputs)
+    run = jax.jit(jax.value_and_grad(loss), static_argnums=1)
+    assert_close(run(params, choice), run(params, "never"), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choice", "rank", "rows", "full"),
+    [("auto", 50, 9_000, True), ("auto", 24, 9_000, False), ("auto", 50, 100, False), ("always", 2, 1, True), ("never", 120, 9_000, False)],
+)
+def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows, full):
+    matrix = LowRankPlusDiagonal(jnp.ones((rank, 128)), jnp.ones((rank, 128)), jnp.ones(128))
+    (found,) = jax.tree.leaves(materialized([matrix], choice, rows), is_leaf=lambda node: hasattr(node, "apply"))
+    assert isinstance(found, Dense) == full

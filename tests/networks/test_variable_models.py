@@ -1,0 +1,233 @@
+"""Networks with a scheduler: the penalty and the figures against a float64 loop, two masks, other cells, bad input."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from table import assert_close, assert_equal
+
+from lrpt.cells import CELLS, Schedule, VariableInfo, stacked
+from lrpt.errors import UsageError
+from lrpt.networks.protocol import SOWN
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.variable_computation import VariableConfig, last_that_counts, mean_over_steps, schedule_penalty
+from lrpt.recurrence import LOOPS
+
+SYMBOLS, SIZE, STEPS, BATCH = 4, 5, 6, 3
+MASK = jnp.arange(STEPS)[None] < jnp.array([6, 4, 1])[:, None]
+INPUTS = jnp.asarray(np.random.default_rng(0).integers(0, SYMBOLS, (BATCH, STEPS)))
+CONFIG = VariableConfig(
+    "vcrnn", SIZE, parametrization="dense", target=0.4, penalty_weight=0.7, guided_symbols=(1, 3), guided_target=0.9, recurrence="plain"
+)
+
+
+def variables_of(config, sharpness=0.8):
+    """Drawn so that nothing is small or zero."""
+    shapes = jax.eval_shape(config.build(SYMBOLS, SYMBOLS, "all").init, jax.random.key(0), INPUTS[:, :1])
+    rng = np.random.default_rng(1)
+    params = jax.tree.map(lambda a: (0.7 * rng.standard_normal(a.shape)).astype(np.float32), shapes["params"])
+    return {"params": params, "settings": jax.tree.map(lambda _: jnp.float32(sharpness), shapes.get("settings", {}))}
+
+
+VARIABLES = variables_of(CONFIG)
+
+
+@partial(jax.jit, static_argnames=("config", "train", "masked", "reads"))
+def advance(config, variables, train=False, masked=True, reads="all"):
+    """(predictions, carry), and what is sown."""
+    model, rngs = config.build(SYMBOLS, SYMBOLS, reads), {"dropout": jax.random.key(0)}
+    mask = MASK if masked else None
+    return model.apply(variables, INPUTS, mask, train=train, method="advance", mutable=list(SOWN), rngs=rngs)
+
+
+def sown(config=CONFIG, variables=VARIABLES, **how):
+    _, found = advance(config, variables, **how)
+    return {name: value for collection in found.values() for name, (value,) in collection.items()}
+
+
+def float64_schedule():
+    """(m, share of the mask that is not zero), (b, t) each, from the paper's equations."""
+    params = jax.tree.map(lambda a: np.asarray(a, np.float64), VARIABLES["params"])
+    cell = params["recurrent"]["cell"]
+    w = {
+        "scheduler.input": cell["operator"]["scheduler_input"],
+        "scheduler.recurrent": cell["operator"]["scheduler_recurrent"],
+        "scheduler.bias": cell["bias"]["scheduler"],
+        "unit.candidate.input": cell["input"]["unit_candidate"]["kernel"],
+        "unit.candidate.recurrent": cell["recurrent"]["unit_candidate"]["kernel"],
+        "unit.candidate.bias": cell["bias"]["unit_candidate"],
+        "sharpness": 0.8,
+    }
+    start = np.tile(params["recurrent"]["initial_state"], (BATCH, 1))
+    xs = params["embedding"]["table"][np.asarray(INPUTS.T)]
+    _, _, info = oracles.loop(oracles.ORACLES["vcrnn"], w, start, xs)
+    return info["proportion"].T, np.mean(info["mask"] > 0, axis=-1).T
+
+
+def test_penalty_and_figures_are_means_over_steps_that_count():
+    m, active = float64_schedule()
+    targets = np.where(np.isin(INPUTS, [1, 3]), 0.9, 0.4)
+    steps = np.asarray(MASK.sum(axis=1))
+
+    def mean(values):
+        return np.sum(values * np.asarray(MASK), axis=1) / steps
+
+    found = sown(train=True)
+    assert_close(found["schedule"], 0.7 * mean(np.abs(m - targets)).mean())
+    assert_close((found["proportion"], found["active"], found["active_squared"]), (mean(m), mean(active), mean(active**2)))
+    assert len(found) == 4
+
+
+def test_autocorrelation_of_pairs_within_the_windows():
+    m, _ = float64_schedule()
+    config = VariableConfig(**{**vars(CONFIG), "lag": 2})
+    found = sown(config, masked=False)
+    product = np.mean(m[:, :-2] * m[:, 2:])
+    assert_close((found["proportion_squared"].mean(), found["lagged_product"].mean()), (np.mean(m**2), product))
+    means = {name: float(value.mean()) for name, value in found.items()}
+    summary = config.summarize(means)
+    assert summary["autocorrelation"] == pytest.approx((product - m.mean() ** 2) / m.var(), abs=1e-3)
+    assert not {"proportion_squared", "lagged_product"} & summary.keys()
+    products = sown(config)["lagged_product"]
+    expected = [np.mean(m[0, :-2] * m[0, 2:]), np.mean(m[1, :2] * m[1, 2:4]), 0.0]
+    assert_close(products, expected)
+    assert "lagged_product" not in sown(VariableConfig(**{**vars(CONFIG), "lag": STEPS}))
+
+
+@pytest.mark.parametrize(("form", "one_sided"), [("l1", False), ("l1", True), ("l2", False), ("l2", True)])
+def test_forms_of_the_penalty(form, one_sided):
+    m, target = np.array([0.1, 0.5, 0.9]), np.array([0.3, 0.3, 1.0])
+    expected = [abs(d) if form == "l1" else d * d for d in (max(a - b, 0) if one_sided else a - b for a, b in zip(m, target, strict=True))]
+    assert_close(schedule_penalty(jnp.asarray(m), jnp.asarray(target), form, one_sided), expected)
+
+
+def test_the_hard_mask_is_the_hard_cell_and_is_compared_with_the_soft_one():
+    config = VariableConfig(**{**vars(CONFIG), "evaluation": "hard"})
+    (soft, _), _ = advance(CONFIG, VARIABLES)
+    (hard, _), _ = advance(config, VARIABLES)
+    found, other = sown(), sown(config)
+    probabilities = [np.exp(logits) / np.exp(logits).sum(-1, keepdims=True) for logits in (np.asarray(soft), np.asarray(hard))]
+    distance = mean_over_steps(jnp.asarray(np.abs(probabilities[0] - probabilities[1]).sum(-1).T / 2), MASK.T)
+    same = mean_over_steps(jnp.asarray((soft.argmax(-1) == hard.argmax(-1)).T, jnp.float32), MASK.T)
+    for figures in (found, other):
+        assert_close((figures["output_distance"], figures["agreement"]), (distance, same))
+    assert np.all(np.asarray(distance) > 0)
+    shares = np.asarray(other["active"][2]) * SIZE  # of one step
+    assert_close(shares, np.ceil(np.asarray(other["proportion"][2]) * SIZE))
+
+
+def test_a_sharp_soft_mask_agrees_with_the_hard_one():
+    sharp = {**VARIABLES, "settings": jax.tree.map(lambda _: jnp.float32(1e6), VARIABLES["settings"])}
+    figures = sown(VariableConfig(**{**vars(CONFIG), "rounding": "floor"}), sharp)
+    assert_close((figures["agreement"], figures["output_distance"]), (np.ones(BATCH), np.zeros(BATCH)), atol=1e-6)
+
+
+def test_the_gradient_of_the_penalty_reaches_the_scheduler_alone_in_every_loop():
+    """At the first step: later ones depend on the state, and that on everything."""
+
+    def penalty(params, config):
+        _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(
+            {**VARIABLES, "params": params}, INPUTS, train=True, method="advance", mutable=list(SOWN)
+        )
+        return found["penalties"]["schedule"][0]
+
+    gradients = [
+        jax.jit(jax.grad(partial(penalty, config=VariableConfig(**{**vars(CONFIG), "recurrence": loop}))))(VARIABLES["params"])
+        for loop in LOOPS
+    ]
+    for gradient in gradients[1:]:
+        assert_close(gradient, gradients[0], rtol=1e-5, atol=1e-7)
+    assert np.all(np.asarray(gradients[0]["recurrent"]["cell"]["operator"]["scheduler_input"]) != 0)
+    assert np.all(np.asarray(gradients[0]["readout"]["kernel"]) == 0)
+
+
+def test_predictions_are_those_of_the_usual_network_and_the_last_one_can_be_read():
+    usual = ModelConfig("vcrnn", SIZE, parametrization="dense", recurrence="plain")
+    for reads in ("all", "last"):
+        expected = SequenceModel(usual, SYMBOLS, SYMBOLS, reads).apply(VARIABLES, INPUTS, MASK)
+        (predictions, _), _ = advance(CONFIG, VARIABLES, reads=reads)
+        counted = MASK[..., None] if reads == "all" else True
+        assert_close(jnp.where(counted, predictions, 0), jnp.where(counted, expected, 0))
+
+
+def test_last_that_counts():
+    ys = jnp.arange(6.0).reshape(3, 2, 1)
+    mask = jnp.array([[True, False], [True, False], [False, False]])
+    assert_equal(last_that_counts(ys, mask), jnp.array([[2.0], [1.0]]))
+    assert_equal(last_that_counts(ys, None), ys[-1])
+
+
+def test_stacks_and_dropout():
+    """Figures are means over layers; dropout changes the penalty, and the scheduler's own vectors are not dropped."""
+    changes = {"cell": "vcgru", "layers": 2, "parametrization": "low_rank_plus_diagonal", "rank": 2, "state_dropout": 0.5}
+    config = VariableConfig(**{**vars(CONFIG), **changes})
+    variables = variables_of(config)
+    assert len(jax.tree.leaves(variables["settings"])) == 2
+    dropped, whole = sown(config, variables, train=True), sown(config, variables)
+    assert np.all(np.asarray(dropped["proportion"]) != np.asarray(whole["proportion"]))
+    assert whole["proportion"].shape == (BATCH,)
+
+
+def test_the_schedule_of_a_stack_has_that_of_each_layer():
+    layer = CELLS["vcrnn"].schedule
+    infos = [VariableInfo(jnp.array([m]), jnp.array([[1.0, m, 0.0]]), ()) for m in (0.2, 0.7)]
+    found = stacked(CELLS["vcrnn"], 2).schedule(tuple(infos))
+    assert_equal(found, Schedule(jnp.array([[0.2, 0.7]]), jnp.full((1, 2), 2 / 3)))
+    assert_equal(layer(infos[0]), Schedule(jnp.array([[0.2]]), jnp.full((1, 1), 2 / 3)))
+    assert stacked(CELLS["gru"], 2).schedule is None
+
+
+def test_sharpness_by_epoch():
+    at = jax.jit(lambda epoch: CONFIG.settings(epoch)["sharpness"])
+    assert_close([at(jnp.int32(epoch)) for epoch in (0, 1, 8, 9, 10, 50)], [0.1, 0.2, 0.9, 1.0, 1.0, 1.0])
+    assert VariableConfig("gru").settings(jnp.int32(3)) == {}
+
+
+def test_operations_of_a_run():
+    dense = VariableConfig("vcgru", 20, parametrization="dense")
+    figures = dense.summarize({"loss": 1.0, "active": 0.5, "active_squared": 0.3})
+    assert figures["multiplications"] == pytest.approx(6 * 400 * 0.3 + 40)
+    assert figures["equivalent_size"] == pytest.approx(np.sqrt((6 * 400 * 0.3 + 40) / 2))
+    assert figures["paper_equivalent_size"] == pytest.approx(20 * np.sqrt(2 * 0.3))
+    assert set(figures) == {"loss", "active", "multiplications", "equivalent_size", "paper_equivalent_size"}
+    low_rank = VariableConfig("vcrnn", 20, rank=3, input_parametrization="low_rank", input_rank=2)
+    found = low_rank.summarize({"active": 0.5, "active_squared": 0.3})
+    assert found["multiplications"] == pytest.approx(0.5 * (2 * 3 * 20 + 20 + 2 * 2 * 20) + 40)
+    assert "paper_equivalent_size" not in found
+    assert VariableConfig("elman", 20, embedding=20, parametrization="dense").summarize({})["paper_equivalent_size"] == 20
+    assert dense.summarize({"loss": 1.0}) == {"loss": 1.0}
+    for uncounted in (VariableConfig("elman", 20), VariableConfig("unitary", 20, embedding=20)):
+        assert uncounted.summarize({"loss": 1.0}) == {"loss": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"penalty": "l3"}, "model.penalty is 'l3': choose from l1, l2"),
+        ({"evaluation": "both"}, "model.evaluation is 'both': choose from soft, hard"),
+        ({"rounding": "up"}, "model.rounding is 'up'"),
+        ({"target": 1.5}, "model.target is 1.5: expected a share from 0 to 1"),
+        ({"guided_target": -0.1}, "model.guided_target is -0.1"),
+        ({"penalty_weight": -1.0}, "model.penalty_weight is -1.0: expected a finite number, 0 or more"),
+        ({"sharpness": 0.0}, "model.sharpness is 0.0"),
+        ({"sharpness": 2.0}, "model.sharpness is 2.0 and model.sharpness_end 1.0"),
+        ({"sharpness_growth": float("nan")}, "model.sharpness_growth is nan"),
+        ({"epsilon": 0.5}, "model.epsilon is 0.5: expected a number from 0 to below 0.5"),
+        ({"lag": -1}, "model.lag is -1: expected 0 or more"),
+        ({"guided_symbols": (2, -1)}, "model.guided_symbols is 2 -1: expected numbers of symbols, from 0 on"),
+    ],
+)
+def test_bad_input_is_refused(changes, message):
+    with pytest.raises(UsageError, match=message):
+        VariableConfig(**{**vars(CONFIG), **changes})
+
+
+def test_symbols_that_the_task_does_not_have_are_refused():
+    with pytest.raises(UsageError, match="guided_symbols has 3, and the task has 3 symbols"):
+        CONFIG.build(3, 3, "all")
+    model = CONFIG.build(SYMBOLS, SYMBOLS, "all")
+    with pytest.raises(UsageError, match="the inputs of this task are vectors"):
+        jax.eval_shape(lambda: model.apply(VARIABLES, jnp.zeros((1, 2, SYMBOLS)), train=True, mutable=list(SOWN)))

@@ -1,0 +1,139 @@
+"""The persistent GRU against the plain path, in Pallas's GPU interpret mode, and whether it lowers for CUDA. Nothing here runs on a GPU."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import weighted_sum
+
+from lrpt.cells.cell import Gate
+from lrpt.cells.gru import GRUParams, gru, gru_reset_after
+from lrpt.errors import UsageError
+from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.recurrence import recur
+from lrpt.recurrence.kernels import plan as plans
+from lrpt.recurrence.kernels import sequence
+
+pytest.importorskip("jax.experimental.pallas.mosaic_gpu", reason="this JAX has no Mosaic GPU")
+interpreter = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call", reason="this JAX has no GPU interpret mode")
+INTERPRET = interpreter.InterpretGPUParams(detect_races=True)
+
+
+def normal(rng, *shape):
+    return jnp.asarray(rng.standard_normal(shape) / np.sqrt(shape[-1]), jnp.float32)
+
+
+def network(size, ranks, input_size, batch, steps, diagonal, tied=False, symbols=False):
+    """(params, first state, inputs) of a GRU whose gates have the ranks given."""
+    rng = np.random.default_rng(0)
+    shared = normal(rng, ranks[0], size)
+
+    def gate(rank):
+        factors = [normal(rng, rank, size), shared if tied else normal(rng, rank, size)]
+        recurrent = LowRankPlusDiagonal(*factors, normal(rng, size)) if diagonal else LowRank(*factors)
+        return Gate(Dense(normal(rng, input_size, size)), recurrent, Bias(normal(rng, size)))
+
+    xs = jnp.asarray(rng.integers(0, input_size, (steps, batch))) if symbols else normal(rng, steps, batch, input_size)
+    return GRUParams(*(gate(rank) for rank in ranks)), normal(rng, batch, size), xs
+
+
+def results(run, params, h, xs):
+    """(results, gradients to params, h and float inputs) of `run(params, h, xs)`, with a loss that every number moves by another amount."""
+
+    def loss(params, h, xs):
+        out = run(params, h, xs)
+        return weighted_sum(out), out
+
+    floats = (0, 1, 2) if jnp.issubdtype(xs.dtype, jnp.floating) else (0, 1)
+    (_, out), gradients = jax.jit(jax.value_and_grad(loss, argnums=floats, has_aux=True))(params, h, xs)
+    return out, gradients
+
+
+def assert_equals_plain(params, h, xs, mask=None, outputs="all"):
+    """Results and gradients, none of which is trivial."""
+    expected, its_gradients = results(lambda *a: recur(gru, *a, mask, outputs=outputs), params, h, xs)
+    actual, gradients = results(lambda *a: sequence(gru, *a, mask, outputs=outputs, interpret=INTERPRET), params, h, xs)
+    for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, e, rtol=0, atol=1e-6, equal_nan=False)
+        assert np.any(e)
+    assert_gradients_equal(gradients, its_gradients)
+
+
+def assert_gradients_equal(actual, expected):
+    for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, e, rtol=0, atol=1e-5 * np.max(np.abs(e)), equal_nan=False)
+        assert np.any(e)
+
+
+def test_low_rank_of_three_ranks():
+    assert_equals_plain(*network(10, (3, 1, 5), 2, 3, 4, diagonal=False))
+
+
+def test_low_rank_plus_diagonal_tied_with_symbols_and_the_last_output_of_several_lengths():
+    params, h, symbols = network(70, (9, 9, 9), 4, 9, 5, diagonal=True, tied=True, symbols=True)
+    lengths = np.array([5, 1, 0, 3, 5, 2, 4, 5, 1])
+    assert_equals_plain(params, h, symbols, jnp.asarray(np.arange(5)[:, None] < lengths), "last")
+
+
+def test_steps_left_out_in_the_middle_and_nan_in_the_padding():
+    params, h, xs = network(10, (3, 3, 3), 2, 3, 4, diagonal=True)
+    mask = jnp.asarray([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 0]], bool)
+    assert_equals_plain(params, h, jnp.where(mask[:, :, None], xs, jnp.nan), mask)
+
+
+def test_parts_exchange_their_sums(monkeypatch):
+    """The state split in two: in interpret mode the parts are threads of one block, which race if one overruns the other."""
+    monkeypatch.setattr(plans, "SHARED_BYTES", plans.Plan(128, 40, 2).shared_bytes)
+    assert plans.plan_for(100, 34).parts == 2
+    assert_equals_plain(*network(100, (34, 34, 34), 1, 2, 3, diagonal=True))
+    assert not interpreter.get_races().races_found
+
+
+def test_models_train_together():
+    params, h, xs = jax.tree.map(lambda *a: jnp.stack(a), *(network(6, (2, 2, 2), 1, 2, 3, True), network(6, (2, 2, 2), 1, 2, 3, True)))
+    params = jax.tree.map(lambda a: a * jnp.arange(1.0, 3.0).reshape(2, *(1,) * (a.ndim - 1)), params)
+
+    def gradient(run, params):
+        return jax.grad(lambda p, h, xs: weighted_sum(run(p, h, xs)))(params, h[0], xs[0])
+
+    expected = jax.jit(jax.vmap(partial(gradient, partial(recur, gru))))(params)
+    actual = jax.jit(jax.vmap(partial(gradient, partial(sequence, gru, interpret=INTERPRET))))(params)
+    assert_gradients_equal(actual, expected)
+
+
+@pytest.mark.parametrize(("size", "rank", "parts"), [(128, 24, 1), (256, 64, 2)])
+def test_lowers_for_cuda(size, rank, parts):
+    """Both kernels pass the checks of Pallas and Mosaic at real sizes, with the factors in shared memory, for two models together."""
+    shapes = jax.eval_shape(lambda: network(size, (rank,) * 3, 1, 20, 784, True))
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct((2, *a.shape), a.dtype), shapes)
+    assert plans.plan_for(size, rank).parts == parts
+    gradient = jax.grad(lambda p, h, xs: weighted_sum(sequence(gru, p, h, xs)), argnums=(0, 1, 2))
+    text = jax.jit(jax.vmap(gradient)).trace(*shapes).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("mosaic_gpu_v2") == 2
+
+
+def test_everything_that_is_accepted_fits_shared_memory():
+    for size in range(1, plans.MAX_SIZE + 1):
+        for rank in range(1, plans.MAX_RANK + 1):
+            assert plans.plan_for(size, rank).parts <= 4
+
+
+REFUSED = {
+    "cell gru_reset_after": {"step": gru_reset_after},
+    "recurrent matrix Dense": {"change": lambda p, h, xs: (p._replace(reset=p.reset._replace(recurrent=Dense(jnp.eye(4)))), h, xs)},
+    "size 257": {"size": 257},
+    "rank 65": {"rank": 65, "size": 70},
+    "numbers of type float16": {"change": lambda p, h, xs: (p, h.astype(jnp.float16), xs)},
+    "outputs 'info'": {"outputs": "info"},
+    "a sequence of no steps": {"change": lambda p, h, xs: (p, h, xs[:0])},
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_refuses_in_one_line(reason):
+    case = {"step": gru, "size": 4, "rank": 2, "outputs": "all", "change": lambda *a: a} | REFUSED[reason]
+    arguments = case["change"](*network(case["size"], (case["rank"],) * 3, 1, 2, 2, True))
+    with pytest.raises(UsageError, match=f"^the GRU kernel does not take {reason}: expected .*choose recurrence 'fast'$"):
+        sequence(case["step"], *arguments, outputs=case["outputs"])

@@ -1,0 +1,267 @@
+"""Checkpoints under every kind of damage: whole, or passed over in so many words; never wrong numbers, never a traceback."""
+
+import json
+import shutil
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from tiny import tree
+
+from lrpt.errors import UsageError
+from lrpt.runs.checkpoint import SEAL, Checkpoints, Damaged, Misfit
+
+NOTES = {"best": {"update": 0, "loss": float("inf")}, "tally": {"counts": {}, "sums": {}}, "exact": 0.1 + 0.2}
+
+
+def state(update):
+    rng = np.random.default_rng(update)
+    return {"a": rng.standard_normal((3, 4)).astype(np.float32), "b": {"c": rng.standard_normal(500)}, "n": np.asarray(update, np.int32)}
+
+
+def assert_is_of(restored, update):
+    assert restored.update == update
+    assert restored.notes == NOTES
+    for found, expected in zip(leaves(restored.state), leaves(state(update)), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def leaves(nested):
+    return [nested["a"], nested["b"]["c"], nested["n"]]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A directory with the checkpoints 8 and 12."""
+    path = tmp_path_factory.mktemp("saved")
+    checkpoints = Checkpoints(path, pytest.fail)
+    for update in (4, 8, 12):
+        checkpoints.save(update, state(update), NOTES)
+    checkpoints.close()
+    return path
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "checkpoints")
+    return tmp_path / "checkpoints"
+
+
+def files(saved):
+    return sorted(path.relative_to(saved / "12").as_posix() for path in (saved / "12").rglob("*") if path.is_file())
+
+
+def steps(path):
+    return sorted(int(entry.name) for entry in path.iterdir())
+
+
+def test_round_trip(saved):
+    checkpoints = Checkpoints(saved, pytest.fail)
+    assert_is_of(checkpoints.latest(state(0)), 12)
+    assert_is_of(checkpoints.restore(state(0), 8), 8)
+    checkpoints.close()
+
+
+def test_looking_for_checkpoints_leaves_no_directory(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "none", pytest.fail)
+    assert checkpoints.latest(state(0)) is None
+    checkpoints.remove_after(0)
+    checkpoints.close()
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_two_latest_and_the_best_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "run", pytest.fail)
+    for update, best in ((4, 4), (8, 8), (12, 8), (16, 8)):
+        checkpoints.save(update, state(update), NOTES, best)
+    checkpoints.close()
+    again = Checkpoints(tmp_path / "run", pytest.fail)
+    assert again.updates() == [16, 12, 8]
+    again.save(20, state(20), NOTES, 20)
+    again.save(24, state(24), NOTES, 20)
+    again.close()
+    assert steps(tmp_path / "run") == [20, 24]
+
+
+def test_a_checkpoint_can_be_written_again(copy):
+    checkpoints = Checkpoints(copy, pytest.fail)
+    checkpoints.save(12, state(7), NOTES)
+    np.testing.assert_array_equal(checkpoints.latest(state(0)).state["a"], state(7)["a"])
+    checkpoints.close()
+
+
+def missing(content):
+    return None
+
+
+def empty(content):
+    return b""
+
+
+def half(content):
+    return content[: len(content) // 2]
+
+
+def one_bit(content):
+    return content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 1]) + content[len(content) // 2 + 1 :]
+
+
+def garbage(content):
+    return b"\xff\xfe{garbage"
+
+
+@pytest.mark.parametrize("harm", [missing, empty, half, one_bit, garbage])
+def test_damage_to_any_file_is_found(saved, tmp_path, harm, capfd):
+    """One file at a time: the checkpoint before is taken, one warning names the damaged one, and training can go on from there."""
+    for i, name in enumerate(files(saved)):
+        path = tmp_path / str(i)
+        shutil.copytree(saved, path)
+        file = path / "12" / name
+        damaged = harm(file.read_bytes())
+        file.unlink()
+        if damaged is not None:
+            file.write_bytes(damaged)
+        said = []
+        checkpoints = Checkpoints(path, said.append)
+        assert_is_of(checkpoints.latest(state(0)), 8)
+        (warning,) = said
+        assert warning.startswith(f"the checkpoint of update 12 in {path} is damaged (")
+        assert "\n" not in warning
+        if i % 5 == 0:
+            checkpoints.remove_after(8)
+            checkpoints.save(12, state(12), NOTES)
+            assert_is_of(checkpoints.latest(state(0)), 12)
+        checkpoints.close()
+    assert "".join(capfd.readouterr()) == ""
+
+
+def test_a_flipped_bit_of_an_array_is_named(copy):
+    (file,) = (copy / "12" / "state" / "d").iterdir()
+    file.write_bytes(one_bit(file.read_bytes()))
+    checkpoints = Checkpoints(copy, pytest.fail)
+    with pytest.raises(Damaged, match=f"the contents of state/d/{file.name} are not what was saved"):
+        checkpoints.restore(state(0), 12)
+    checkpoints.close()
+
+
+def test_a_checkpoint_without_a_seal_was_not_finished(copy):
+    (copy / "12" / SEAL).unlink()
+    said = []
+    checkpoints = Checkpoints(copy, said.append)
+    assert_is_of(checkpoints.latest(state(0)), 8)
+    assert "(it was not finished)" in said[0]
+    checkpoints.close()
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "3", '{"files": 3, "arrays": {}}', '{"files": {}, "arrays": {}}'])
+def test_a_seal_that_is_none(copy, content):
+    (copy / "12" / SEAL).write_text(content)
+    said = []
+    checkpoints = Checkpoints(copy, said.append)
+    assert_is_of(checkpoints.latest(state(0)), 8)
+    assert len(said) == 1
+    checkpoints.close()
+
+
+def test_files_that_others_put_there_do_no_harm(copy):
+    (copy / "12" / ".DS_Store").write_bytes(b"x")
+    (copy / "notes.txt").write_text("mine")
+    checkpoints = Checkpoints(copy, pytest.fail)
+    assert_is_of(checkpoints.latest(state(0)), 12)
+    checkpoints.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: {**t, "a": t["a"].astype(np.float16)},
+        lambda t: {**t, "a": t["a"].T},
+        lambda t: {"a": t["a"], "n": t["n"]},
+        lambda t: {**t, "more": t["a"]},
+    ],
+    ids=["dtype", "shape", "less", "more"],
+)
+def test_arrays_that_do_not_fit_the_model_are_refused(saved, change):
+    """Orbax would cast the dtype without a word."""
+    checkpoints = Checkpoints(saved, pytest.fail)
+    with pytest.raises(Misfit, match="not of the shapes and dtypes that the model has"):
+        checkpoints.restore(change(state(0)), 12)
+    checkpoints.close()
+
+
+class Narrow(NamedTuple):
+    """A state as an earlier version of a library had it."""
+
+    params: Any
+    update: Any
+
+
+class Wide(NamedTuple):
+    params: Any
+    update: Any
+    carry: Any
+
+
+def test_checkpoints_of_another_version_are_not_called_damaged(tmp_path):
+    path = tmp_path / "run"
+    old = Checkpoints(path, pytest.fail)
+    for update in (4, 8):
+        old.save(update, Narrow(state(update), np.asarray(update)), NOTES)
+    old.close()
+    before = tree(path)
+    said = []
+    new = Checkpoints(path, said.append)
+    with pytest.raises(UsageError, match=f"no checkpoint in {path} fits: another version of this library .* another --workdir") as raised:
+        new.latest(Wide(state(0), np.asarray(0), np.zeros((4, 2), np.float32)))
+    new.close()
+    assert raised.value.code == 1
+    assert [warning.partition(" (")[0] for warning in said] == [f"the checkpoint of update {u} in {path} does not fit" for u in (8, 4)]
+    assert "damaged" not in "".join([*said, str(raised.value)])
+    assert tree(path) == before
+
+
+def test_a_checkpoint_that_does_not_fit_is_passed_over_where_another_does(copy):
+    """As after damage to what its seal says of the arrays."""
+    seal = json.loads((copy / "12" / SEAL).read_text())
+    (copy / "12" / SEAL).write_text(json.dumps(seal | {"arrays": {"['a']": "float32[3, 5]"}}))
+    said = []
+    checkpoints = Checkpoints(copy, said.append)
+    assert_is_of(checkpoints.latest(state(0)), 8)
+    assert "does not fit (its arrays are not of the shapes and dtypes" in said[0]
+    checkpoints.close()
+
+
+def test_all_damaged(copy):
+    for update in (8, 12):
+        (copy / str(update) / SEAL).write_text("{")
+    said = []
+    checkpoints = Checkpoints(copy, said.append)
+    with pytest.raises(UsageError, match=f"every checkpoint in {copy} is damaged: remove that directory to start over") as raised:
+        checkpoints.latest(state(0))
+    assert raised.value.code == 1
+    assert len(said) == 2
+    checkpoints.close()
+
+
+def test_what_a_killed_process_left_is_no_checkpoint(copy):
+    shutil.copytree(copy / "12", copy / "16.orbax-checkpoint-tmp")
+    (copy / "16.orbax-checkpoint-tmp" / SEAL).unlink()
+    checkpoints = Checkpoints(copy, pytest.fail)
+    assert checkpoints.updates() == [12, 8]
+    checkpoints.save(16, state(16), NOTES)
+    assert_is_of(checkpoints.latest(state(0)), 16)
+    checkpoints.close()
+
+
+def test_the_seal_names_every_array(saved):
+    seal = json.loads((saved / "12" / SEAL).read_text())
+    assert seal["arrays"] == {"['a']": "float32[3, 4]", "['b']['c']": "float64[500]", "['n']": "int32[]"}
+    assert set(seal["files"]) == set(files(saved)) - {SEAL}
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_os_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    checkpoints = Checkpoints(tmp_path / "file" / "below", pytest.fail)
+    with pytest.raises(OSError, match="the checkpoint of update 4 could not be written to"):
+        checkpoints.save(4, state(4), NOTES)

@@ -1,0 +1,119 @@
+"""Parameters to named arrays and back, through memory and through files that may be broken."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lrpt.errors import UsageError
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.runs.named_arrays import from_named, load, to_named
+
+MODEL = SequenceModel(ModelConfig(size=4, rank=2), 3, 5)
+
+
+@pytest.fixture(scope="module")
+def params():
+    return MODEL.init(jax.random.key(0), jnp.zeros((1, 2), jnp.int32))["params"]
+
+
+@pytest.fixture(scope="module")
+def template():
+    return jax.eval_shape(MODEL.init, jax.random.key(0), jnp.zeros((1, 2), jnp.int32))["params"]
+
+
+def test_names_are_paths(params):
+    named = to_named(params)
+    assert named["recurrent/cell/recurrent/update/left"].shape == (2, 4)
+    assert named["readout/kernel"].shape == (4, 5)
+    assert sum(array.size for array in named.values()) == sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def assert_equal(one, other):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize("by_shape", [True, False], ids=["shapes", "parameters"])
+def test_round_trip_through_memory_and_file(params, template, tmp_path, by_shape):
+    wanted = template if by_shape else jax.tree.map(jnp.zeros_like, params)
+    assert_equal(from_named(wanted, to_named(params)), params)
+    np.savez(tmp_path / "start.npz", **to_named(params))
+    assert_equal(load(tmp_path / "start.npz", wanted), params)
+    assert_equal(load(str(tmp_path / "start.npz"), wanted), params)
+
+
+def test_other_precisions_become_float32(params, template):
+    loaded = from_named(template, {name: array.astype(np.float64) for name, array in to_named(params).items()})
+    assert_equal(loaded, params)
+    assert {leaf.dtype for leaf in jax.tree.leaves(loaded)} == {jnp.dtype("float32")}
+    whole = from_named(template, {name: np.ones(array.shape, int) for name, array in to_named(params).items()})
+    assert {leaf.dtype for leaf in jax.tree.leaves(whole)} == {jnp.dtype("float32")}
+
+
+def without(named, name):
+    return {key: array for key, array in named.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: without(a, "readout/bias"), r"'readout/bias' of shape \(5,\) is missing"),
+        (lambda a: a | {"readout/scale": np.ones(5)}, r"'readout/scale' is no parameter .* readout/kernel"),
+        (lambda a: a | {"readout/kernel": a["readout/kernel"].T}, r"'readout/kernel' has shape \(5, 4\), and the parameter has \(4, 5\)"),
+        (lambda a: a | {"readout/bias": np.array(["a"] * 5)}, r"'readout/bias' holds <U1"),
+        (lambda a: a | {"readout/bias": np.ones(5, complex)}, r"'readout/bias' holds complex128"),
+        (lambda a: {}, r"is missing"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(params, template, change, message):
+    with pytest.raises(UsageError, match=message) as raised:
+        from_named(template, change(to_named(params)))
+    assert "\n" not in str(raised.value)
+
+
+def broken(kind: str, path, params):
+    """Makes `path` a file of arrays that cannot be used, in the named way."""
+    np.savez(path, **to_named(params))
+    whole = path.read_bytes()
+    if kind in ("missing", "directory"):
+        path.unlink()
+    if kind == "directory":
+        path.mkdir()
+    if kind == "npy":
+        np.save(path.with_suffix(".npy"), np.ones(3))
+        path.with_suffix(".npy").rename(path)
+    contents = {"empty": b"", "text": b"not an archive\n", "cut": whole[:-100]}
+    if kind in contents:
+        path.write_bytes(contents[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("missing", "cannot be read"),
+        ("directory", "cannot be read"),
+        *((kind, "is damaged or no .npz") for kind in ("empty", "text", "cut", "npy")),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(params, template, tmp_path, kind, message):
+    broken(kind, tmp_path / "start.npz", params)
+    with pytest.raises(UsageError, match=rf"start\.npz {message}") as raised:
+        load(tmp_path / "start.npz", template)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damage_anywhere_is_refused_or_harmless(params, template, tmp_path, save):
+    """A flipped byte either leaves the parameters as they were (it lies in padding or time stamps), or is answered by a UsageError."""
+    save(tmp_path / "start.npz", **to_named(params))
+    whole = (tmp_path / "start.npz").read_bytes()
+    for position in np.random.default_rng(0).integers(0, len(whole), 150):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        (tmp_path / "damaged.npz").write_bytes(damaged)
+        try:
+            loaded = load(tmp_path / "damaged.npz", template)
+        except UsageError:
+            continue
+        assert_equal(loaded, params)

@@ -1,0 +1,227 @@
+"""The files of a run: what is in them, what may be read back after any kind of end, and who may write."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+from tiny import CONFIG, EXPERIMENT, changed, flags, lines, tree
+
+from lrpt.cli.command import main
+from lrpt.errors import UsageError
+from lrpt.runs.configuration import to_json
+from lrpt.runs.run_directory import RunDirectory, write_json, write_text
+
+
+def identity(config=CONFIG, **names):
+    return {"experiment": "copy_memory", "preset": "quick", "seed": 0, **names, **to_json(config)}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The directory of a run from the command line."""
+    path = tmp_path_factory.mktemp("directory") / "run"
+    main(EXPERIMENT, [*flags(), "--devices", "1", "--workdir", str(path)])
+    return path
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def test_files(run):
+    assert sorted(path.name for path in run.iterdir()) == [
+        "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json"
+    ]  # fmt: skip
+    assert [path.name for path in (run / "figures").iterdir()] == ["learning_curves.png"]
+    assert (run / "figures" / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["11", "8"]
+
+
+def test_config(run):
+    assert read(run / "config.json") == identity()
+
+
+def test_environment(run):
+    environment = read(run / "environment.json")
+    assert environment.keys() == {"python", "versions", "platform", "cpus", "device", "devices", "command", "commit", "dirty"}
+    assert environment["versions"].keys() >= {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt"}
+    assert environment["device"].startswith("cpu") or environment["device"].startswith("gpu")
+    assert environment["command"].startswith("python ")
+
+
+def test_metrics(run):
+    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["update"], line["split"]) for line in found] == [(u, split) for u in (4, 8, 11) for split in ("train", "valid")]
+    assert all(line.keys() >= {"update", "split", "seconds", "loss", "accuracy", "recall"} for line in found)
+    assert all(line.keys() >= {"gradient_norm", "recoveries"} for line in found if line["split"] == "train")
+    seconds = [line["seconds"] for line in found]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+
+
+def test_result(run):
+    result = read(run / "result.json")
+    expected = {"experiment": "copy_memory", "preset": "quick", "model": "LRD-GRU 4/2", "seed": 0, "updates": 11, "stopped": "updates"}
+    assert expected.items() <= result.items()
+    assert result["config"] == to_json(CONFIG)
+    assert result["parameters"].keys() == {"true", "paper"}
+    assert result["parameters"]["true"] == sum(size for size in sizes(run).values())
+    valid = [line for line in lines(run) if line["split"] == "valid"]
+    best = min(valid, key=lambda line: line["loss"])
+    assert result["best_update"] == best["update"]
+    figures = {"loss": best["loss"], "accuracy": best["accuracy"], "recall": best["recall"]}
+    highest = {f"highest_{name}": max(line[name] for line in valid) for name in ("accuracy", "recall")}
+    assert result["metrics"] == {"valid": figures | highest, "test": figures}
+    assert result["seconds"] > 0
+
+
+def sizes(run):
+    """Scalars of each parameter in the newest checkpoint, by its seal."""
+    arrays = read(run / "checkpoints" / "11" / "seal.json")["arrays"]
+    shapes = {name: json.loads(text[text.index("[") :]) for name, text in arrays.items() if name.startswith(".params")}
+    return {name: math.prod(shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("config", "names"),
+    [
+        (changed(model={"rank": 1}), {}),
+        (changed(optim={"learning_rate": 0.02}), {}),
+        (changed(train={"batch_size": 5}), {}),
+        (changed(train={"evaluate_every": 5}), {}),
+        (changed(train={"order": "cyclic"}), {}),
+        (changed(data={"lag": 4}), {}),
+        (CONFIG, {"seed": 1}),
+        (CONFIG, {"experiment": "adding"}),
+    ],
+    ids=["model", "optim", "batch", "evaluate", "order", "data", "seed", "experiment"],
+)
+def test_another_run_is_refused(run, config, names):
+    with pytest.raises(
+        UsageError, match=f"{run} holds a run with .* = .*, not .*: repeat its flags to resume it, or name another --workdir"
+    ):
+        RunDirectory(run).check(identity(config, **names))
+
+
+@pytest.mark.parametrize("train", [{"updates": 99}, {"stop_below": 0.1}, {"updates_per_call": 7}, {"evaluation_batch": 9}])
+def test_what_decides_no_numbers_may_change(run, train):
+    """Alone it is no reason to refuse; beside a reason it is not the one that is named."""
+    now = identity(changed(train=train), preset="paper")
+    assert now != read(run / "config.json")
+    RunDirectory(run).check(now)
+    with pytest.raises(UsageError, match="seed = 0, not 1"):
+        RunDirectory(run).check(now | {"seed": 1})
+
+
+def test_a_start_without_work_is_taken_over(tmp_path):
+    """As it is left by a run that went wrong before its first checkpoint."""
+    directory = RunDirectory(tmp_path / "run")
+    directory.open(identity())
+    directory.keep_metrics_until(0)
+    directory.release()
+    RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
+    (tmp_path / "run" / "checkpoints" / "4").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"model\.rank = 2, not 1"):
+        RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\x00", b'{"model": '])
+def test_files_that_are_no_json_objects(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    directory = RunDirectory(tmp_path)
+    advice = "remove it" if name == "result.json" else "restore it"
+    with pytest.raises(UsageError, match=f"{tmp_path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir"):
+        directory.result() if name == "result.json" else directory.check(identity())
+
+
+def test_a_run_without_its_configuration_is_known_by_its_result_or_refused(run):
+    (run / "config.json").unlink()
+    RunDirectory(run).check(identity())
+    with pytest.raises(UsageError, match="seed = 0, not 1"):
+        RunDirectory(run).check(identity(seed=1))
+    (run / "result.json").unlink()
+    with pytest.raises(UsageError, match=r"holds a run without config\.json: restore that file"):
+        RunDirectory(run).check(identity())
+
+
+def test_a_result_that_is_none(tmp_path):
+    write_json(tmp_path / "result.json", {"updates": 3})
+    with pytest.raises(UsageError, match=r"result\.json is damaged"):
+        RunDirectory(tmp_path).result()
+
+
+@pytest.mark.parametrize("cut", range(1, 33, 3))
+def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
+    directory = RunDirectory(tmp_path)
+    directory.append_metrics([{"update": 4, "split": "valid"}, {"update": 8, "split": "valid"}])
+    whole = (tmp_path / "metrics.jsonl").read_bytes()
+    (tmp_path / "metrics.jsonl").write_bytes(whole[:-cut])
+    assert [line["update"] for line in directory.metrics()] == ([4, 8] if cut == 1 else [4])
+    directory.keep_metrics_until(4)
+    directory.append_metrics([{"update": 8, "split": "valid"}])
+    assert (tmp_path / "metrics.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize("line", ["3", "[]", "{}", "null", "\x00\x00", '{"split": "valid"}', '{"update": "x", "split": "valid"}'])
+def test_a_line_that_is_none_is_skipped(tmp_path, line):
+    (tmp_path / "metrics.jsonl").write_text(f'{line}\n{{"update": 4, "split": "valid"}}\n')
+    assert RunDirectory(tmp_path).metrics() == [{"update": 4, "split": "valid"}]
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    write_text(tmp_path / "file", "old")
+
+    def fail(self, text):
+        with open(self, "w") as file:
+            file.write(text[:2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_text(tmp_path / "file", "new content")
+    assert tree(tmp_path) == {"file": b"old"}
+
+
+HOLD = """
+import fcntl, os, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+print("claimed", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_directory_is_free_when_its_process_is_dead(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    directory = RunDirectory(tmp_path)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"claimed\n"
+        with pytest.raises(UsageError, match=f"another command is at work in {tmp_path}: wait for its end, or name another --workdir"):
+            directory.claim()
+        process.kill()
+    directory.claim()
+    directory.claim()
+    with pytest.raises(UsageError, match="another command is at work"):
+        RunDirectory(tmp_path).claim()
+    directory.release()
+    other = RunDirectory(tmp_path)
+    other.claim()
+    other.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    asked = []
+
+    def unsupported(*_):
+        asked.append(tmp_path)
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    for _ in range(2):
+        RunDirectory(tmp_path).open(identity())
+    assert len(asked) == 2
+    assert read(tmp_path / "config.json") == identity()

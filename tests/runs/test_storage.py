@@ -1,0 +1,128 @@
+"""Storage that fails: a full disk, a directory that must not be written, a clock that goes backwards.
+
+What is intact is used, what is not is named. Damaged and truncated checkpoints are in test_checkpoint.py, half-written lines and files in
+test_run_directory.py, processes that are killed while they write in test_kill.py.
+"""
+
+import builtins
+import errno
+import io
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tiny import EVEN, EXPERIMENT, flags, numbers, tree
+
+from lrpt.cli.command import main
+from lrpt.runs import checkpoint
+from lrpt.runs.checkpoint import Checkpoints
+
+train = partial(main, EXPERIMENT)
+
+
+def command(path):
+    return [*flags(EVEN), "--devices", "1", "--workdir", str(path)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The directory of a run that nothing disturbed."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    train(command(path))
+    return path
+
+
+def full(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def space_for_a_checkpoint(monkeypatch, calls):
+    """There is space for so many, and for none after them."""
+    left, reserve = iter([True] * calls), os.posix_fallocate
+    monkeypatch.setattr("os.posix_fallocate", lambda *args: reserve(*args) if next(left, False) else full())
+
+
+def space_for_a_seal(monkeypatch, calls):
+    left, write = iter([True] * calls), checkpoint.write_json
+    monkeypatch.setattr(checkpoint, "write_json", lambda *args: write(*args) if next(left, False) else full())
+
+
+class Full(io.TextIOWrapper):
+    """A file of which the last write reaches the disk by half."""
+
+    def writelines(self, lines):
+        text = "".join(lines)
+        self.write(text[: len(text) // 2])
+        self.flush()
+        full()
+
+
+def space_for_metrics(monkeypatch, calls):
+    left, opened = iter([True] * calls), builtins.open
+
+    def open_(path, mode="r", *args, **kwargs):
+        if Path(path).name == "metrics.jsonl" and mode == "a" and not next(left, False):
+            return Full(opened(path, "ab"))
+        return opened(path, mode, *args, **kwargs)
+
+    monkeypatch.setattr("pathlib.Path.open", lambda self, mode="r", *args, **kwargs: open_(self, mode, *args, **kwargs))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
+@pytest.mark.parametrize("space", [space_for_a_checkpoint, space_for_a_seal, space_for_metrics])
+def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, assert_refused, space):
+    """The second checkpoint, its seal, or the figures before it find no space; with space the same command ends as if nothing had been."""
+    path = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        space(patch, 1)
+        kept = "what was written before is intact, and the same command resumes from it"
+        assert_refused(train, command(path), "No space left on device", kept, code=1, printed=True)
+    assert {"4"} <= {entry.name for entry in (path / "checkpoints").iterdir()} <= {"4", "8"}
+    train(command(path))
+    warnings = [line for line in capfd.readouterr().err.splitlines() if "update 8" in line]
+    assert len(warnings) == (space is space_for_a_seal)
+    assert numbers(path, EVEN) == numbers(whole, EVEN)
+
+
+def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, assert_refused):
+    """One line that names the directory; nothing in it changes. (The administrator may write everywhere, so the answer is made up.)"""
+    path = tmp_path / "run"
+    shutil.copytree(whole, path)
+    (path / "result.json").unlink()
+    before = tree(path)
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lrpt.runs.run_directory.write_text", refuse)
+        says = f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir"
+        assert_refused(train, command(path), says, code=1, printed=True)
+    assert tree(path) == before
+
+
+def test_a_finished_run_that_must_not_be_written_is_read(whole, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("lrpt.runs.run_directory.write_text", full)
+    main(EXPERIMENT, command(whole))
+    assert "finished already" in capfd.readouterr().out
+
+
+def test_the_date_goes_backwards(whole, tmp_path, monkeypatch):
+    """From one look at the clock to the next, in the middle of a run, and between its checkpoints: nothing depends on it."""
+    now = iter(range(2_000_000_000, 0, -1000))
+    monkeypatch.setattr("time.time", lambda: float(next(now)))
+    monkeypatch.setattr("time.time_ns", lambda: next(now) * 10**9)
+    main(EXPERIMENT, command(tmp_path / "run"))
+    assert numbers(tmp_path / "run", EVEN) == numbers(whole, EVEN)
+
+
+def test_checkpoints_are_in_the_order_of_updates_whatever_their_dates(whole, tmp_path):
+    shutil.copytree(whole / "checkpoints", tmp_path / "checkpoints")
+    for age, name in enumerate(("12", "8")):
+        for file in (tmp_path / "checkpoints" / name).rglob("*"):
+            os.utime(file, (10**9 * (age + 1), 10**9 * (age + 1)))
+    checkpoints = Checkpoints(tmp_path / "checkpoints", pytest.fail)
+    assert checkpoints.updates()[0] == 12
+    checkpoints.close()

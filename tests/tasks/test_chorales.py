@@ -1,0 +1,199 @@
+"""Music: pieces from files of both formats, drawn ones against a loop, and what is lost at a frame."""
+
+import hashlib
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.io
+from test_text import PARTS, examples
+
+from lrpt.datasets import jsb
+from lrpt.datasets.sources import Source
+from lrpt.errors import UsageError
+from lrpt.metrics import piece_figures
+from lrpt.tasks import Chorales
+from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, measure_frames
+from lrpt.tasks.task import Example
+
+NOTES = {
+    "train": [[[60, 64], [62], [], [21, 108]], [[65, 69, 72], [65]]],
+    "valid": [[[40], [41], [42]]],
+    "test": [[[50], [51]], [[30, 31], [32], [33], [34], [35]]],
+}
+
+
+def bits(piece):
+    return np.array([[21 + k in notes for k in range(88)] for notes in piece], np.uint8)
+
+
+def write(path, notes=NOTES):
+    if path.suffix == ".json":
+        path.write_text(json.dumps(notes))
+        return path
+    cells = {}
+    for part, pieces in notes.items():
+        cells[f"{part}data"] = np.empty((1, len(pieces)), object)
+        for index, piece in enumerate(pieces):
+            cells[f"{part}data"][0, index] = bits(piece)
+    scipy.io.savemat(path, cells)
+    return path
+
+
+def pieces_of(batch):
+    """The (inputs, targets) of each piece, without padding, which must be silent."""
+    inputs, targets, masks = map(np.asarray, batch)
+    assert not np.any(inputs[~masks])
+    assert not np.any(targets[~masks])
+    return [(x[m], y[m]) for x, y, m in zip(inputs, targets, masks, strict=True)]
+
+
+@pytest.mark.parametrize("first_frame", [False, True])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_pieces_of_a_file_are_predicted_frame_by_frame(tmp_path, kind, first_frame):
+    task = Chorales(file=write(tmp_path / f"music.{kind}"), first_frame=first_frame).build(0)
+    for part in PARTS:
+        found = pieces_of(examples(task.splits[part]))
+        for (inputs, targets), notes in zip(found, NOTES[part], strict=True):
+            frames = bits(notes)
+            expected = np.concatenate([np.zeros((1, 88)), frames]) if first_frame else frames
+            np.testing.assert_array_equal(inputs, expected[:-1])
+            np.testing.assert_array_equal(targets, expected[1:])
+    assert task.notes["pieces"] == {"train": 2, "valid": 1, "test": 2}
+    assert task.notes["predicted_frames"]["test"] == (7 if first_frame else 5)
+
+
+WRONG = [
+    ("music.mid", b"", "expected a name that ends in .json or .mat"),
+    ("music.json", b"{", "does not hold pieces of 88 notes"),
+    ("music.json", json.dumps(NOTES | {"test": [[[20], [60]]]}).encode(), "notes [20] are not all from 21 to 108"),
+    ("music.json", json.dumps({"train": []}).encode(), "does not hold pieces of 88 notes ('valid')"),
+    ("music.json", json.dumps(NOTES | {"valid": []}).encode(), "whose valid part has no pieces"),
+    ("music.json", json.dumps(NOTES | {"test": [[[60]]]}).encode(), "whose test part has a piece of fewer than two frames"),
+    ("music.mat", b"MATLAB", "does not hold pieces of 88 notes"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), WRONG, ids=[expected for *_, expected in WRONG])
+def test_a_file_that_holds_no_music_says_so_in_one_line(tmp_path, name, content, expected):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError) as raised:
+        Chorales(file=tmp_path / name).build(0)
+    assert str(raised.value).startswith(f"data.file is {tmp_path / name}")
+    assert expected in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["nowhere.json", "nowhere.mat"])
+def test_a_file_that_is_missing_is_named(tmp_path, name):
+    with pytest.raises(UsageError, match=r"which cannot be read \(.*No such file"):
+        Chorales(file=tmp_path / name).build(0)
+
+
+def progression_by_a_loop(tonic, mode, uniform):
+    """The notes of each frame, from the same random numbers, by the words of the docstring."""
+    frames, degree, tones = [], 0, None
+    for index, (hold, following, *voices) in enumerate(uniform):
+        if index and hold >= 1 / 3:
+            shares = np.array(FOLLOWS[degree]) / sum(FOLLOWS[degree])
+            degree = next(k for k in range(7) if following < shares[: k + 1].sum() or k == 6)
+        if index == 0 or hold >= 1 / 3:
+            tones = [0, *(int(3 * u) for u in voices)]
+        classes = [int(12 * tonic) + SCALES[int(2 * mode)][(degree + 2 * tone) % 7] for tone in tones]
+        frames.append({next(n for n in range(low, low + 12) if n % 12 == c % 12) for low, c in zip(VOICES, classes, strict=True)})
+    return frames
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_synthetic_pieces_equal_a_loop(seed):
+    rng = np.random.default_rng(seed)
+    tonic, mode, uniform = rng.random(), rng.random(), rng.random((60, 5))
+    arguments = (jnp.asarray(a, jnp.float32) for a in (tonic, mode, uniform))
+    found = np.asarray(jax.jit(chord_progression)(*arguments))
+    np.testing.assert_array_equal(found, bits(progression_by_a_loop(tonic, mode, uniform)))
+
+
+def test_synthetic_pieces_have_all_lengths_and_differ_between_parts():
+    task = Chorales(length=9).build(3)
+    batches = {part: examples(task.splits[part]) for part in PARTS}
+    lengths = [mask.sum() + 1 for part in PARTS for mask in np.asarray(batches[part].mask)]
+    assert set(map(int, lengths)) == {4, 5, 6, 7, 8, 9}
+    assert len(lengths) == 382
+    starts = {part: {x.tobytes() for x in np.asarray(batches[part].inputs)} for part in PARTS}
+    assert not starts["train"] & starts["test"]
+    whole = examples(Chorales(length=9, first_frame=True).build(3).splits["test"])
+    np.testing.assert_array_equal(whole.targets[:, 0], batches["test"].inputs[:, 0])
+    assert not np.any(whole.inputs[:, 0])
+
+
+def test_figures_are_those_of_the_definitions():
+    rng = np.random.default_rng(0)
+    logits, targets = rng.normal(0, 2, (3, 6, 88)), rng.integers(0, 2, (3, 6, 88))
+    counts = np.array([6, 1, 3])
+    mask = np.arange(6) < counts[:, None]
+    batch = Example(jnp.zeros((3, 6, 88)), jnp.asarray(targets, jnp.float32), jnp.asarray(mask))
+    figures = measure_frames(jnp.asarray(logits, jnp.float32), batch)
+    p = 1 / (1 + np.exp(-logits))
+    lost = -np.log(np.where(targets == 1, p, 1 - p)).sum(-1)
+    np.testing.assert_allclose(figures["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
+    np.testing.assert_array_equal(figures["frames"], counts)
+    summary = piece_figures({name: float(values.mean()) for name, values in figures.items()})
+    assert summary["loss"] == pytest.approx(lost[mask].mean(), rel=1e-5)
+    assert summary["piece_loss"] == pytest.approx(np.mean([row[:n].mean() for row, n in zip(lost, counts, strict=True)]), rel=1e-5)
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """Small files, registered in the place of the published ones, where they would be downloaded from."""
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    files = {}
+    for kind, source in jsb.FILES.items():
+        path = write(mirror / source.name)
+        files[kind] = Source(path.name, path.as_uri(), path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
+    monkeypatch.setattr(jsb, "FILES", files)
+    monkeypatch.setattr(jsb, "COUNTS", {part: len(pieces) for part, pieces in NOTES.items()})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    jsb.load_jsb.cache_clear()
+    yield mirror
+    jsb.load_jsb.cache_clear()
+
+
+def assert_same_pieces(actual, expected):
+    assert {part: len(actual[part]) for part in actual} == {part: len(expected[part]) for part in expected}
+    for part in expected:
+        for one, two in zip(actual[part], expected[part], strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_are_prepared_once(published, kind):
+    expected = {part: [*map(bits, pieces)] for part, pieces in NOTES.items()}
+    assert_same_pieces(jsb.load_jsb(kind, published), expected)
+    jsb.load_jsb.cache_clear()
+    (published / jsb.FILES[kind].name).unlink()
+    assert_same_pieces(jsb.load_jsb(kind, published), expected)
+    assert Chorales("jsb", kind, dir=published).build(0).notes["music"] == f"jsb ({kind})"
+
+
+def test_files_are_downloaded_and_checked(published):
+    jsb.load_jsb("json")
+    jsb.load_jsb.cache_clear()
+    (published / "JSB_Chorales.mat").write_bytes(b"MATLAB")
+    with pytest.raises(UsageError, match=r"JSB_Chorales.mat is damaged, incomplete or another file"):
+        jsb.load_jsb("mat", published)
+
+
+def test_the_published_files_hold_the_same_pieces(data_dir, tmp_path):
+    (tmp_path / "jsb").symlink_to(data_dir / "jsb")
+    notes, zeros_and_ones = (jsb.load_jsb(kind, tmp_path) for kind in FORMATS)
+    assert_same_pieces(notes, zeros_and_ones)
+    assert {part: len(pieces) for part, pieces in notes.items()} == {"train": 229, "valid": 76, "test": 77}
+    task = Chorales("jsb", dir=tmp_path).build(0)
+    assert task.notes["predicted_frames"] == {"train": 13_807 - 229, "valid": 4_602 - 76, "test": 4_725 - 77}
+    batch = examples(task.splits["test"])
+    assert batch.inputs.shape == (77, 159, 88)
+    silent = task.measure(jnp.zeros(batch.targets.shape), batch)
+    np.testing.assert_allclose(silent["loss"], 88 * np.log(2), rtol=1e-5)

@@ -1,0 +1,103 @@
+"""The copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lrpt.tasks import CopyMemory
+from lrpt.tasks.synthetic import measure_copy
+from lrpt.tasks.task import Example
+
+VARIANTS = ("fixed", "variable_length", "variable_lag")
+N, COUNT = 9, 2000
+
+
+@cache
+def sequences(variant):
+    train = CopyMemory(variant, lag=N).build(0).splits["train"]
+    return jax.tree.map(np.asarray, jax.jit(train.batch)(train.arrays, jnp.arange(COUNT)))
+
+
+def in_words(data, blanks, steps):
+    """'data' symbols, then so many blanks, then the run symbol, then blanks; the data are to be written right after the run symbol."""
+    inputs = [*data, *[8] * blanks, 9]
+    targets = [8] * len(inputs) + list(data)
+    return inputs + [8] * (steps - len(inputs)), targets + [8] * (steps - len(targets))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_sequence_is_as_the_paper_describes_it(variant):
+    inputs, targets, _ = sequences(variant)
+    assert inputs.shape == targets.shape == (COUNT, N + 20)
+    for row, target in zip(inputs, targets, strict=True):
+        data = row[: np.argmax(row >= 8)]
+        blanks = int(np.argmax(row == 9)) - len(data)
+        assert len(data) in (range(1, 11) if variant == "variable_length" else [10])
+        assert blanks in (range(N) if variant == "variable_lag" else [N - 1])
+        expected = in_words(data, blanks, N + 20)
+        np.testing.assert_array_equal((row, target), expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_draws_are_uniform(variant):
+    inputs, _, _ = sequences(variant)
+    lengths = np.sum(inputs < 8, axis=1)
+    draws = {"data": (inputs[inputs < 8], 8)}
+    if variant == "variable_length":
+        draws["length"] = lengths - 1, 10
+    if variant == "variable_lag":
+        draws["lag"] = np.argmax(inputs == 9, axis=1) - 10, N
+    for values, choices in draws.values():
+        counts = np.bincount(values, minlength=choices)
+        assert counts.size == choices
+        chi_squared = np.sum((counts - values.size / choices) ** 2) / (values.size / choices)
+        assert chi_squared < 30  # at most 9 degrees of freedom: exceeded by chance in 4 of 10,000 draws
+
+
+def test_the_paper_sizes_are_the_defaults():
+    config = CopyMemory()
+    task = config.build(0)
+    assert (config.variant, config.lag, config.length) == ("fixed", 500, 520)
+    assert (task.splits["train"].size, task.splits["test"].size) == (100_000, 10_000)
+    assert task.splits["valid"] is task.splits["test"]
+
+
+def test_test_sequences_follow_the_training_sequences_in_one_stream():
+    test = CopyMemory("fixed", lag=N, train_size=COUNT - 5).build(0).splits["test"]
+    np.testing.assert_array_equal(jax.jit(test.batch)(test.arrays, jnp.arange(5)).inputs, sequences("fixed").inputs[-5:])
+
+
+def without_memory(targets):
+    """The best predictions of a network that knows where data are to be written, but not which: certain blanks, and 1/8 for each symbol."""
+    blank = jnp.where(jnp.arange(10) == 8, 0.0, -jnp.inf)
+    guess = jnp.where(jnp.arange(10) < 8, 0.0, -jnp.inf)
+    return jnp.where((targets == 8)[..., None], blank, guess)
+
+
+# lrpt_originals: 10 ln 8 / 520, 10 ln 8 / 120, and 5.5 ln 8 / 120 for lengths that are uniform on 1..10.
+@pytest.mark.parametrize(
+    ("variant", "lag", "loss", "tolerance"),
+    [("fixed", 500, 0.03999, 1e-5), ("variable_lag", 100, 0.17329, 1e-5), ("variable_length", 100, 0.0953, 0.004)],
+)
+def test_loss_without_memory(variant, lag, loss, tolerance):
+    task = CopyMemory(variant, lag=lag).build(0)
+    test = task.splits["test"]
+    examples = jax.jit(test.batch)(test.arrays, jnp.arange(1000))
+    figures = task.measure(without_memory(examples.targets), examples)
+    assert abs(float(figures["loss"].mean()) - loss) < tolerance
+
+
+def test_figures_are_means_over_steps_and_recall_is_over_the_data():
+    rng = np.random.default_rng(0)
+    targets = sequences("variable_length").targets[:6]
+    logits = rng.normal(size=(*targets.shape, 10))
+    figures = measure_copy(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
+    for i, target in enumerate(targets):
+        probabilities = np.exp(logits[i]) / np.exp(logits[i]).sum(-1, keepdims=True)
+        hits = logits[i].argmax(-1) == target
+        np.testing.assert_allclose(figures["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
+        np.testing.assert_allclose(figures["accuracy"][i], hits.mean(), rtol=1e-6)
+        np.testing.assert_allclose(figures["recall"][i], hits[target != 8].mean(), rtol=1e-6)

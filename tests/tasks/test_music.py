@@ -1,0 +1,115 @@
+"""Melodies as a task: parts, symbols, files that cannot be read, and O'Neill's tunes where they are."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from test_text import PARTS, examples, predicted
+
+from lrpt.datasets import irish
+from lrpt.datasets.abc import drawn_tunes
+from lrpt.datasets.sources import Source
+from lrpt.errors import UsageError
+from lrpt.tasks import NextNote
+from lrpt.tasks.music import symbols_of
+
+BAD = "X:99\nT:Bad\nK:C\nA Y c\n"
+
+
+def folder(tmp_path, **files):
+    for name, text in files.items():
+        path = tmp_path / f"{name}.abc"
+        path.write_text(text)
+    return tmp_path
+
+
+def test_parts_are_the_symbols_of_their_tunes(tmp_path):
+    task = NextNote(file=folder(tmp_path, a=drawn_tunes(40)), steps=20).build(0)
+    assert (task.streams, task.reads, task.notes["skipped_tunes"]) == (True, "all", 0)
+    assert task.input_size == task.output_size == len(task.vocabulary) == task.notes["types"]
+    for part in PARTS:
+        targets = np.concatenate(predicted(examples(task.splits[part])))
+        assert task.notes["symbols"][part] - targets.size < (20 if part == "train" else 1)
+        melodies = task.vocabulary.decode(targets).split("<eos>")
+        assert len(melodies) - 1 in (task.notes["tunes"][part], task.notes["tunes"][part] - 1)
+        assert all(melody.split().count("|") == 16 for melody in melodies[:-1])
+    assert [symbol if symbol is None else str(symbol) for symbol in symbols_of(task.vocabulary)] == [
+        None,
+        None,
+        *task.vocabulary.symbols[2:],
+    ]
+
+
+def test_variants_stay_together(tmp_path):
+    copies = "\n".join(drawn_tunes(30).replace("X:", f"X:{copy}") for copy in range(3))
+    task = NextNote(file=folder(tmp_path, a=copies), steps=20).build(0)
+    assert sum(task.notes["tunes"].values()) == 90
+    assert all(count % 3 == 0 for count in task.notes["tunes"].values())
+
+
+def test_tunes_that_cannot_be_read_are_counted_and_named(tmp_path):
+    task = NextNote(file=folder(tmp_path, a=drawn_tunes(30), b=BAD * 25)).build(0)
+    assert task.notes["skipped_tunes"] == 25
+    assert len(task.notes["skipped"]) == 20
+    assert task.notes["skipped"][0] == "b.abc, tune 99 'Bad', line 4: 'Y c' stands where a note, a rest or a bar was expected"
+
+
+def test_files_without_tunes_are_one_line(tmp_path):
+    with pytest.raises(UsageError, match=r"a folder with no file that ends in \.abc: name another one, or a file"):
+        NextNote(file=tmp_path).build(0)
+    with pytest.raises(UsageError, match=r"which cannot be read \(No such file"):
+        NextNote(file=tmp_path / "nowhere.abc").build(0)
+    with pytest.raises(UsageError, match=r"no tune that can be read: bad\.abc, tune 99 'Bad', line 4: 'Y c' stands"):
+        NextNote(file=folder(tmp_path, bad=BAD) / "bad.abc").build(0)
+    with pytest.raises(UsageError, match=r"no tune that can be read: there is no field X:"):
+        NextNote(file=folder(tmp_path, none="no music here") / "none.abc").build(0)
+    with pytest.raises(UsageError, match=r"data\.steps is 50, and the train part has 0 symbols: name a larger --data\.file"):
+        NextNote(file=folder(tmp_path, one=drawn_tunes(1)) / "one.abc").build(0)
+
+
+def test_a_file_of_another_encoding_is_read(tmp_path):
+    path = tmp_path / "old.abc"
+    path.write_bytes(drawn_tunes(30).replace("Drawn", "Dr\xe1wn").encode("latin-1"))
+    assert NextNote(file=path).build(0).notes["skipped_tunes"] == 0
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """Two small files in the place of O'Neill's, where they would be downloaded from."""
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    files = []
+    for name in ("1-20.abc", "21-40.abc"):
+        file = mirror / name
+        file.write_text(drawn_tunes(20 + len(files)))
+        files.append(Source(name, file.as_uri(), file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()))
+    monkeypatch.setattr(irish, "FILES", tuple(files))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    irish.load_irish_abc.cache_clear()
+    yield mirror
+    irish.load_irish_abc.cache_clear()
+
+
+def test_published_files_are_downloaded_and_prepared_once(published):
+    expected = {"1-20.abc": drawn_tunes(20), "21-40.abc": drawn_tunes(21)}
+    assert irish.load_irish_abc() == expected
+    irish.load_irish_abc.cache_clear()
+    for file in published.iterdir():
+        file.unlink()
+    assert irish.load_irish_abc() == expected
+    assert sum(NextNote("irish").build(0).notes["tunes"].values()) == 41
+
+
+def test_a_damaged_file_is_refused(published):
+    (published / "1-20.abc").write_text("X:1")
+    with pytest.raises(UsageError, match=r"1-20\.abc is damaged, incomplete or another file: its sha256 is"):
+        irish.load_irish_abc(published)
+
+
+# Counted in these files; the paper's collection is another one, with 730 different symbols.
+def test_the_tunes_of_o_neill(data_dir):
+    irish.load_irish_abc.cache_clear()
+    notes = NextNote("irish", dir=data_dir).build(0).notes
+    assert notes["tunes"] == {"train": 1_644, "valid": 156, "test": 206}
+    assert notes["symbols"] == {"train": 211_937, "valid": 19_841, "test": 26_663}
+    assert (notes["types"], notes["skipped_tunes"]) == (386, 3)

@@ -1,0 +1,118 @@
+"""The order of examples: complete, without repetition, and the same from wherever it is asked."""
+
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrpt.errors import UsageError
+from lrpt.tasks import ORDERS, batch_indices, evaluation_batches, evaluation_streams
+
+sizes = st.sampled_from([(1, 1), (7, 1), (7, 3), (8, 4), (50, 7), (50, 50)])
+seeds = st.integers(0, 2**40)
+updates = st.integers(0, 10**6)
+
+
+@settings(deadline=None)
+@given(kind=st.sampled_from(ORDERS), size=sizes, seed=seeds, update=updates)
+def test_batches_asked_one_by_one_are_those_asked_together(kind, size, seed, update):
+    together = batch_indices(kind, *size, seed, update, 5)
+    assert together.shape == (5, size[1])
+    assert together.dtype == np.int32
+    for i in (4, 0, 2):
+        np.testing.assert_array_equal(batch_indices(kind, *size, seed, update + i, 1)[0], together[i])
+
+
+@settings(deadline=None)
+@given(kind=st.sampled_from(ORDERS), size=sizes, seed=seeds, update=updates)
+def test_no_example_is_twice_in_a_batch(kind, size, seed, update):
+    for row in batch_indices(kind, *size, seed, update, 5):
+        assert len(set(row.tolist())) == size[1]
+        assert 0 <= row.min() <= row.max() < size[0]
+
+
+@pytest.mark.parametrize("kind", ["epochs", "cyclic", "stream"])
+@settings(deadline=None)
+@given(size=sizes, seed=seeds, epoch=st.integers(0, 1000))
+def test_an_epoch_has_every_example_once_but_for_an_incomplete_batch(kind, size, seed, epoch):
+    per_epoch = size[0] // size[1]
+    seen = batch_indices(kind, *size, seed, epoch * per_epoch, per_epoch).ravel()
+    assert len(seen) == len(set(seen.tolist())) == per_epoch * size[1]
+
+
+def test_epochs_differ_and_the_cycle_repeats():
+    first, second = (batch_indices("epochs", 60, 20, 0, update, 3) for update in (0, 3))
+    assert not np.array_equal(first, second)
+    first, second = (batch_indices("cyclic", 60, 20, 0, update, 3) for update in (0, 300))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_reshuffled_batches_are_independent_of_each_other():
+    rows = batch_indices("reshuffle", 50, 20, 0, 0, 5000)
+    counts = np.bincount(rows.ravel(), minlength=50)
+    assert np.all(np.abs(counts - 2000) < 5 * np.sqrt(5000 * 0.4 * 0.6))
+    overlap = np.mean([len(np.intersect1d(a, b)) for a, b in pairwise(rows[:1000])])
+    assert abs(overlap - 8) < 0.3  # 20 x 20 / 50; batches of one permutation would share none
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_seeds_differ_but_for_streams(kind):
+    assert np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2)) == (kind == "stream")
+
+
+@settings(deadline=None)
+@given(size=sizes, seed=seeds, update=updates)
+def test_a_row_of_a_stream_reads_its_part_in_order(size, seed, update):
+    count, rows = size
+    part = count // rows
+    for i, batch in enumerate(batch_indices("stream", count, rows, seed, update, 5)):
+        assert batch.tolist() == [row * part + (update + i) % part for row in range(rows)]
+
+
+@pytest.mark.parametrize("kind", ORDERS)
+def test_a_batch_far_along_costs_no_more_than_an_early_one(kind):
+    batch_indices(kind, 100_000, 20, 0, 10**9, 1)
+    start = time.perf_counter()
+    batch_indices(kind, 100_000, 20, 0, 10**9, 100)
+    assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize(("batch_size", "kind"), [(0, "epochs"), (-1, "cyclic"), (11, "reshuffle")])
+def test_a_batch_that_cannot_be_filled_is_refused(batch_size, kind):
+    with pytest.raises(UsageError, match=f"train.batch_size is {batch_size}, .* 10 training examples"):
+        batch_indices(kind, 10, batch_size, 0, 0, 1)
+
+
+def test_an_unknown_order_is_refused():
+    with pytest.raises(UsageError, match=r"train.order is 'random': choose from epochs, reshuffle, cyclic, stream"):
+        batch_indices("random", 10, 2, 0, 0, 1)
+
+
+@pytest.mark.parametrize("size", [1, 5, 6, 7, 12])
+@pytest.mark.parametrize("batch_size", [1, 3, 6, 20])
+def test_evaluation_has_every_example_once_and_padding_without_weight(size, batch_size):
+    indices, weights = evaluation_batches(size, batch_size)
+    assert indices.shape == weights.shape == (-(-size // batch_size), batch_size)
+    np.testing.assert_array_equal(indices[weights == 1], np.arange(size))
+    assert weights.sum() == size
+    assert np.all(indices < size)
+
+
+@pytest.mark.parametrize("size", [1, 5, 6, 7, 12])
+@pytest.mark.parametrize("streams", [1, 3, 6, 20])
+def test_evaluation_streams_read_every_example_once_in_order(size, streams):
+    indices, weights = evaluation_streams(size, streams)
+    assert indices.shape == weights.shape == (-(-size // streams), streams)
+    np.testing.assert_array_equal(indices.T[weights.T == 1], np.arange(size))
+    assert weights.sum() == size
+    assert np.all(indices < size)
+    assert np.all(np.diff(weights, axis=0) <= 0)
+
+
+def test_one_evaluation_stream_is_the_order_of_the_file():
+    indices, weights = evaluation_streams(7, 1)
+    np.testing.assert_array_equal(indices[:, 0], np.arange(7))
+    np.testing.assert_array_equal(weights, 1)
