@@ -120,7 +120,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     flags = [*trained.flags(flatten(to_json(config))), "--seed", str(run.seed), "--workdir", str(output)]
     return {
         "run": str(path),
-        "update": run.best["update"],
+        "update": run.progress.best["update"],
         **_report(network, found, params, smaller),
         "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
         "written": str(start),

@@ -140,7 +140,7 @@ def reading(trained: Trained, variables: Any, examples: int) -> Reading:
 
 def untrained(trained: Trained) -> Any:
     """The variables that the run began with, unless they came from a file."""
-    return trained.run.fresh().variables
+    return trained.run.initial_state().variables
 
 
 def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b k k"]]:

@@ -42,8 +42,8 @@ def check_shares(config: object, *flags: str) -> None:
             raise UsageError(f"{flag} is {value}: expected a share from 0 to below 1")
 
 
-class Elsewhere(Exception):
-    """The first of several processes failed, and has said why; the others end with it, silently and with the same `code`."""
+class RemoteFailure(Exception):
+    """A failure of the primary process, which has printed it. The other processes end with the same `code` and print nothing."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)

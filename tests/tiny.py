@@ -87,7 +87,6 @@ def arrays(path: Path, config=CONFIG):
 
     checkpoints = Checkpoints(path / "checkpoints", damaged)
     state = checkpoints.latest(_template(config)).state
-    checkpoints.close()
     return {jax.tree_util.keystr(name): np.asarray(leaf).tolist() for name, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 

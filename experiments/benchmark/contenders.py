@@ -104,7 +104,7 @@ def jax_contender(
     shares, train = Shares(parallel.average(layout)), task.splits["train"]
     state = parallel.place(layout, [init_state(model, task, optimizer, 0)])
     arrays = parallel.place(layout, [train.arrays])
-    indices = parallel.deal(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))])
+    indices = parallel.shard_batch(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))])
 
     def step(state: Any, arrays: Any, indices: Any) -> Any:
         if updates > 1:

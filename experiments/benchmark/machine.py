@@ -4,7 +4,7 @@ import platform
 from pathlib import Path
 
 from lrpt.devices.parallel import cores
-from lrpt.runs.run_directory import version
+from lrpt.runs.environment import version
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "torch")
 

@@ -13,7 +13,7 @@ from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, combinations
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.devices import parallel, processes
-from lrpt.errors import Elsewhere, UsageError
+from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console, Explained
 from lrpt.runs.signals import Interrupted
 from lrpt.training.config import RunConfig
@@ -41,10 +41,10 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
     try:
         with Explained(console):
             yield
-    except Elsewhere as error:
+    except RemoteFailure as error:
         sys.exit(error.code)
     except Interrupted as error:
-        if processes.is_first():  # all processes are interrupted together
+        if processes.is_primary():  # all processes are interrupted together
             console.error(str(error))
         sys.exit(error.code)
     except OSError as error:
@@ -106,7 +106,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
         if experiment.closing and command.compare:
             console.say(experiment.closing)
 
-    processes.by_first(say)
+    processes.on_primary(say)
     return results
 
 

@@ -100,9 +100,7 @@ def scheduler_of(trained: Trained) -> VariableConfig:
     """
     config = trained.run.config.model
     if not isinstance(config, VariableConfig) or not config.has_scheduler:
-        raise UsageError(
-            f"{trained.run.directory.path} holds a {config.label}, which has no scheduler: name a run of vcrnn, vcgru or vclstm"
-        )
+        raise UsageError(f"{trained.run.path} holds a {config.label}, which has no scheduler: name a run of vcrnn, vcgru or vclstm")
     return config
 
 
@@ -119,7 +117,7 @@ def read_schedule(trained: Trained, split: str, length: int) -> Read:
     part = task.splits[split]
     example = jax.eval_shape(lambda: part.batch(part.arrays, jnp.zeros(1, jnp.int32)))
     if not jnp.issubdtype(example.inputs.dtype, jnp.integer):
-        raise UsageError(f"{trained.run.directory.path} reads vectors: name a run that reads symbols")
+        raise UsageError(f"{trained.run.path} reads vectors: name a run that reads symbols")
 
     def body(carry: Any, index: Any) -> tuple[Any, Any]:
         batch = part.batch(part.arrays, index[None])

@@ -3,7 +3,6 @@
 import importlib
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from lrpt.networks.sequence_model import ModelConfig, Recurrent
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.training.config import RunConfig
-from lrpt.training.group import Evaluator
+from lrpt.training.program import Evaluator
 from lrpt.training.run import Run
 
 
@@ -43,7 +42,7 @@ class Trained:
         identity = _identity(path)
         self.experiment = _experiment(path, identity["experiment"])
         self.preset = identity["preset"]
-        self.run = Run({}, self.parse(identity), identity["seed"], path, console, reading=True)
+        self.run = Run({}, self.parse(identity), identity["seed"], path, console)
         self.variables = self._variables(state)
 
     def parse(self, identity: Mapping[str, Any]) -> RunConfig[Any]:
@@ -57,17 +56,8 @@ class Trained:
         usual = flatten(to_json(parse(self.experiment, start).config))
         return start + [word for name, value in wanted.items() if usual.get(name) != value for word in words(name, value)]
 
-    def _variables(self, state: str) -> Any:
-        with closing(self.run) as run:
-            restored = run.checkpoints.latest(run.fresh())
-            if restored is None:
-                raise UsageError(f"{run.directory.path} holds no checkpoint yet: train it for longer, or name another run")
-            run.check_text(restored.notes)
-            run.state, best = restored.state, restored.notes["best"]
-            if state == "last":
-                return run.state.variables
-            run.best = best if best["update"] else {"update": restored.update}  # it was interrupted before its first evaluation
-            return run.best_variables()
+    def _variables(self, state: Literal["best", "last"]) -> Any:
+        return self.run.variables(state)
 
     @property
     def recurrent(self) -> Recurrent:
@@ -78,7 +68,7 @@ class Trained:
         """
         config = self.run.config.model
         if not isinstance(config, ModelConfig):
-            raise UsageError(f"{self.run.directory.path} holds a {config.label}: name a run of a recurrent network")
+            raise UsageError(f"{self.run.path} holds a {config.label}: name a run of a recurrent network")
         return Recurrent(config, config.embedding_width or self.run.task.input_size)
 
     def seen(self, variables: Any, inputs: Any) -> Any:

@@ -236,7 +236,7 @@ def _all_shards(layout: Layout) -> Callable[[Any], Any]:
     return compile_for(layout, lambda tree: jax.lax.all_gather(tree, AXIS))
 
 
-def deal(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
+def shard_batch(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
     """Indices (k, b) for each model -> (devices of this process, k, b / shards)."""
     own = slice(layout.own_shards.start, layout.own_shards.stop)
     return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)[own]) for r in rows]))

@@ -1,7 +1,7 @@
 """The one file that knows of processes: the same command on every host, joined by `jax.distributed`.
 
 All processes make the same calls in the same order and hold the same numbers. What only one of them can see, a file or a signal, becomes
-known to all by `by_first` and `highest`, so that all decide alike. The first process alone touches the run directory.
+known to all by `on_primary` and `highest`, so that all decide alike. The primary process alone touches the run directory.
 """
 
 import os
@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from lrpt.errors import Elsewhere, UsageError, check_at_least
+from lrpt.errors import RemoteFailure, UsageError, check_at_least
 
 T = TypeVar("T")
 
-_BY_FIRST = ContextVar("by_first", default=False)
+_ON_PRIMARY = ContextVar("on_primary", default=False)
 
 BLOCK = 2**20
 """bytes that are sent at once; one program serves messages of any length"""
@@ -121,29 +121,29 @@ def index() -> int:
     return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
-def is_first() -> bool:
-    """Whether this process writes the run directory and the console."""
+def is_primary() -> bool:
+    """Return whether this process writes the run directory and the console."""
     return index() == 0
 
 
-def by_first(function: Callable[[], T]) -> T:
-    """What `function` returns on the first process; the others do not call it, and get a copy. Inside it, `by_first` is a mere call.
+def on_primary(function: Callable[[], T]) -> T:
+    """Call a function on the primary process and return its result on all. Inside the function, `on_primary` is a plain call.
 
     Raises:
-      Elsewhere: on the others, where it raises anything on the first.
+      RemoteFailure: on the others, if the function raises anything on the primary process.
     """
-    if count() == 1 or _BY_FIRST.get():
+    if count() == 1 or _ON_PRIMARY.get():
         return function()
-    if not is_first():
+    if not is_primary():
         return _received(_broadcast(None))
-    inside = _BY_FIRST.set(True)
+    inside = _ON_PRIMARY.set(True)
     try:
         found = function()
     except Exception as error:
         _broadcast((None, (str(error), getattr(error, "code", 1))))
         raise
     finally:
-        _BY_FIRST.reset(inside)
+        _ON_PRIMARY.reset(inside)
     _broadcast((found, None))
     return found
 
@@ -151,26 +151,49 @@ def by_first(function: Callable[[], T]) -> T:
 def _received(message: tuple[Any, tuple[str, int] | None]) -> Any:
     found, failure = message
     if failure is not None:
-        raise Elsewhere(*failure)
+        raise RemoteFailure(*failure)
     return found
 
 
-def first_alone(function: Callable[[], T]) -> T:
-    """What `function` returns on this process; the others call it when the first has.
+def primary_only(target: T) -> T:
+    """Return a stand-in for an object or module whose functions run on the primary process; the others get copies of what they return."""
+    return cast(T, _PrimaryOnly(target))
+
+
+class _PrimaryOnly:
+    def __init__(self, target: object) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._target, name)
+        return lambda *args, **options: on_primary(partial(function, *args, **options))
+
+
+def fail_together(error: Exception) -> NoReturn:
+    """Raise an error on the primary process, and a RemoteFailure on the others."""
+
+    def fail() -> NoReturn:
+        raise error
+
+    raise on_primary(fail)  # which never returns
+
+
+def primary_first(function: Callable[[], T]) -> T:
+    """Return what `function` returns on this process. The primary process calls it before the others do.
 
     Raises:
-      Elsewhere: on the others, where it raises anything on the first.
+      RemoteFailure: on the others, if it raises anything on the primary process.
     """
     found: list[T] = []
-    by_first(lambda: found.append(function()))
+    on_primary(lambda: found.append(function()))
     return found[0] if found else function()
 
 
 def check_alike(job: Any) -> None:
     """Ends all with a UsageError where one was asked for another job than the first: their calls would not meet."""
-    other = highest(0 if by_first(lambda: job) == job else index())
+    other = highest(0 if on_primary(lambda: job) == job else index())
     if other:
-        by_first(partial(_refuse, other))
+        on_primary(partial(_refuse, other))
 
 
 def _refuse(other: int) -> None:
@@ -200,7 +223,7 @@ def _broadcast(message: Any) -> Any:
     blocks = -(-len(sent) // BLOCK)
     blocks, length = map(int, multihost_utils.broadcast_one_to_all(np.asarray([blocks, len(sent) - (blocks - 1) * BLOCK], np.int32)))
     padded = np.zeros((blocks, BLOCK), np.uint8)
-    if is_first():
+    if is_primary():
         padded.reshape(-1)[: len(sent)] = sent
     got = np.concatenate([multihost_utils.broadcast_one_to_all(block) for block in padded])
-    return message if is_first() else pickle.loads(got[: (blocks - 1) * BLOCK + length].tobytes())
+    return message if is_primary() else pickle.loads(got[: (blocks - 1) * BLOCK + length].tobytes())

@@ -1,29 +1,37 @@
-"""The files of one run, and what may be read back from them after any kind of end."""
+"""The files of one run, bound to each other, and what may be read back from them after any kind of end.
+
+`config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it; both record how many lines `metrics.jsonl` had and
+their SHA-256, and `result.json` also has a SHA-256 of itself. So a file of another run, or an altered or shortened one, is noticed where
+it is read. Directories of versions before 0.2 lack these fields and are accepted without them.
+"""
 
 import errno
-import fcntl
-import json
+import hashlib
 import os
-import platform
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import metadata
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from filelock import FileLock, Timeout
 
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten
-from lrpt.devices.parallel import describe_devices
+from lrpt.runs.environment import environment
+from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, write_json, write_text
 
 MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
     *("train.checkpoint_minutes", "data.dir"),
 }
-"""What a resumed run may be given anew: nothing here decides the numbers of an update, but for their rounding."""
+"""Fields that a resumed run may be given anew: they decide no number of an update except its rounding."""
 
-OF_A_RESULT = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
+RUN = "run"
+"""The field of `config.json` and `result.json` that identifies the run."""
+
+UNCOMPARED = {"preset", RUN}
+"""Fields of `config.json` that say nothing about the numbers of a run."""
+
+REQUIRED = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
 
 
 class InUse(UsageError):
@@ -36,120 +44,186 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"
-        self._lock: int | None = None
+        self._lock: FileLock | None = None
 
-    def check(self, identity: dict[str, Any]) -> None:
-        """Raises a UsageError that names the first difference if the directory holds another run, of which there is more than its start.
+    # Who may write
 
-        Args:
-          identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
-        """
-        if not self._holds_work():
-            self._read_json("config.json")
-            return
-        before = self._read_json("config.json") or self._identity_of_result()
-        if before is None:
-            raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
-        self._check_same(before, identity)
-
-    def _identity_of_result(self) -> dict[str, Any] | None:
-        result = self.result()
-        if result is None:
-            return None
-        return {**{name: result[name] for name in ("experiment", "preset", "seed") if name in result}, **result["config"]}
-
-    def _holds_work(self) -> bool:
-        return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("*"))
-
-    def claim(self) -> None:
-        """Keeps other commands out until `release`, or until this process ends in whatever way.
+    def lock(self) -> None:
+        """Keep other commands out until `release`, or until this process ends in whatever way.
 
         Raises:
-          UsageError: another command is at work here.
+          InUse: another command is at work here.
         """
         if self._lock is not None or not self.path.is_dir():
             return
-        self._lock = os.open(self.path, os.O_RDONLY)
+        lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self.release()
+            lock.acquire()
+        except Timeout as error:
             raise InUse(f"another command is at work in {self.path}: wait for its end, or name another --workdir", code=1) from error
-        except OSError:  # a file system without locks
-            pass
+        except (OSError, NotImplementedError):  # a file system without locks, or one that is read only
+            return
+        self._lock = lock
 
     def release(self) -> None:
-        """Lets other commands in."""
+        """Let other commands in."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
-    def open(self, identity: dict[str, Any]) -> None:
-        """Makes the directory, claims it, and writes `config.json` and `environment.json`.
+    # What the run is
+
+    def check(self, identity: dict[str, Any]) -> None:
+        """Check that the directory can hold this run: it is empty, has only been opened, or holds this very run.
+
+        Args:
+          identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
+
+        Raises:
+          UsageError: it holds another run (the first difference is named), or files that are damaged or do not belong together.
+        """
+        before = self._read_json("config.json")
+        if not self._holds_work():
+            return
+        result = self.result()
+        before = before or _identity_of(result)
+        if before is None:
+            raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
+        self._check_same(before, identity)
+        if result is not None:
+            self._check_same(_identity_of(result) or {}, identity)
+
+    def _holds_work(self) -> bool:
+        return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
+
+    def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+        old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
+        for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
+            if old.get(name) != new.get(name) and name not in MAY_CHANGE:
+                raise UsageError(
+                    f"{self.path} holds a run with {name.rstrip('.')} = {old.get(name)}, not {new.get(name)}: "
+                    f"repeat its flags to resume it, or name another --workdir"
+                )
+
+    def identifier(self) -> str:
+        """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""
+        return str((self._read_json("config.json") or {}).get(RUN, ""))
+
+    def open(self, identity: dict[str, Any]) -> str:
+        """Make the directory, lock it, and write `config.json` and `environment.json`. Return the identifier of the run.
 
         Raises:
           UsageError: it cannot be written, or another command is at work here.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self.claim()
-            write_json(self.path / "config.json", identity)
+            self.lock()
+            run = self.identifier() or uuid.uuid4().hex
+            write_json(self.path / "config.json", {**identity, RUN: run})
             write_json(self.path / "environment.json", environment())
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
             raise UsageError(f"{self.path} cannot be written ({error.strerror}): {advice}", code=1) from error
+        return run
 
-    def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k != "preset"}) for c in (before, now))
-        for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
-            if old.get(name) != new.get(name) and name not in MAY_CHANGE:
-                flag = name.rstrip(".")
-                raise UsageError(
-                    f"{self.path} holds a run with {flag} = {old.get(name)}, not {new.get(name)}: "
-                    f"repeat its flags to resume it, or name another --workdir"
-                )
+    # What it has measured
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Every whole line of `metrics.jsonl`; what a crash has left half-written is no line."""
-        path = self.path / "metrics.jsonl"
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-        found = (_parsed(line) for line in lines)
-        return [line for line in found if line is not None and isinstance(line.get("update"), int) and "split" in line]
-
-    def keep_metrics_until(self, update: int) -> None:
-        """Drops what was written after the checkpoint that training resumes from."""
-        kept = [line for line in self.metrics() if line["update"] <= update]
-        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in kept))
+        """Return every whole line of `metrics.jsonl`. A line that a crash has left half-written is skipped."""
+        return [line for _, line in self._lines()]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
-        """Adds one line for each object, and waits until they are on disk: a checkpoint must not outlive the figures before it."""
+        """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
         path = self.path / "metrics.jsonl"
-        with _naming(path), path.open("a") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
+        with naming(path), path.open("a") as file:
+            file.writelines(map(json_line, lines))
             file.flush()
             os.fsync(file.fileno())
 
-    def result(self) -> dict[str, Any] | None:
-        """The result of a finished run.
+    def metrics_record(self) -> dict[str, Any]:
+        """Return how many lines `metrics.jsonl` has, and their SHA-256, to be checked by `keep_metrics` and `result`."""
+        return _record([text for text, _ in self._lines()])
+
+    def keep_metrics(self, record: dict[str, Any] | None, update: int) -> None:
+        """Drop the lines that were written after a checkpoint.
+
+        Args:
+          record: the `metrics_record` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
 
         Raises:
-          UsageError: the file is no result.
+          UsageError: the lines before the checkpoint are not what they were.
+        """
+        lines = self._lines()
+        if record is None:
+            kept = [text for text, line in lines if line["update"] <= update]
+        else:
+            kept = [text for text, _ in lines[: record["lines"]]]
+            if _record(kept) != record:
+                self._refuse_metrics()
+        if "".join(kept) != self._text("metrics.jsonl"):
+            write_text(self.path / "metrics.jsonl", "".join(kept))
+            self._drop_result_beyond(len(kept))
+
+    def _drop_result_beyond(self, lines: int) -> None:
+        """Remove a result that rests on metrics that will be written again."""
+        result = parsed_object(self._text("result.json") or "") or {}
+        if isinstance(record := result.get("metrics_record"), dict) and record.get("lines", 0) > lines:
+            (self.path / "result.json").unlink()
+
+    def _lines(self) -> list[tuple[str, dict[str, Any]]]:
+        text = self._text("metrics.jsonl") or ""
+        found = ((f"{line}\n", parsed_object(line)) for line in text.split("\n"))
+        return [(line, content) for line, content in found if content and isinstance(content.get("update"), int) and "split" in content]
+
+    def _refuse_metrics(self) -> NoReturn:
+        raise UsageError(
+            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; "
+            f"restore it, or name another --workdir",
+            code=1,
+        )
+
+    # What came out
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the result of a finished run, or None if there is none.
+
+        Raises:
+          UsageError: the file is damaged, altered or of another run, or `metrics.jsonl` is not what it was when the run finished.
         """
         found = self._read_json("result.json")
-        if found is not None and not _is_result(found):
+        if found is None:
+            return None
+        if not _is_result(found):
             raise self._unreadable("result.json")
+        name = self.path / "result.json"
+        if not is_intact(found):
+            raise UsageError(f"{name} was altered: its content does not match its {DIGEST}; restore it, or remove it to train again", code=1)
+        mine = self.identifier()
+        if mine and found.get(RUN, mine) != mine:
+            raise UsageError(f"{name} belongs to another run: restore the result of this one, or remove it to train again", code=1)
+        record = found.get("metrics_record")
+        if record is not None and _record([text for text, _ in self._lines()[: record["lines"]]]) != record:
+            self._refuse_metrics()
         return found
 
-    def write_result(self, result: dict[str, Any]) -> None:
-        """Marks the run as finished."""
-        write_json(self.path / "result.json", result)
+    def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Mark the run as finished. Return the content of `result.json`."""
+        content = sealed({**result, RUN: self.identifier(), "metrics_record": self.metrics_record()})
+        write_json(self.path / "result.json", content)
+        return content
+
+    # Reading
+
+    def _text(self, name: str) -> str | None:
+        path = self.path / name
+        return path.read_text(errors="replace") if path.exists() else None
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
-        path = self.path / name
-        if not path.exists():
+        text = self._text(name)
+        if text is None:
             return None
-        found = _parsed(path.read_text(errors="replace"))
+        found = parsed_object(text)
         if found is None:
             raise self._unreadable(name)
         return found
@@ -159,80 +233,20 @@ class RunDirectory:
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 
-def _parsed(text: str) -> dict[str, Any] | None:
-    """A JSON object, or None where the text is none."""
-    try:
-        found = json.loads(text)
-    except ValueError:
+def _record(lines: list[str]) -> dict[str, Any]:
+    return {"lines": len(lines), "sha256": hashlib.sha256("".join(lines).encode(errors="replace")).hexdigest()}
+
+
+def _identity_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what `config.json` would hold of a result's run."""
+    if result is None:
         return None
-    return found if isinstance(found, dict) else None
+    return {**{name: result[name] for name in ("experiment", "preset", "seed") if name in result}, **result["config"]}
 
 
 def _is_result(found: dict[str, Any]) -> bool:
-    """Whether it has what is read of it here and in tables."""
-    if not (found.keys() >= OF_A_RESULT and isinstance(found["config"], dict) and isinstance(found["metrics"], dict)):
+    """Return whether all fields are there that this library reads."""
+    if not (found.keys() >= REQUIRED and isinstance(found["config"], dict) and isinstance(found["metrics"], dict)):
         return False
     valid, test = (found["metrics"].get(split) for split in ("valid", "test"))
     return isinstance(valid, dict) and isinstance(test, dict) and isinstance(valid.get("loss"), int | float)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """An error of writing without the name of a file, as of a full disk, gets it."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a file so that a reader, or a crash, sees the old one or the new one and nothing between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with _naming(path):
-            temporary.write_text(text)
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_json(path: Path, content: Any) -> None:
-    """`write_text` of readable JSON."""
-    write_text(path, json.dumps(content, indent=2) + "\n")
-
-
-def environment() -> dict[str, Any]:
-    """Versions, hardware and commit: what one needs to explain a number later."""
-    packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
-    return {
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in packages},
-        "platform": platform.platform(),
-        "cpus": os.cpu_count(),
-        **describe_devices(),
-        "command": " ".join(["python", *sys.orig_argv[1:]]),
-        **_commit(),
-    }
-
-
-def version(package: str) -> str | None:
-    """Of an installed package; None where it is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _commit() -> dict[str, Any]:
-    """The commit of the code that runs and whether its tree has changes; nulls outside a checkout."""
-
-    def git(*arguments: str) -> str | None:
-        try:
-            run = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return run.stdout.strip() if run.returncode == 0 else None
-
-    commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": None if changes is None else bool(changes)}

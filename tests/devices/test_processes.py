@@ -13,7 +13,7 @@ from tiny import EVEN, EXPERIMENT, assert_same_run, driven, flags, lines
 from experiments import char_lm
 from lrpt.cli.command import main
 from lrpt.devices import parallel, processes
-from lrpt.errors import Elsewhere, UsageError
+from lrpt.errors import RemoteFailure, UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
@@ -110,7 +110,7 @@ def test_each_process_has_its_own_part_of_a_batch(monkeypatch):
     layout, rows, dealt = parallel.Layout(1, 4, 1, 2), np.arange(16).reshape(2, 8), []
     for index in range(2):
         monkeypatch.setattr(processes, "index", lambda index=index: index)
-        dealt += list(parallel.deal(layout, [rows]))
+        dealt += list(parallel.shard_batch(layout, [rows]))
     np.testing.assert_array_equal(np.concatenate(dealt, axis=1), rows)
 
 
@@ -162,12 +162,12 @@ class Wire:
 
     def on_the_other(self, function):
         self.process = 1
-        return processes.by_first(function)
+        return processes.on_primary(function)
 
 
 def test_what_the_first_finds_is_found_by_all(monkeypatch):
     wire = Wire(monkeypatch)
-    assert processes.by_first(lambda: processes.by_first(lambda: 3) + 1) == 4
+    assert processes.on_primary(lambda: processes.on_primary(lambda: 3) + 1) == 4
     assert wire.on_the_other(pytest.fail) == 4
 
 
@@ -178,8 +178,8 @@ def test_what_the_first_cannot_do_ends_all(monkeypatch):
         raise UsageError("the disk is full", code=1)
 
     with pytest.raises(UsageError):
-        processes.by_first(fail)
-    with pytest.raises(Elsewhere, match="the disk is full") as raised:
+        processes.on_primary(fail)
+    with pytest.raises(RemoteFailure, match="the disk is full") as raised:
         wire.on_the_other(pytest.fail)
     assert raised.value.code == 1
 
@@ -190,7 +190,7 @@ def test_other_flags_on_another_process_are_refused_by_all(monkeypatch):
     processes.check_alike({"train.batch_size": 4})
     wire.sent.append((None, ("process 1 was started with other flags", 2)))
     wire.process = 1
-    with pytest.raises(Elsewhere):
+    with pytest.raises(RemoteFailure):
         processes.check_alike({"train.batch_size": 8})
     assert told == [0, 1]
     wire.process = 0

@@ -11,7 +11,7 @@ from tiny import tree
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, Checkpoints, Damaged, Misfit
 
-NOTES = {"best": {"update": 0, "loss": float("inf")}, "tally": {"counts": {}, "sums": {}}, "exact": 0.1 + 0.2}
+METADATA = {"best": {"update": 0, "loss": float("inf")}, "tally": {"counts": {}, "sums": {}}, "exact": 0.1 + 0.2}
 
 
 def state(update):
@@ -21,7 +21,7 @@ def state(update):
 
 def assert_is_of(restored, update):
     assert restored.update == update
-    assert restored.notes == NOTES
+    assert restored.metadata == METADATA
     for found, expected in zip(leaves(restored.state), leaves(state(update)), strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
@@ -37,8 +37,7 @@ def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("saved")
     checkpoints = Checkpoints(path, pytest.fail)
     for update in (4, 8, 12):
-        checkpoints.save(update, state(update), NOTES)
-    checkpoints.close()
+        checkpoints.save(update, state(update), METADATA)
     return path
 
 
@@ -60,35 +59,30 @@ def test_round_trip(saved):
     checkpoints = Checkpoints(saved, pytest.fail)
     assert_is_of(checkpoints.latest(state(0)), 12)
     assert_is_of(checkpoints.restore(state(0), 8), 8)
-    checkpoints.close()
 
 
 def test_looking_for_checkpoints_leaves_no_directory(tmp_path):
     checkpoints = Checkpoints(tmp_path / "none", pytest.fail)
     assert checkpoints.latest(state(0)) is None
     checkpoints.remove_after(0)
-    checkpoints.close()
     assert not (tmp_path / "none").exists()
 
 
 def test_the_two_latest_and_the_best_are_kept(tmp_path):
     checkpoints = Checkpoints(tmp_path / "run", pytest.fail)
     for update, best in ((4, 4), (8, 8), (12, 8), (16, 8)):
-        checkpoints.save(update, state(update), NOTES, best)
-    checkpoints.close()
+        checkpoints.save(update, state(update), METADATA, best)
     again = Checkpoints(tmp_path / "run", pytest.fail)
     assert again.updates() == [16, 12, 8]
-    again.save(20, state(20), NOTES, 20)
-    again.save(24, state(24), NOTES, 20)
-    again.close()
+    again.save(20, state(20), METADATA, 20)
+    again.save(24, state(24), METADATA, 20)
     assert steps(tmp_path / "run") == [20, 24]
 
 
 def test_a_checkpoint_can_be_written_again(copy):
     checkpoints = Checkpoints(copy, pytest.fail)
-    checkpoints.save(12, state(7), NOTES)
+    checkpoints.save(12, state(7), METADATA)
     np.testing.assert_array_equal(checkpoints.latest(state(0)).state["a"], state(7)["a"])
-    checkpoints.close()
 
 
 def missing(content):
@@ -130,9 +124,8 @@ def test_damage_to_any_file_is_found(saved, tmp_path, harm, capfd):
         assert "\n" not in warning
         if i % 5 == 0:
             checkpoints.remove_after(8)
-            checkpoints.save(12, state(12), NOTES)
+            checkpoints.save(12, state(12), METADATA)
             assert_is_of(checkpoints.latest(state(0)), 12)
-        checkpoints.close()
     assert "".join(capfd.readouterr()) == ""
 
 
@@ -142,7 +135,6 @@ def test_a_flipped_bit_of_an_array_is_named(copy):
     checkpoints = Checkpoints(copy, pytest.fail)
     with pytest.raises(Damaged, match=f"the contents of state/d/{file.name} are not what was saved"):
         checkpoints.restore(state(0), 12)
-    checkpoints.close()
 
 
 def test_a_checkpoint_without_a_seal_was_not_finished(copy):
@@ -151,7 +143,6 @@ def test_a_checkpoint_without_a_seal_was_not_finished(copy):
     checkpoints = Checkpoints(copy, said.append)
     assert_is_of(checkpoints.latest(state(0)), 8)
     assert "(it was not finished)" in said[0]
-    checkpoints.close()
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "3", '{"files": 3, "arrays": {}}', '{"files": {}, "arrays": {}}'])
@@ -161,7 +152,6 @@ def test_a_seal_that_is_none(copy, content):
     checkpoints = Checkpoints(copy, said.append)
     assert_is_of(checkpoints.latest(state(0)), 8)
     assert len(said) == 1
-    checkpoints.close()
 
 
 def test_files_that_others_put_there_do_no_harm(copy):
@@ -169,7 +159,6 @@ def test_files_that_others_put_there_do_no_harm(copy):
     (copy / "notes.txt").write_text("mine")
     checkpoints = Checkpoints(copy, pytest.fail)
     assert_is_of(checkpoints.latest(state(0)), 12)
-    checkpoints.close()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +176,6 @@ def test_arrays_that_do_not_fit_the_model_are_refused(saved, change):
     checkpoints = Checkpoints(saved, pytest.fail)
     with pytest.raises(Misfit, match="not of the shapes and dtypes that the model has"):
         checkpoints.restore(change(state(0)), 12)
-    checkpoints.close()
 
 
 class Narrow(NamedTuple):
@@ -207,14 +195,12 @@ def test_checkpoints_of_another_version_are_not_called_damaged(tmp_path):
     path = tmp_path / "run"
     old = Checkpoints(path, pytest.fail)
     for update in (4, 8):
-        old.save(update, Narrow(state(update), np.asarray(update)), NOTES)
-    old.close()
+        old.save(update, Narrow(state(update), np.asarray(update)), METADATA)
     before = tree(path)
     said = []
     new = Checkpoints(path, said.append)
     with pytest.raises(UsageError, match=f"no checkpoint in {path} fits: another version of this library .* another --workdir") as raised:
         new.latest(Wide(state(0), np.asarray(0), np.zeros((4, 2), np.float32)))
-    new.close()
     assert raised.value.code == 1
     assert [warning.partition(" (")[0] for warning in said] == [f"the checkpoint of update {u} in {path} does not fit" for u in (8, 4)]
     assert "damaged" not in "".join([*said, str(raised.value)])
@@ -229,7 +215,49 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_where_another_does(copy):
     checkpoints = Checkpoints(copy, said.append)
     assert_is_of(checkpoints.latest(state(0)), 8)
     assert "does not fit (its arrays are not of the shapes and dtypes" in said[0]
-    checkpoints.close()
+
+
+def test_checkpoints_of_which_none_was_finished_are_a_start_over(copy):
+    """As versions before 0.2 left the first one where they died before its seal."""
+    for update in (8, 12):
+        (copy / str(update) / SEAL).unlink()
+    said = []
+    assert Checkpoints(copy, said.append).latest(state(0)) is None
+    assert [line.partition(" in ")[0] for line in said] == [f"the checkpoint of update {update}" for update in (12, 8)]
+
+
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path):
+    for run in ("mine", "other"):
+        Checkpoints(tmp_path / run, pytest.fail, lambda run=run: run).save(4, state(4), METADATA)
+    shutil.copytree(tmp_path / "other" / "4", tmp_path / "mine" / "8")
+    said = []
+    assert_is_of(Checkpoints(tmp_path / "mine", said.append, lambda: "mine").latest(state(0)), 4)
+    assert "(it belongs to another run)" in said[0]
+
+
+@pytest.mark.parametrize("at", ["save", "seal", "rename"])
+def test_a_death_while_the_first_checkpoint_is_written_leaves_none(tmp_path, monkeypatch, at):
+    class Death(BaseException):
+        pass
+
+    def die(*_, **__):
+        raise Death
+
+    with monkeypatch.context() as patch:
+        if at == "save":
+            patch.setattr("orbax.checkpoint.Checkpointer.save", die)
+        elif at == "seal":
+            patch.setattr("lrpt.runs.checkpoint.write_json", die)
+        else:
+            patch.setattr("pathlib.Path.rename", die)
+        with pytest.raises(Death):
+            Checkpoints(tmp_path, pytest.fail).save(4, state(4), METADATA)
+    checkpoints = Checkpoints(tmp_path, pytest.fail)
+    assert checkpoints.updates() == []
+    assert checkpoints.latest(state(0)) is None
+    checkpoints.save(4, state(4), METADATA)
+    assert_is_of(checkpoints.latest(state(0)), 4)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["4"]
 
 
 def test_all_damaged(copy):
@@ -241,7 +269,6 @@ def test_all_damaged(copy):
         checkpoints.latest(state(0))
     assert raised.value.code == 1
     assert len(said) == 2
-    checkpoints.close()
 
 
 def test_what_a_killed_process_left_is_no_checkpoint(copy):
@@ -249,9 +276,8 @@ def test_what_a_killed_process_left_is_no_checkpoint(copy):
     (copy / "16.orbax-checkpoint-tmp" / SEAL).unlink()
     checkpoints = Checkpoints(copy, pytest.fail)
     assert checkpoints.updates() == [12, 8]
-    checkpoints.save(16, state(16), NOTES)
+    checkpoints.save(16, state(16), METADATA)
     assert_is_of(checkpoints.latest(state(0)), 16)
-    checkpoints.close()
 
 
 def test_the_seal_names_every_array(saved):
@@ -264,4 +290,4 @@ def test_a_checkpoint_that_cannot_be_written_is_an_os_error(tmp_path):
     (tmp_path / "file").write_text("")
     checkpoints = Checkpoints(tmp_path / "file" / "below", pytest.fail)
     with pytest.raises(OSError, match="the checkpoint of update 4 could not be written to"):
-        checkpoints.save(4, state(4), NOTES)
+        checkpoints.save(4, state(4), METADATA)

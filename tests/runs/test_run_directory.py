@@ -32,7 +32,7 @@ def read(path):
 
 def test_files(run):
     assert sorted(path.name for path in run.iterdir()) == [
-        "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json"
+        ".lock", "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json"
     ]  # fmt: skip
     assert [path.name for path in (run / "figures").iterdir()] == ["learning_curves.png"]
     assert (run / "figures" / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
@@ -40,7 +40,8 @@ def test_files(run):
 
 
 def test_config(run):
-    assert read(run / "config.json") == identity()
+    assert read(run / "config.json") == identity() | {"run": RunDirectory(run).identifier()}
+    assert len(RunDirectory(run).identifier()) == 32
 
 
 def test_environment(run):
@@ -119,7 +120,7 @@ def test_a_start_without_work_is_taken_over(tmp_path):
     """As it is left by a run that went wrong before its first checkpoint."""
     directory = RunDirectory(tmp_path / "run")
     directory.open(identity())
-    directory.keep_metrics_until(0)
+    directory.keep_metrics(None, 0)
     directory.release()
     RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
     (tmp_path / "run" / "checkpoints" / "4").mkdir(parents=True)
@@ -160,7 +161,7 @@ def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
     whole = (tmp_path / "metrics.jsonl").read_bytes()
     (tmp_path / "metrics.jsonl").write_bytes(whole[:-cut])
     assert [line["update"] for line in directory.metrics()] == ([4, 8] if cut == 1 else [4])
-    directory.keep_metrics_until(4)
+    directory.keep_metrics(None, 4)
     directory.append_metrics([{"update": 8, "split": "valid"}])
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
@@ -186,8 +187,9 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
 
 
 HOLD = """
-import fcntl, os, sys
-fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_EX)
+import sys
+from filelock import FileLock
+FileLock(sys.argv[1] + "/.lock").acquire()
 print("claimed", flush=True)
 sys.stdin.read()
 """
@@ -200,17 +202,17 @@ def test_a_directory_is_free_when_its_process_is_dead(tmp_path):
         assert process.stdout is not None
         assert process.stdout.readline() == b"claimed\n"
         with pytest.raises(UsageError, match=f"another command is at work in {tmp_path}: wait for its end, or name another --workdir"):
-            directory.claim()
+            directory.lock()
         process.kill()
-    directory.claim()
-    directory.claim()
+    directory.lock()
+    directory.lock()
     with pytest.raises(UsageError, match="another command is at work"):
-        RunDirectory(tmp_path).claim()
+        RunDirectory(tmp_path).lock()
     directory.release()
     other = RunDirectory(tmp_path)
-    other.claim()
+    other.lock()
     other.release()
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch):
@@ -221,7 +223,7 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", unsupported)
-    for _ in range(2):
-        RunDirectory(tmp_path).open(identity())
+    found = {RunDirectory(tmp_path).open(identity()) for _ in range(2)}
     assert len(asked) == 2
-    assert read(tmp_path / "config.json") == identity()
+    assert read(tmp_path / "config.json") == identity() | {"run": found.pop()}
+    assert not found

@@ -24,7 +24,7 @@ from lrpt.cli.command import main
 from lrpt.runs import checkpoint
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.group import Group
+from lrpt.training.trainer import Trainer
 
 EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (char_lm, copy_memory)}
 
@@ -50,7 +50,7 @@ def kill(*_: Any) -> None:
 
 def kill_in_training(at: int) -> None:
     """Before the updates of a call are collected."""
-    before(Group, "train", at, kill)
+    before(Trainer, "_train_call", at, kill)
 
 
 def kill_in_metrics(at: int) -> None:
@@ -91,20 +91,20 @@ def kill_before_the_result(at: int) -> None:
 
 
 def interrupt(at: int) -> None:
-    before(Group, "train", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    before(Trainer, "_train_call", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def terminate(at: int) -> None:
-    before(Group, "train", at, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    before(Trainer, "_train_call", at, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def interrupt_twice(at: int) -> None:
     """The second one does not wait for the end of the call."""
-    before(Group, "train", at, lambda *_: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)])
+    before(Trainer, "_train_call", at, lambda *_: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)])
 
 
 def interrupt_before_training(at: int) -> None:
-    before(RunDirectory, "claim", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    before(RunDirectory, "lock", at, lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def run(job: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ from lrpt.cli.command import main
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Adding, Split
-from lrpt.training.group import Group
 from lrpt.training.loop import fit
+from lrpt.training.trainer import Trainer
 
 
 def train(path, config=CONFIG, seed=0, console=None):
@@ -84,8 +84,8 @@ def test_checkpoints_by_the_clock(whole, tmp_path, monkeypatch):
             raise MemoryError
         return call(self)
 
-    call = Group.train
-    monkeypatch.setattr(Group, "train", crash)
+    call = Trainer._train_call
+    monkeypatch.setattr(Trainer, "_train_call", crash)
     with pytest.raises(MemoryError):
         train(tmp_path / "run", config)
     assert calls == [0, 3, 4, 7]

@@ -11,7 +11,7 @@ from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_
 
 from lrpt.cli.command import main
 from lrpt.devices import parallel
-from lrpt.training import group
+from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 
 SEEDS = (0, 1, 2)
@@ -186,13 +186,13 @@ def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_p
 def traces(monkeypatch):
     """The shape of the indices at each tracing of the updates of a call."""
     found = []
-    counted = group.train_steps
+    counted = program.train_steps
 
     def train_steps(*args):
         found.append(args[5].shape)
         return counted(*args)
 
-    monkeypatch.setattr(group, "train_steps", train_steps)
+    monkeypatch.setattr(program, "train_steps", train_steps)
     return found
 
 

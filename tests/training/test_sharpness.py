@@ -41,9 +41,7 @@ def state_of(path, config):
     task = config.data.build(0)
     model = config.model.build(task.input_size, task.output_size, task.reads)
     checkpoints = Checkpoints(path / "checkpoints", pytest.fail)
-    found = checkpoints.latest(jax.device_get(init_state(model, task, config.optim.build(), 0, ROWS))).state
-    checkpoints.close()
-    return found
+    return checkpoints.latest(jax.device_get(init_state(model, task, config.optim.build(), 0, ROWS))).state
 
 
 def sharpness(state):

@@ -17,8 +17,8 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.group import Evaluator
 from lrpt.training.loop import fit
+from lrpt.training.program import Evaluator
 from lrpt.training.step import init_state, train_step
 
 STEPS, ROWS = 5, 4

@@ -1,0 +1,84 @@
+"""What is compiled: updates, and evaluations of a split, for all runs that differ in nothing the compiler sees."""
+
+import math
+from functools import cached_property, partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lrpt.devices import parallel
+from lrpt.networks.counting import count
+from lrpt.tasks.order import evaluation_batches, evaluation_streams
+from lrpt.tasks.task import Task
+from lrpt.training.config import RunConfig
+from lrpt.training.step import Shares, evaluate, train_steps
+
+
+class Program:
+    """The compiled functions of runs whose configurations have the same `RunConfig.program`.
+
+    Args:
+      config: of any of the runs.
+      task: of the same run.
+      layout: which devices train what.
+
+    Attributes:
+      updates_per_call: updates in one call; a function of the configuration and the kind of device.
+    """
+
+    def __init__(self, config: RunConfig[Any], task: Task, layout: parallel.Layout) -> None:
+        self.layout = layout
+        self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
+
+        model = config.model.build(task.input_size, task.output_size, task.reads, parallel.axis_of_batch(layout))
+        epoch = task.splits["train"].size // config.train.batch_size
+        shares = Shares(parallel.average(layout), parallel.own_key(layout))
+
+        def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
+            def optimizer(update: Any) -> Any:
+                return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
+
+            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, config.model.settings)
+
+        self.train = parallel.compile_for(layout, train, donate=(0,))
+        self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)
+        self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout)
+
+
+def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
+    """Return how many updates, 1 to 50, fit into one compiled call of about a second.
+
+    All calls between two evaluations have this length. An update is taken to cost six operations for each parameter, example and step.
+    """
+    train = task.splits["train"]
+    example = jax.eval_shape(train.batch, train.arrays, jax.ShapeDtypeStruct((config.train.batch_size,), jnp.int32))
+    integer = jnp.issubdtype(example.inputs.dtype, jnp.integer)
+    steps = math.prod(example.inputs.shape if integer else example.inputs.shape[:-1])
+    operations = 6 * count(config.model, task.input_size, task.output_size).true * steps
+    most = min(max(parallel.operations_per_second() // operations, 1), 50)
+    calls = math.ceil(config.train.evaluate_every / most)
+    return math.ceil(config.train.evaluate_every / calls)
+
+
+class Evaluator:
+    """The metrics of several models on one split."""
+
+    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
+        self.task, self.layout, self.size = task, layout, task.splits[split].size
+        self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
+        summed = partial(evaluate, model, task, task.splits[split])
+        self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
+
+    @cached_property
+    def _chunks(self) -> list[np.ndarray]:
+        rows_of = evaluation_streams if self.task.streams else evaluation_batches
+        return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in rows_of(self.size, self.batch)]
+
+    def __call__(self, variables: Any, arrays: Any) -> list[dict[str, float]]:
+        """Return the mean metrics of each model, for variables and data that lie on the devices."""
+        fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
+        names = sorted(fetched[0][0], key=lambda name: name != "loss")
+        return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]

@@ -1,0 +1,64 @@
+"""What a run has measured so far and what follows from it; the metadata of every checkpoint."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from lrpt.optim import OptimConfig
+from lrpt.training.annealing import Annealing
+
+
+class Tally:
+    """Means of the training metrics since the last evaluation; part of every checkpoint, so that a resumed run writes the same lines."""
+
+    def __init__(self, counts: Mapping[str, int] | None = None, sums: Mapping[str, float] | None = None) -> None:
+        self.counts = dict(counts or {})
+        self.sums = dict(sums or {})
+
+    def add(self, metrics: Mapping[str, np.ndarray]) -> None:
+        """Add the metrics of k updates. 'recoveries' is a running count already, so its last value is kept."""
+        for name, values in metrics.items():
+            if name == "recoveries":
+                self.counts[name], self.sums[name] = 1, float(values[-1])
+                continue
+            finite = values[np.isfinite(values)]
+            self.counts[name] = self.counts.get(name, 0) + finite.size
+            self.sums[name] = self.sums.get(name, 0.0) + float(np.sum(finite, dtype=np.float64))
+
+    def means(self) -> dict[str, float | None]:
+        """Return the mean of each metric over the updates where it was finite, or None where it never was."""
+        return {name: total / self.counts[name] if self.counts[name] else None for name, total in self.sums.items()}
+
+
+@dataclass
+class Progress:
+    """Where the policy of a run stands.
+
+    Attributes:
+      best: the metrics of the evaluation with the lowest loss, and its 'update'.
+      tally: training metrics since the last evaluation.
+      annealing: halvings of the learning rate.
+      seconds: of training and evaluation.
+    """
+
+    annealing: Annealing
+    best: dict[str, Any] = field(default_factory=lambda: {"update": 0, "loss": math.inf})
+    tally: Tally = field(default_factory=Tally)
+    seconds: float = 0.0
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether nothing was trained since the last evaluation."""
+        return not self.tally.sums
+
+    def to_metadata(self) -> dict[str, Any]:
+        """Return the fields as JSON can hold them."""
+        return {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
+
+    @classmethod
+    def from_metadata(cls, config: OptimConfig, metadata: Mapping[str, Any]) -> Self:
+        """Return the progress that `to_metadata` described."""
+        return cls(Annealing(config, metadata["annealing"]), metadata["best"], Tally(**metadata["tally"]), metadata["seconds"])
