@@ -136,12 +136,12 @@ class Checkpoints:
         if arrays != _arrays(template):
             raise Misfit("its arrays are not of the shapes and dtypes that the model has")
 
-    def restore_intact(self, template: Any, update: int, otherwise: str) -> Restored | None:
+    def restore_best(self, template: Any, update: int, otherwise: str) -> Restored | None:
         """Return the checkpoint of `update`, or None with a warning, which says what happens `otherwise`, if it is damaged."""
         try:
             return self.restore(template, update)
         except Damaged as error:
-            self.warn(f"the checkpoint of update {update} in {self.path} is damaged ({error}); {otherwise}")
+            self.warn(f"the best checkpoint, of update {update}, in {self.path} is damaged ({error}); {otherwise}")
             return None
 
     def latest(self, template: Any) -> Restored | None:

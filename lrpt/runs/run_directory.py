@@ -1,8 +1,9 @@
 """The files of one run, bound to each other, and what may be read back from them after any kind of end.
 
-`config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it; both record how many lines `metrics.jsonl` had and
-their SHA-256, and `result.json` also has a SHA-256 of itself. So a file of another run, or an altered or shortened one, is noticed where
-it is read. Directories of versions before 0.2 lack these fields and are accepted without them.
+`config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it. A checkpoint holds the lines of `metrics.jsonl`
+before it; `result.json` has their number and SHA-256, and a SHA-256 of itself. So a file of another run, or an altered or shortened one,
+is noticed where it is read, and a resumed run gets its metrics back. Directories of versions before 0.2 lack these fields and are
+accepted without them.
 """
 
 import errno
@@ -141,29 +142,25 @@ class RunDirectory:
             file.flush()
             os.fsync(file.fileno())
 
-    def metrics_record(self) -> dict[str, Any]:
-        """Return how many lines `metrics.jsonl` has, and their SHA-256, to be checked by `keep_metrics` and `result`."""
-        return _record([text for text, _ in self._lines()])
+    def metrics_text(self) -> str:
+        """Return the whole lines of `metrics.jsonl`, for a checkpoint."""
+        return "".join(text for text, _ in self._lines())
 
-    def keep_metrics(self, record: dict[str, Any] | None, update: int) -> None:
-        """Drop the lines that were written after a checkpoint.
+    def keep_metrics(self, saved: str | None, update: int) -> bool:
+        """Drop the lines that were written after a checkpoint, and restore those before it.
 
         Args:
-          record: the `metrics_record` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
+          saved: the `metrics_text` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
 
-        Raises:
-          UsageError: the lines before the checkpoint are not what they were.
+        Returns:
+          Whether the lines before the checkpoint were not what they had been.
         """
-        lines = self._lines()
-        if record is None:
-            kept = [text for text, line in lines if line["update"] <= update]
-        else:
-            kept = [text for text, _ in lines[: record["lines"]]]
-            if _record(kept) != record:
-                self._refuse_metrics()
-        if "".join(kept) != self._text("metrics.jsonl"):
-            write_text(self.path / "metrics.jsonl", "".join(kept))
-            self._drop_result_beyond(len(kept))
+        found = self._text("metrics.jsonl")
+        kept = "".join(text for text, line in self._lines() if line["update"] <= update) if saved is None else saved
+        if kept != found:
+            write_text(self.path / "metrics.jsonl", kept)
+            self._drop_result_beyond(kept.count("\n"))
+        return saved is not None and not (found or "").startswith(saved)
 
     def _drop_result_beyond(self, lines: int) -> None:
         """Remove a result that rests on metrics that will be written again."""
@@ -178,8 +175,8 @@ class RunDirectory:
 
     def _refuse_metrics(self) -> NoReturn:
         raise UsageError(
-            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; "
-            f"restore it, or name another --workdir",
+            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; restore it, or "
+            f"remove result.json and repeat the command of the run: its last checkpoint has the metrics",
             code=1,
         )
 
@@ -209,7 +206,7 @@ class RunDirectory:
 
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
         """Mark the run as finished. Return the content of `result.json`."""
-        content = sealed({**result, RUN: self.identifier(), "metrics_record": self.metrics_record()})
+        content = sealed({**result, RUN: self.identifier(), "metrics_record": _record([text for text, _ in self._lines()])})
         write_json(self.path / "result.json", content)
         return content
 

@@ -127,8 +127,9 @@ class Run:
         update = int(state.update)
         self.directory.open(self.identity)
         self.checkpoints.remove_after(update)
-        record = None if restored is None else restored.metadata.get("metrics")
-        self.directory.keep_metrics(record, update if self.progress.is_evaluated else update - 1)
+        saved = None if restored is None else restored.metadata.get("metrics")
+        if self.directory.keep_metrics(saved, update if self.progress.is_evaluated else update - 1):
+            self.console.warn(f"{self.path / 'metrics.jsonl'} is not what this run wrote: restored from the checkpoint of update {update}")
         return state
 
     def initial_state(self) -> TrainState:
@@ -240,7 +241,7 @@ class Run:
 
     def save(self, state: TrainState) -> None:
         """Write a checkpoint."""
-        metadata = {**self.progress.to_metadata(), "metrics": self.directory.metrics_record()}
+        metadata = {**self.progress.to_metadata(), "metrics": self.directory.metrics_text()}
         metadata |= {"sha256": self.task.notes["sha256"]} if "sha256" in self.task.notes else {}
         self.saved, self.saved_at = int(state.update), time.monotonic()
         self.checkpoints.save(self.saved, state, metadata, self.progress.best["update"])
@@ -269,7 +270,7 @@ class Run:
           state: where training stands; its variables are returned, with a warning, if the best checkpoint is damaged.
         """
         otherwise = f"the result of {self.label} is that of the latest evaluation, not of the best"
-        restored = self.checkpoints.restore_intact(state, self.progress.best["update"], otherwise)
+        restored = self.checkpoints.restore_best(state, self.progress.best["update"], otherwise)
         if restored is None:
             latest = self._evaluations()[-1]
             self.progress.best = {name: value for name, value in latest.items() if name not in ("seconds", "split")}

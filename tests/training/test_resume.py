@@ -78,11 +78,11 @@ def test_checkpoints_by_the_clock(whole, tmp_path, monkeypatch):
     """Between evaluations, too: a crash without a signal loses what came after the last call that began."""
     config, calls = changed(train={"checkpoint_minutes": 1e-9}), []
 
-    def crash(self):
+    def crash(self, bar):
         calls.append(self.update)
         if len(calls) == 4:
             raise MemoryError
-        return call(self)
+        return call(self, bar)
 
     call = Trainer._train_call
     monkeypatch.setattr(Trainer, "_train_call", crash)
@@ -114,13 +114,22 @@ def test_half_a_line_is_dropped(whole, run):
     assert numbers(run) == numbers(whole)
 
 
-def test_a_damaged_line_costs_no_other(whole, run):
+def damaged_line(text):
+    return [b"\x00\xff" * 30 if i == 1 else line for i, line in enumerate(text)]
+
+
+def another_number(text):
+    return [line.replace(b'"loss": ', b'"loss": 1') if i == 1 else line for i, line in enumerate(text)]
+
+
+@pytest.mark.parametrize("harm", [damaged_line, another_number, lambda text: text[1:], lambda text: text[:1], lambda text: []])
+def test_metrics_that_were_altered_are_restored_from_the_checkpoint(whole, run, harm):
     unfinish(run, 8)
-    damaged = (run / "metrics.jsonl").read_bytes().splitlines()
-    damaged[1] = b"\x00\xff" * 30
-    (run / "metrics.jsonl").write_bytes(b"\n".join(damaged) + b"\n")
-    train(run)
-    assert lines(run) == [line for i, line in enumerate(lines(whole)) if i != 1]
+    path, console = run / "metrics.jsonl", Listening()
+    path.write_bytes(b"".join(line + b"\n" for line in harm(path.read_bytes().splitlines())))
+    train(run, console=console)
+    assert console.warnings == [f"{path} is not what this run wrote: restored from the checkpoint of update 8"]
+    assert numbers(run) == numbers(whole)
 
 
 def flip(checkpoint):
@@ -255,7 +264,7 @@ def test_one_command_at_a_time(run):
     unfinish(run, 8)
     before = tree(run)
     directory = RunDirectory(run)
-    directory.claim()
+    directory.lock()
     with pytest.raises(ValueError, match=f"another command is at work in {run}"):
         train(run)
     assert tree(run) == before
