@@ -1,0 +1,48 @@
+"""What one needs to explain a number later: versions, hardware, commit."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lrpt.devices.parallel import describe_devices
+
+PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
+
+
+def environment() -> dict[str, Any]:
+    """Return the content of `environment.json`."""
+    return {
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        **describe_devices(),
+        "command": " ".join(["python", *sys.orig_argv[1:]]),
+        **_commit(),
+    }
+
+
+def version(package: str) -> str | None:
+    """Return the version of an installed package, or None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> dict[str, Any]:
+    """Return the commit of the running code and whether its tree has changes; None for both outside a checkout."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            run = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return run.stdout.strip() if run.returncode == 0 else None
+
+    commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}

@@ -1,0 +1,78 @@
+"""Files that a reader, or a crash, never sees half-written, and JSON that every parser reads."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically: readers see the old content or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with naming(path):
+            temporary.write_text(text)
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write readable JSON atomically. Numbers that are not finite become null."""
+    write_text(path, json.dumps(finite(content), indent=2, allow_nan=False) + "\n")
+
+
+def json_line(content: Any) -> str:
+    """Return one line of JSON. Numbers that are not finite become null."""
+    return json.dumps(finite(content), allow_nan=False) + "\n"
+
+
+def finite(content: Any) -> Any:
+    """Return the same content with None in place of numbers that are not finite, which JSON cannot hold."""
+    if isinstance(content, Mapping):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def parsed_object(text: str) -> dict[str, Any] | None:
+    """Return a JSON object, or None if the text is no object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+DIGEST = "sha256"
+"""The field of a JSON object that holds the SHA-256 of its other fields."""
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content with its SHA-256 as a last field."""
+    rest = {name: value for name, value in finite(content).items() if name != DIGEST}
+    return {**rest, DIGEST: _digest(rest)}
+
+
+def is_intact(content: Mapping[str, Any]) -> bool:
+    """Return whether the content is as it was sealed. Content without a seal counts as intact: older versions wrote none."""
+    return DIGEST not in content or content[DIGEST] == _digest({name: value for name, value in content.items() if name != DIGEST})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the name of the file to an OSError that lacks it, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
