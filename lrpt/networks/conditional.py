@@ -7,7 +7,7 @@ on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -15,50 +15,35 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
-from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.initialization import INITIALIZATIONS, of_readout
+from lrpt.errors import UsageError, check_at_least
+from lrpt.initialization import of_readout
+from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
 from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
-from lrpt.recurrence import LOOPS, Store, Tuning, recur
+from lrpt.recurrence import recur
+from lrpt.settings import accepts_short_names
 
 
+@accepts_short_names
 @dataclass(frozen=True)
 class ConditionalConfig(Steady):
-    """A conditional network: how wide its two levels are, and how its matrices are stored."""
+    """A conditional network: the widths of its two levels, and groups of settings."""
 
     size: int = 100
     """n: width of the fast state, which steps with each symbol"""
     slow_size: int | None = None
-    """width of the slow state, which steps with each word or character (None: that of the fast one)"""
-    parametrization: str = "dense"
-    """recurrent matrices of both levels: dense, low_rank or low_rank_plus_diagonal"""
-    rank: int = 24
-    """d: maximum rank of each recurrent matrix"""
-    weight_norm: bool = False
-    """weight normalization of all matrices of both levels, but not of their diagonals, nor of the output"""
-    initialization: str = "glorot"
-    """glorot, dl4mt, uniform, normal or lru"""
-    initial_scale: float = 0.04
-    """range of uniform, standard deviation of normal"""
-    recurrence: str = "fast"
-    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan) or checkpoint (chunks recomputed)"""
-    chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
-    store: str = "auto"
-    """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
+    """width of the slow state, which steps with each word or character (None: that of the fast state)"""
+    matrices: StorageConfig = StorageConfig()
+    initial: DrawConfig = DrawConfig()
+    loop: LoopConfig = LoopConfig()
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "model.size", "model.slow_size", "model.chunk")
-        if not 0 < self.initial_scale < float("inf"):
-            raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
-        check_choice("model.initialization", self.initialization, INITIALIZATIONS)
-        check_choice("model.recurrence", self.recurrence, LOOPS)
-        check_choice("model.store", self.store, get_args(Store))
+        check_at_least(1, self, "model.size", "model.slow_size")
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
-        return MatrixConfig(self.parametrization, self.rank, False, self.weight_norm, self.initialization, self.initial_scale)
+        return self.matrices.started(self.initial)
 
     @property
     def input_matrices(self) -> MatrixConfig:
@@ -67,7 +52,7 @@ class ConditionalConfig(Steady):
     @property
     def compiled(self) -> "ConditionalConfig":
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
-        return replace(self, initialization="glorot", initial_scale=1.0)
+        return replace(self, initial=DrawConfig())
 
     @property
     def needs_gpu(self) -> bool:
@@ -75,7 +60,7 @@ class ConditionalConfig(Steady):
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""
-        alike = self.slow_size in (None, self.size) and self.parametrization == "dense"
+        alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"
         return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
@@ -105,7 +90,7 @@ class ConditionalConfig(Steady):
     def label(self) -> str:
         """A short name for tables and figures: 'CRNN 100-100'."""
         stored = self.recurrent_matrices
-        return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * self.weight_norm}"
+        return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * stored.weight_norm}"
 
 
 class ConditionalNetwork(nn.Module):
@@ -146,11 +131,10 @@ class ConditionalNetwork(nn.Module):
         carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
         if start is not None:
             carry = start.instead_of(carry)
-        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
         counts = None if mask is None else mask.T
-        carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.recurrence, tuning=tuning)
+        carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=config.loop.tuning)
         return jnp.swapaxes(self.readout(y), 0, 1), carry
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:
-        kernel, bias = of_readout(self.config.initialization, self.config.initial_scale, self.config.size)
+        kernel, bias = of_readout(self.config.initial.kind, self.config.initial.scale, self.config.size)
         return nn.Dense(self.symbols, kernel_init=kernel, bias_init=bias, name="readout")(y)

@@ -6,7 +6,7 @@ see. Masks are drawn anew for every batch, and so for every window of a stream. 
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +14,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from lrpt.cells.cell import Gate, StateGate
-from lrpt.errors import UsageError, check_choice, check_shares
+from lrpt.errors import UsageError, check_shares
 from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, is_operator, type_of_input
+from lrpt.settings import OneOf, check_choices
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 CANDIDATES = "candidate", "projected"
@@ -26,33 +27,38 @@ WordMasks = Literal["positions", "types"]
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutConfig:
-    """What is dropped in training, and which masks are the same."""
+    """What is dropped in training."""
 
-    word_dropout: float = 0.0
-    """share of the symbols (or input vectors) dropped, at each position anew"""
-    word_masks: str = "positions"
-    """positions (each by itself) or types (a symbol is dropped everywhere in the sequence or nowhere; Gal and Ghahramani 2016)"""
-    drop_biases: bool = False
+    words: float = 0.0
+    """share of the symbols (or input vectors) dropped, at each step anew"""
+    word_masks: Annotated[
+        str, OneOf("masks of symbols", get_args(WordMasks), notes="types drops a symbol everywhere in the sequence or nowhere")
+    ] = "positions"
+    biases: bool = False
     """a dropped symbol takes the biases of the gates with it, as in dl4mt-lm"""
-    input_dropout: float = 0.0
+    inputs: float = 0.0
     """share of the input (or embedding) components dropped, the same at every step"""
-    state_dropout: float = 0.0
-    """share of the state components that matrices do not see, the same at every step"""
-    output_dropout: float = 0.0
-    """share of the outputs that the readout does not see, the same at every step"""
-    gate_masks: str = "each"
-    """masks of input and state: each (gate has its own), candidate_apart (the gates proper share one) or shared (by all; in a Grid-LSTM by
-    all of a dimension)"""
+    states: float = 0.0
+    """share of the state components dropped before the recurrent matrices, the same at every step"""
+    outputs: float = 0.0
+    """share of the output components dropped before the readout, the same at every step"""
+    gate_masks: Annotated[
+        str,
+        OneOf(
+            "which gates share masks of inputs and states",
+            get_args(GateMasks),
+            notes="each gate has its own, the gates but for the candidate share one, or all do (in a Grid-LSTM all of a dimension)",
+        ),
+    ] = "each"
 
     def __post_init__(self) -> None:
-        check_choice("model.word_masks", self.word_masks, get_args(WordMasks))
-        check_choice("model.gate_masks", self.gate_masks, get_args(GateMasks))
-        check_shares(self, "model.word_dropout", "model.input_dropout", "model.state_dropout", "model.output_dropout")
+        check_choices(self, "model.dropout")
+        check_shares(self, "model.dropout.words", "model.dropout.inputs", "model.dropout.states", "model.dropout.outputs")
 
     @property
     def drops(self) -> bool:
         """Whether anything is dropped."""
-        return any((self.word_dropout, self.input_dropout, self.state_dropout, self.output_dropout))
+        return any((self.words, self.inputs, self.states, self.outputs))
 
 
 @jax.tree_util.register_dataclass

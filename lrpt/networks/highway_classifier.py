@@ -9,7 +9,7 @@ l2hinge_classifier.py). Where that code differs from what stands here:
 - Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
   training. Within a layer the two differ by a constant factor, which the batch normalization that follows removes, and otherwise the
   factors L and D absorb.
-- One pair of masks serves both gates of a layer: `share_masks`. The default draws a pair for each.
+- One pair of masks serves both gates of a layer: `dropout.shared_masks`. The default draws a pair for each.
 - It draws R and L from normal distributions of the variance that Glorot's uniform ones have here. In the low-rank plus diagonal network
   they start from the singular vectors of a random orthogonal matrix instead, and each diagonal as the ratio of what these miss of one
   random vector to that vector, which is heavy-tailed; here diagonals start within +-0.01. The paper names no start.
@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
 import jax
@@ -32,8 +32,10 @@ from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_temp
 from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
+from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 PenaltyForm = Literal["squared", "original"]
 
@@ -56,57 +58,72 @@ class Computed:
 
 
 @dataclass(frozen=True)
+class HighwayInputConfig:
+    """How the input matrix is stored."""
+
+    rank: int | None = None
+    """rank of the input matrix, stored as a product of two (None: full)"""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "model.inputs.rank")
+
+
+@dataclass(frozen=True)
+class HighwayDropoutConfig:
+    """What is dropped in training."""
+
+    inputs: float = 0.2
+    """share of the input components dropped"""
+    states: float = 0.3
+    """share of the state components of each layer dropped before its matrices; what passes through is whole"""
+    projections: float = 0.3
+    """share of the components of the projections R x dropped"""
+    outputs: float = 0.5
+    """share of the components of the last state dropped"""
+    shared_masks: bool = False
+    """both gates of a layer share one pair of masks, as in the original code"""
+
+    def __post_init__(self) -> None:
+        check_shares(
+            self, "model.dropout.inputs", "model.dropout.states", "model.dropout.projections", "model.dropout.outputs"
+        )
+
+
+@accepts_short_names
+@dataclass(frozen=True)
 class HighwayConfig(Steady):
-    """A Highway network: how deep and wide, how its matrices are stored, and what regularizes it."""
+    """A Highway network: its depth and width, and groups of settings."""
 
     depth: int = 5
     """T: number of Highway layers"""
     size: int = 1024
     """n: width of the state"""
-    parametrization: str = "low_rank"
-    """matrices of the layers: dense, low_rank or low_rank_plus_diagonal"""
-    rank: int = 256
-    """d: maximum rank of each matrix of a layer"""
-    tied: bool = False
-    """one projection R for both matrices of a layer"""
-    weight_norm: bool = False
-    """weight normalization of the matrices of the layers"""
-    activation: str = "relu"
-    """g: relu or tanh"""
+    activation: Annotated[str, OneOf("g", ACTIVATIONS)] = "relu"
     transform_bias: float = -1.0
-    """start of the bias of the transform gates"""
+    """initial bias of the transform gates"""
     batch_norm: bool = True
     """batch normalization after the input matrix and after each factor of the matrices of the layers"""
-    input_dropout: float = 0.2
-    """share of the inputs dropped"""
-    state_dropout: float = 0.3
-    """share of a layer's state dropped before its matrices; what passes through is whole"""
-    projection_dropout: float = 0.3
-    """share of the projections R x dropped"""
-    output_dropout: float = 0.5
-    """share of the last state dropped"""
-    share_masks: bool = False
-    """one pair of dropout masks for both gates of a layer, as in the original code"""
-    input_rank: int | None = None
-    """rank of the input matrix, as a product of two (None: full)"""
     readout_penalty: float = 1e-3
-    """what the squared norm of the readout matrix is multiplied by in the loss"""
-    penalty_form: str = "squared"
-    """squared, or original: the norm, divided by the number of entries, as in the original code"""
+    """weight of the norm of the readout matrix in the loss"""
+    penalty_form: Annotated[
+        str,
+        OneOf("norm of the readout matrix in the loss", get_args(PenaltyForm), notes="original divides the norm by the number of entries"),
+    ] = "squared"
+    matrices: TiedStorageConfig = TiedStorageConfig("low_rank", 256)
+    inputs: HighwayInputConfig = HighwayInputConfig()
+    dropout: HighwayDropoutConfig = HighwayDropoutConfig()
 
     def __post_init__(self) -> None:
-        check_choice("model.activation", self.activation, ACTIVATIONS)
-        check_choice("model.penalty_form", self.penalty_form, get_args(PenaltyForm))
-        check_at_least(1, self, "model.depth", "model.size", "model.input_rank")
+        check_choices(self, "model")
+        check_at_least(1, self, "model.depth", "model.size")
         if not (math.isfinite(self.readout_penalty) and self.readout_penalty >= 0):
             raise UsageError(f"model.readout_penalty is {self.readout_penalty}: expected a finite number, 0 or more")
-        check_shares(self, "model.input_dropout", "model.state_dropout", "model.projection_dropout", "model.output_dropout")
         if not math.isfinite(self.transform_bias):
             raise UsageError(f"model.transform_bias is {self.transform_bias}: expected a finite number")
 
     @property
-    def matrices(self) -> MatrixConfig:
-        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm)
+    def layer_matrices(self) -> MatrixConfig:
+        return self.matrices.started(DrawConfig(), self.matrices.tied)
 
     @property
     def compiled(self) -> "HighwayConfig":
@@ -133,8 +150,9 @@ class HighwayConfig(Steady):
     @property
     def label(self) -> str:
         """A short name for tables and figures: 'LR-Highway 5x1024/256'."""
-        marks = " tied" * self.tied + " weight norm" * self.weight_norm
-        return f"{self.matrices.prefix}Highway {self.depth}x{self.size}{self.matrices.suffix}{marks}"
+        stored = self.layer_matrices
+        marks = " tied" * stored.tied + " weight norm" * stored.weight_norm
+        return f"{stored.prefix}Highway {self.depth}x{self.size}{stored.suffix}{marks}"
 
 
 class HighwayClassifier(nn.Module):
@@ -163,15 +181,15 @@ class HighwayClassifier(nn.Module):
     ) -> tuple[Float[Array, "b k"], None]:
         """As `__call__`, in the form that training asks of every network; there is no state."""
         config = self.config
-        x = nn.Dropout(config.input_dropout, deterministic=not train, name="input_dropout")(inputs)
-        if config.input_rank is not None:
-            x = nn.Dense(config.input_rank, use_bias=False, kernel_init=glorot_uniform, name="input_projection")(x)
+        x = nn.Dropout(config.dropout.inputs, deterministic=not train, name="input_dropout")(inputs)
+        if config.inputs.rank is not None:
+            x = nn.Dense(config.inputs.rank, use_bias=False, kernel_init=glorot_uniform, name="input_projection")(x)
         x = nn.Dense(config.size, use_bias=not config.batch_norm, kernel_init=glorot_uniform, name="input")(x)
         x = batch_norm(config, self.axis_name, train, name="input_norm")(x)
         x = ACTIVATIONS[config.activation](x)
         for i in range(config.depth):
             x = HighwayLayer(config, self.axis_name, name=f"layer_{i}")(x, train=train)
-        x = nn.Dropout(config.output_dropout, deterministic=not train, name="output_dropout")(x)
+        x = nn.Dropout(config.dropout.outputs, deterministic=not train, name="output_dropout")(x)
         scores = nn.Dense(self.output_size, kernel_init=glorot_uniform, name="readout")(x)
         if train:
             kernel = self.variables["params"]["readout"]["kernel"]
@@ -188,7 +206,7 @@ class HighwayLayer(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "b n"], *, train: bool) -> Float[Array, "b n"]:
         config = self.config
-        params = Parameters(highway_template(config.size, config.transform_bias), config.matrices, MatrixConfig(), name="gates")()
+        params = Parameters(highway_template(config.size, config.transform_bias), config.layer_matrices, MatrixConfig(), name="gates")()
         candidate, transform = self.masks(x, train)
         params = HighwayParams(
             self.regularized("candidate", params.candidate, candidate, train),
@@ -198,15 +216,16 @@ class HighwayLayer(nn.Module):
 
     def masks(self, x: Float[Array, "b n"], train: bool) -> tuple[Masks, Masks]:
         """What each of the two gates sees of the state and of its projection."""
+        dropout = self.config.dropout
 
         def drop(rate: float, width: int) -> Float[Array, "b w"]:
             return nn.Dropout(rate, deterministic=not train)(jnp.ones((len(x), width), x.dtype))
 
         def draw() -> Masks:
-            return Masks(drop(self.config.state_dropout, self.config.size), drop(self.config.projection_dropout, self.config.rank))
+            return Masks(drop(dropout.states, self.config.size), drop(dropout.projections, self.config.matrices.rank))
 
         first = draw()
-        return first, first if self.config.share_masks else draw()
+        return first, first if dropout.shared_masks else draw()
 
     def regularized(self, name: str, gate: StateGate, masks: Masks, train: bool) -> StateGate:
         module = RegularizedMatrix(self.config, self.axis_name, name=name)

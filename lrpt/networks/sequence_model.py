@@ -1,9 +1,8 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self
 
 import flax.linen as nn
 import jax
@@ -11,99 +10,66 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Weighted
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
-from lrpt.recurrence import KERNEL, LOOPS, Step, Store, Tuning, recur
-from lrpt.recurrence.materialize import Materialize, materialized
+from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.materialize import materialized
+from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 
+@accepts_short_names
 @dataclass(frozen=True)
-class ModelConfig(Steady, DropoutConfig):
-    """A recurrent network: which cell, how large, how its matrices are stored, and what is dropped in training."""
+class ModelConfig(Steady):
+    """A recurrent network: its cell and size, and groups of settings; the constructor takes their short names too (`SHORT_NAMES`)."""
 
-    cell: str = "gru"
-    """gru (reset gate before the product), gru_reset_after, gru_cudnn (with its second bias), lstm, rhn, rhn_uncoupled, dt_rnn, dts_rnn
-    (these four of any depth), elman, unitary, unitary_without_fourier (these two ignore parametrization, rank and carry bias), lru, lru_rg,
-    lru_ps, lru_rg_code, lru_ps_code, grid_lstm, grid_lstm_depth_first, grid_lstm_time_first, vcrnn, vcgru or vclstm"""
+    cell: Annotated[
+        str,
+        OneOf(
+            "cell",
+            CELLS,
+            notes="gru multiplies by the reset gate before the matrix, gru_cudnn has a second bias, and the unitary cells ignore "
+            "model.matrices and the carry bias",
+        ),
+    ] = "gru"
     size: int = 128
     """n: width of the state"""
     depth: int = 1
-    """transitions within a step, for cells that have several"""
-    parametrization: str = "low_rank_plus_diagonal"
-    """recurrent matrices: dense, low_rank or low_rank_plus_diagonal"""
-    rank: int = 24
-    """d: maximum rank of each recurrent matrix"""
-    tied: bool = False
-    """one projection R for all recurrent matrices"""
-    weight_norm: bool = False
-    """weight normalization of all matrices of the cell, but not of its diagonals, nor of embedding and output"""
-    input_parametrization: str = "dense"
-    """input matrices: dense or low_rank"""
-    input_rank: int = 1
-    """rank of each low-rank input matrix"""
-    input_tied: bool = False
-    """one projection R for all input matrices"""
-    carry_bias: float = 1.0
-    """start of the bias of the carry (update) gate"""
-    trainable_initial_state: bool = True
-    """learn the state before the first step (else it is zero)"""
-    recurrence: str = "fast"
-    """loop over time: fast (weight gradients once for each chunk of steps), plain (lax.scan), checkpoint (chunks recomputed), or kernel
-    (low-rank GRUs on NVIDIA Hopper GPUs; not yet run on hardware)"""
-    chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
-    store: str = "auto"
-    """states that the fast loop keeps: all, boundaries (of chunks), or auto (all, up to 256 MiB)"""
-    materialize: str = "auto"
-    """multiply out low-rank recurrent matrices before the loop: always, never, or auto (where that takes less work)"""
+    """transitions within a step, for cells that have several (rhn, dt_rnn and their variants)"""
     layers: int = 1
-    """networks above each other, of which each reads the outputs of the one below"""
+    """networks stacked above each other"""
     shared_layers: bool = False
     """all layers have the same parameters"""
-    embedding: int | None = None
-    """width of a table of vectors for symbols, or of a linear map of vectors (None: cells see inputs as they are, but those whose inputs
-    must be as wide as their state have a table of that width)"""
-    embedding_rank: int | None = None
-    """rank of that table, as a product of two (None: full)"""
-    tie_embedding: bool = False
-    """the readout's matrix is that table, which then has the width of the outputs"""
-    initialization: str = "glorot"
-    """glorot, dl4mt (normal 0.01, square matrices orthogonal), uniform, normal or lru (uniform within 1/sqrt(size), embeddings normal)"""
-    initial_scale: float = 0.04
-    """range of uniform, standard deviation of normal"""
+    matrices: TiedStorageConfig = TiedStorageConfig("low_rank_plus_diagonal")
+    inputs: InputStorageConfig = InputStorageConfig()
+    embeddings: EmbeddingConfig = EmbeddingConfig()
+    initial: InitialConfig = InitialConfig()
+    dropout: DropoutConfig = DropoutConfig()
+    loop: SequenceLoopConfig = SequenceLoopConfig()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("model.cell", self.cell, CELLS)
-        self._check_embedding()
-        check_choice("model.initialization", self.initialization, INITIALIZATIONS)
-        if not (math.isfinite(self.initial_scale) and self.initial_scale > 0):
-            raise UsageError(f"model.initial_scale is {self.initial_scale}: expected a finite number above 0")
-        check_choice("model.recurrence", self.recurrence, (*LOOPS, KERNEL))
-        check_choice("model.store", self.store, get_args(Store))
-        check_choice("model.materialize", self.materialize, get_args(Materialize))
-        check_at_least(1, self, "model.chunk", "model.size")
+        check_choices(self, "model")
+        check_at_least(1, self, "model.size", "model.layers")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
-        if not math.isfinite(self.carry_bias):
-            raise UsageError(f"model.carry_bias is {self.carry_bias}: expected a finite number")
+        self._check_embedding()
         self._check_dropout()
 
     def _check_embedding(self) -> None:
-        check_at_least(1, self, "model.layers", "model.embedding", "model.embedding_rank")
-        for name in ("embedding_rank", "tie_embedding"):
-            if getattr(self, name) and self.embedding_width is None:
-                raise UsageError(f"model.{name} is {getattr(self, name)}, and there is no embedding: give its width, --model.embedding")
+        for name in ("rank", "tied"):
+            if getattr(self.embeddings, name) and self.embedding_width is None:
+                value = getattr(self.embeddings, name)
+                raise UsageError(f"model.embeddings.{name} is {value}, and there is no embedding: give --model.embeddings.width")
 
     def _check_dropout(self) -> None:
-        if self.drops and self.recurrence == KERNEL:
-            raise UsageError("model.recurrence is kernel, which knows no dropout: choose fast, or dropouts of 0")
-        if self.state_dropout and not CELLS[self.cell].has_recurrent_matrices:
-            raise UsageError(f"model.state_dropout is {self.state_dropout}, and {self.cell} has no matrices it could act on: choose 0")
+        if self.dropout.drops and self.needs_gpu:
+            raise UsageError("model.loop.kind is kernel, which knows no dropout: choose fast, or dropouts of 0")
+        if self.dropout.states and not CELLS[self.cell].has_recurrent_matrices:
+            raise UsageError(f"model.dropout.states is {self.dropout.states}, and {self.cell} has no matrices it could act on: choose 0")
 
     @property
     def layer(self) -> Cell:
@@ -123,17 +89,17 @@ class ModelConfig(Steady, DropoutConfig):
     def embedding_width(self) -> int | None:
         """Of the table of vectors, if there is one."""
         needed = CELLS[self.cell].input_size
-        if self.embedding is not None or needed is None:
-            return self.embedding
+        if self.embeddings.width is not None or needed is None:
+            return self.embeddings.width
         return needed(CellSpec(self.size, self.size, depth=self.depth))
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
-        return MatrixConfig(self.parametrization, self.rank, self.tied, self.weight_norm, self.initialization, self.initial_scale)
+        return self.matrices.started(self.initial, self.matrices.tied)
 
     @property
     def input_matrices(self) -> MatrixConfig:
-        return replace(self.recurrent_matrices, kind=self.input_parametrization, rank=self.input_rank, tied=self.input_tied)
+        return replace(self.recurrent_matrices, kind=self.inputs.kind, rank=self.inputs.rank, tied=self.inputs.tied)
 
     def owner(self, template: Any, name: str | None = None) -> Parameters:
         """The module that owns what a cell asks for by its template."""
@@ -142,11 +108,11 @@ class ModelConfig(Steady, DropoutConfig):
     @property
     def compiled(self) -> Self:
         """The part that decides what is compiled: without what decides the start of the parameters alone."""
-        return replace(self, carry_bias=0.0, initialization="glorot", initial_scale=1.0)
+        return replace(self, initial=InitialConfig(trainable_state=self.initial.trainable_state))
 
     @property
     def needs_gpu(self) -> bool:
-        return self.recurrence == KERNEL
+        return self.loop.kind == KERNEL
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
         """The network for a task; it does not look at the batch, whatever axis that is spread over."""
@@ -167,8 +133,8 @@ class ModelConfig(Steady, DropoutConfig):
         cell, stored = CELLS[self.cell], self.recurrent_matrices
         prefix, suffix = (stored.prefix, stored.suffix) if cell.has_recurrent_matrices else ("", "")
         deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
-        tied = " tied" * (self.tied and cell.has_recurrent_matrices)
-        marks = deep + tied + " weight norm" * self.weight_norm + " dropout" * self.drops
+        tied = " tied" * (stored.tied and cell.has_recurrent_matrices)
+        marks = deep + tied + " weight norm" * stored.weight_norm + " dropout" * self.dropout.drops
         return f"{prefix}{self.cell.upper().replace('_', ' ')} {self.size}{suffix}{marks}"
 
 
@@ -189,7 +155,7 @@ class Recurrent(nn.Module):
 
     @property
     def spec(self) -> CellSpec:
-        return CellSpec(self.input_size, self.config.size, self.config.carry_bias, self.config.depth)
+        return CellSpec(self.input_size, self.config.size, self.config.initial.carry_bias, self.config.depth)
 
     @nn.compact
     def __call__(
@@ -213,34 +179,33 @@ class Recurrent(nn.Module):
             self.sow("penalties", "cell_penalty", self.cell.penalty(params))
         steps, rows = jax.tree.leaves(xs)[0].shape[:2]
         if not config.needs_gpu:
-            params = materialized(params, config.materialize, steps * rows)
-        if train and config.drops:
+            params = materialized(params, config.loop.materialize, steps * rows)
+        if train and config.dropout.drops:
             params = self._masked(template, params, rows)
         carry = self.initial_carry(rows)
         if start is not None:
             carry = start.instead_of(carry)
-        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
-        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.recurrence, tuning=tuning)
+        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=config.loop.tuning)
 
     def _masked(self, template: Any, params: Any, rows: int) -> Any:
         """The parameters, with this sequence's masks before the matrices."""
         drawn: dict[Any, Array] = {}
-        config, deep = self.config, self.cell.deep
+        config, deep = self.config.dropout, self.cell.deep
 
         def mask(role: str, rate: float, key: Any, width: int) -> Array:
             if (role, key) not in drawn:
                 drawn[role, key] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
             return drawn[role, key]
 
-        for role, rate in (("input", config.input_dropout), ("recurrent", config.state_dropout)):
+        for role, rate in (("input", config.inputs), ("recurrent", config.states)):
             if rate:
                 params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
-        return biases_with_inputs(params) if config.drop_biases else params
+        return biases_with_inputs(params) if config.biases else params
 
     def initial_carry(self, batch: int) -> Any:
         """The state before the first step, one row for each example: zeros, or a trainable row that starts as the cell says."""
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
-        row = self.param("initial_state", self._draw_state, zeros) if self.config.trainable_initial_state else zeros
+        row = self.param("initial_state", self._draw_state, zeros) if self.config.initial.trainable_state else zeros
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:
@@ -275,17 +240,18 @@ class Embedding(nn.Module):
     symbols: int
 
     def setup(self) -> None:
-        config, start = self.config, INITIALIZATIONS[self.config.initialization]
+        initial, rank = self.config.initial, self.config.embeddings.rank
+        start = INITIALIZATIONS[initial.kind]
 
         def draw(key: Array, shape: tuple[int, int]) -> Array:
-            return start.matrix(key, shape, config.initial_scale)
+            return start.matrix(key, shape, initial.scale)
 
         def draw_table(key: Array, shape: tuple[int, int]) -> Array:
-            return (start.table or start.matrix)(key, shape, config.initial_scale)
+            return (start.table or start.matrix)(key, shape, initial.scale)
 
-        rank = config.embedding_rank
-        self.table = self.param("table", draw_table, (self.symbols, rank or config.embedding_width))
-        self.spread = self.param("spread", draw, (rank, config.embedding_width)) if rank else None
+        width = self.config.embedding_width
+        self.table = self.param("table", draw_table, (self.symbols, rank or width))
+        self.spread = self.param("spread", draw, (rank, width)) if rank else None
 
     def __call__(self, xs: Float[Array, "*b v"] | Int[Array, "*b"]) -> Float[Array, "*b e"]:
         rows = jnp.take(self.table, xs, axis=0) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
@@ -316,8 +282,8 @@ class SequenceModel(nn.Module):
         self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
-        kernel, bias = of_readout(config.initialization, config.initial_scale, self.recurrent.cell.output_size(self.recurrent.spec))
-        if config.tie_embedding:
+        kernel, bias = of_readout(config.initial.kind, config.initial.scale, self.recurrent.cell.output_size(self.recurrent.spec))
+        if config.embeddings.tied:
             self._check_tied()
             self.readout_bias = self.param("readout_bias", bias, (self.output_size,))
         else:
@@ -327,8 +293,8 @@ class SequenceModel(nn.Module):
         width = self.recurrent.cell.output_size(self.recurrent.spec)
         if self.config.embedding_width != width or self.output_size != self.input_size:
             raise UsageError(
-                f"model.tie_embedding needs an embedding of the outputs' width and as many classes as symbols, and there are "
-                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: change --model.embedding"
+                f"model.embeddings.tied needs an embedding of the outputs' width and as many classes as symbols, and there are "
+                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: change --model.embeddings.width"
             )
 
     def __call__(
@@ -351,8 +317,8 @@ class SequenceModel(nn.Module):
         """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, y = self.run(xs, counts, start, inputs, train)
-        if train and self.config.output_dropout:
-            keep = draw_mask(self.make_rng("dropout"), self.config.output_dropout, (inputs.shape[0], y.shape[-1]))
+        if train and self.config.dropout.outputs:
+            keep = draw_mask(self.make_rng("dropout"), self.config.dropout.outputs, (inputs.shape[0], y.shape[-1]))
             y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
         predictions = self._read(y)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
@@ -362,25 +328,25 @@ class SequenceModel(nn.Module):
         return self.recurrent(xs, mask, start, train=train, outputs=self.reads)
 
     def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
-        if not self.config.tie_embedding:
+        if not self.config.embeddings.tied:
             return self.readout(y)
         return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
 
     def _inputs(self, xs: Array, train: bool) -> Any:
         """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""
-        config, integer = self.config, jnp.issubdtype(xs.dtype, jnp.integer)
-        embedded = config.embedding_width is not None
-        if not integer and config.word_masks == "types" and config.word_dropout:
-            raise UsageError("model.word_masks is types, and the inputs of this task are vectors: choose positions")
-        if config.drop_biases and (embedded or not integer):
+        dropout, integer = self.config.dropout, jnp.issubdtype(xs.dtype, jnp.integer)
+        embedded = self.config.embedding_width is not None
+        if not integer and dropout.word_masks == "types" and dropout.words:
+            raise UsageError("model.dropout.word_masks is types, and the inputs of this task are vectors: choose positions")
+        if dropout.biases and (embedded or not integer):
             raise UsageError(
-                "model.drop_biases is True, and cells see vectors here, not symbols that can take biases with them: choose False"
+                "model.dropout.biases is True, and cells see vectors here, not symbols that can take biases with them: choose False"
             )
-        if integer and not embedded and config.input_dropout:
-            raise UsageError("model.input_dropout drops components of vectors: give symbols vectors with --model.embedding")
+        if integer and not embedded and dropout.inputs:
+            raise UsageError("model.dropout.inputs drops components of vectors: give symbols vectors with --model.embeddings.width")
         vectors = self.embedding(xs) if embedded else xs
-        if not (train and config.word_dropout):
+        if not (train and dropout.words):
             return vectors
         shape = xs if integer else xs[..., 0]
-        weights = draw_word_weights(self.make_rng("dropout"), config.word_dropout, config.word_masks, shape, self.input_size)
+        weights = draw_word_weights(self.make_rng("dropout"), dropout.words, dropout.word_masks, shape, self.input_size)
         return Weighted(xs, weights) if integer and not embedded else weights[..., None] * vectors

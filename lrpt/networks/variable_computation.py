@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
+from lrpt.settings import OneOf, accepts_short_names
 
 PenaltyForm = Literal["l1", "l2"]
 Evaluation = Literal["soft", "hard"]
@@ -35,6 +36,7 @@ MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
 """Figures that a network sows and `VariableConfig.summarize` makes use of."""
 
 
+@accepts_short_names
 @dataclass(frozen=True)
 class VariableConfig(ModelConfig):
     """A recurrent network whose cells may have a scheduler, and what that is trained and evaluated by; other cells ignore these."""
@@ -42,37 +44,33 @@ class VariableConfig(ModelConfig):
     target: float = 0.3
     """share of the state that each step is to update"""
     penalty_weight: float = 0.3
-    """w: what training adds to the loss is w times the mean distance of the schedule from the target"""
-    penalty: str = "l1"
-    """l1 (absolute distance) or l2 (its square)"""
+    """w: the loss of training includes w times the mean distance of the schedule from the target"""
+    penalty: Annotated[str, OneOf("distance of the schedule from the target", get_args(PenaltyForm), notes="l2 is squared")] = "l1"
     one_sided: bool = False
-    """only what is above the target is penalized"""
+    """penalize the schedule only above the target"""
     guided_symbols: tuple[int, ...] = ()
-    """numbers of symbols with another target (in a text with line ends 0 is the line's end and 2 the blank)"""
+    """numbers of the symbols that have the guided target (in a text with line ends 0 is the line end and 2 the blank)"""
     guided_target: float = 0.8
-    """the target at those"""
+    """target at the guided symbols"""
     sharpness: float = 0.1
-    """lambda in the first epoch"""
+    """sharpness (lambda) of the mask in the first epoch"""
     sharpness_growth: float = 0.1
-    """what it grows by in each epoch"""
+    """growth of the sharpness in each epoch"""
     sharpness_end: float = 1.0
-    """up to here"""
+    """largest sharpness"""
     epsilon: float = EPSILON
-    """what the mask rounds to 0 and, below 1, to 1"""
-    evaluation: str = "soft"
-    """mask in evaluations: soft (as in training) or hard (zeros and ones)"""
-    rounding: str = "ceil"
-    """components that the hard mask leaves: ceil or floor of the share times the size"""
+    """distance from 0 and 1 within which the mask is rounded"""
+    evaluation: Annotated[
+        str, OneOf("mask in evaluations", get_args(Evaluation), notes="soft is the mask of training, hard has zeros and ones")
+    ] = "soft"
+    rounding: Annotated[str, OneOf("how the hard mask rounds the share times the size", ROUNDINGS)] = "ceil"
     agreement: bool = True
-    """evaluations say how far outputs of the soft and the hard mask agree, which takes them twice as long"""
+    """compare outputs of the soft and the hard mask in evaluations, which then take twice as long"""
     lag: int = 0
-    """evaluations give the autocorrelation of the schedule at so many steps, where windows are longer (0: none)"""
+    """lag in steps at which evaluations give the autocorrelation of the schedule, if windows are longer (0: none)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice("model.penalty", self.penalty, get_args(PenaltyForm))
-        check_choice("model.evaluation", self.evaluation, get_args(Evaluation))
-        check_choice("model.rounding", self.rounding, ROUNDINGS)
         for name in ("target", "guided_target"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to 1")
@@ -148,7 +146,7 @@ class VariableConfig(ModelConfig):
         except TypeError:
             return {}
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
-        if self.cell in PAPER_FACTORS and self.layers == 1 and {self.parametrization, self.input_parametrization} == {"dense"}:
+        if self.cell in PAPER_FACTORS and self.layers == 1 and {self.matrices.kind, self.inputs.kind} == {"dense"}:
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
         return found
 

@@ -6,14 +6,15 @@ The 2016 scripts differ from task to task, so there is no single "optimizer of t
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, shrink_after
+from lrpt.settings import OneOf, check_choices
 
 Rate = float | Float[Array, ""]
 WeightDecayForm = Literal["in_loss", "decoupled"]
@@ -137,34 +138,37 @@ RECIPES: dict[str, Recipe] = {
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """How parameters follow gradients."""
+    """The optimizer: a recipe, its learning rate, weight decay and annealing."""
 
-    recipe: str
-    """copy_memory, copy_memory_dense, copy_memory_unitary, adding, permuted_mnist, permuted_mnist_original, weight_norm, char_lm,
-    char_lm_original, char_lstm, rhn, momentum or adam"""
+    recipe: Annotated[str, OneOf("named optimizer", RECIPES)]
     learning_rate: float | None = None
-    """step size (None: the recipe's own)"""
+    """initial learning rate (None: that of the recipe)"""
     summed_steps: int = 1
-    """what the gradient is multiplied by before the recipe sees it: the length of a window, where the original sums its loss over one"""
+    """factor of the gradient before the recipe: the length of a window if the original code sums its loss over the window"""
     weight_decay: float = 0.0
-    """w: what weights, biases and embeddings are pulled towards zero by"""
-    weight_decay_form: str = "in_loss"
-    """in_loss (half the squared norm of all parameters times w is a part of the loss that the recipe sees) or decoupled (after each update
-    all parameters are multiplied by 1 - w, whatever the step size)"""
+    """weight decay w of all parameters"""
+    weight_decay_form: Annotated[
+        str,
+        OneOf(
+            "form of weight decay",
+            get_args(WeightDecayForm),
+            notes="in_loss adds w times half the squared norm to the loss, decoupled multiplies by 1 - w after each update, whatever the "
+            "learning rate",
+        ),
+    ] = "in_loss"
     decay: float = 1.0
-    """what the step size is multiplied by in every epoch"""
+    """factor of the learning rate in every epoch"""
     decay_after: int = 0
-    """epochs before the first such multiplication"""
+    """epochs before the first decay"""
     halve_after: int | None = None
-    """halve the step size after so many evaluations without a new lowest validation loss (None: never)"""
+    """halve the learning rate after this many evaluations without a new lowest validation loss (None: never)"""
     halvings: int = 14
-    """how often the step size may be halved: where it would be once more, training ends"""
+    """most halvings of the learning rate: training ends in place of one more"""
     return_to_best: bool = False
     """go back to the best parameters with each halving, as in lowrank-highwaynetwork"""
 
     def __post_init__(self) -> None:
-        check_choice("optim.recipe", self.recipe, RECIPES)
-        check_choice("optim.weight_decay_form", self.weight_decay_form, get_args(WeightDecayForm))
+        check_choices(self, "optim")
         if not 0 <= self.weight_decay < 1:
             raise UsageError(f"optim.weight_decay is {self.weight_decay}: expected a number from 0 to below 1")
         if not 0 < self.decay <= 1:
@@ -176,11 +180,11 @@ class OptimConfig:
 
     @property
     def rate(self) -> float:
-        """The learning rate: this one, or the recipe's own."""
+        """The initial learning rate: the one that was given, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
     def decayed(self, learning_rate: Rate, update: Int[Array, ""], epoch: int) -> Rate:
-        """The learning rate after so many updates, of which an epoch has `epoch`."""
+        """Return the learning rate at an update, for epochs of `epoch` updates."""
         if self.decay == 1:
             return learning_rate
         return learning_rate * self.decay ** jnp.maximum(update // epoch - self.decay_after, 0).astype(jnp.float32)

@@ -1,23 +1,169 @@
-"""Configurations as JSON, and as flat names such as 'model.rank'."""
+"""Configurations as JSON, and as flat names such as 'model.matrices.rank'."""
 
+import types
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from lrpt.errors import UsageError
+from lrpt.settings import SHORT_NAMES
+
+_NAMES = {f"model.{short}": f"model.{path}" for short, path in SHORT_NAMES.items()}
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A configuration as JSON can hold it; paths become strings, tuples lists."""
-    plain = asdict(config)
-    return {group: {k: _as_json(v) for k, v in fields.items()} for group, fields in plain.items()}
+    """Return a configuration as JSON can hold it; paths become strings, tuples lists."""
+    return _as_json(asdict(config))
 
 
 def _as_json(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
+    if isinstance(value, Mapping):
+        return {name: _as_json(inner) for name, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(inner) for inner in value]
     return str(value) if isinstance(value, Path) else value
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """{'model': {'rank': 24}} -> {'model.rank': 24}."""
-    return {f"{group}.{name}": value for group, fields in tree.items() for name, value in fields.items()}
+    """{'model': {'matrices': {'rank': 24}}} -> {'model.matrices.rank': 24}.
+
+    A short name, as earlier versions wrote it, becomes the full one: {'model': {'rank': 24}} gives the same.
+    """
+    return {_NAMES.get(name, name): value for name, value in _flat(tree).items()}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a `config.json`, in whatever form, as `to_json` writes it now: settings of the model in groups.
+
+    Entries that are no groups, such as 'seed', stay as they are.
+    """
+    found: dict[str, Any] = {}
+    for name, value in flatten(content).items():
+        *groups, field = name.split(".")
+        place = found
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[field] = value
+    return found
+
+
+def defaults(config: Any) -> dict[str, Any]:
+    """Return the default of each setting of a configuration that has one, by flat name."""
+    found: dict[str, Any] = {}
+    for group in fields(config):
+        for field in fields(getattr(config, group.name)):
+            if (value := _default(field)) is not MISSING:
+                found |= _flat({group.name: {field.name: to_json(value) if is_dataclass(value) else _as_json(value)}})
+    return found
+
+
+def _default(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def from_json(kind: Any, content: Any, name: str = "") -> Any:
+    """Return the configuration that `to_json` made this of: `from_json(type(config), to_json(config)) == config`.
+
+    Fields that are missing have their defaults, as files know nothing of settings that were added since.
+
+    Args:
+      kind: a dataclass, whose fields may be dataclasses, tuples, paths, optional, or of the types of JSON.
+      content: what `json.loads` gives. Networks may have their settings by short names, as earlier versions wrote them.
+      name: of the configuration, as errors give it: 'model'.
+
+    Raises:
+      UsageError: a field is unknown, is missing and has no default, or holds a value that does not fit.
+    """
+    return _read(kind, content, name, MISSING)
+
+
+def _read(kind: Any, value: Any, name: str, default: Any) -> Any:
+    if is_dataclass(kind):
+        return _read_dataclass(kind, value, name, default)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, value, name)
+    if origin is tuple:
+        return _read_tuple(arguments, value, name)
+    if origin is Literal:
+        fits = value in arguments
+    elif kind is float:
+        fits, value = isinstance(value, int | float) and not isinstance(value, bool), value
+        value = float(value) if fits else value
+    elif kind is Path:
+        fits = isinstance(value, str)
+        value = Path(value) if fits else value
+    elif kind is int:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+    else:
+        fits = kind is Any or isinstance(value, kind)
+    if not fits:
+        raise UsageError(f"{name} is {value!r}: expected {_called(kind)}")
+    return value
+
+
+def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
+    if not isinstance(content, Mapping):
+        raise UsageError(f"{name or 'the configuration'} is {content!r}: expected an object with the settings of {kind.__name__}")
+    content = _in_groups(content, getattr(kind, "short_names", {}))
+    hints, known = get_type_hints(kind), {field.name: field for field in fields(kind)}
+    dot = f"{name}." if name else ""
+    if unknown := content.keys() - known.keys():
+        raise UsageError(f"{dot}{min(unknown)} is no setting of {kind.__name__}: choose from {', '.join(known)}")
+    settings = {}
+    for own, field in known.items():
+        usual = _default(field) if default is MISSING else getattr(default, own)
+        if own in content:
+            settings[own] = _read(hints[own], content[own], dot + own, usual)
+        elif usual is MISSING:
+            raise UsageError(f"{dot}{own} is missing: {kind.__name__} needs it")
+        else:
+            settings[own] = usual
+    return kind(**settings)
+
+
+def _in_groups(content: Mapping[str, Any], short_names: Mapping[str, str]) -> dict[str, Any]:
+    """Move settings by short names into their groups."""
+    found = {name: value for name, value in content.items() if name not in short_names}
+    for name in content.keys() & short_names.keys():
+        group, _, field = short_names[name].partition(".")
+        found[group] = {**found.get(group, {}), field: content[name]}
+    return found
+
+
+def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+    if value is None and type(None) in kinds:
+        return None
+    for kind in kinds:
+        try:
+            return _read(kind, value, name, MISSING)
+        except UsageError:
+            continue
+    raise UsageError(f"{name} is {value!r}: expected {' or '.join(map(_called, kinds))}")
+
+
+def _read_tuple(kinds: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise UsageError(f"{name} is {value!r}: expected a list")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        kinds = (kinds[0],) * len(value)
+    if len(kinds) != len(value):
+        raise UsageError(f"{name} is {value!r}: expected {len(kinds)} values")
+    return tuple(_read(kind, one, name, MISSING) for kind, one in zip(kinds, value, strict=True))
+
+
+def _called(kind: Any) -> str:
+    """Return the name of a type as an error gives it."""
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, get_args(kind)))
+    return {type(None): "null", int: "a whole number", float: "a number", str: "a string", bool: "true or false", Path: "a path"}.get(
+        kind, str(kind)
+    )

@@ -1,12 +1,15 @@
 """What one run consists of: model, optimizer, length of training, task."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
+from lrpt.runs.configuration import from_json
+from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
 from lrpt.tasks.task import Task
 
@@ -25,25 +28,31 @@ class TrainConfig:
     """updates of the parameters"""
     batch_size: int = 20
     """examples in each update"""
-    order: str = "epochs"
-    """epochs (each example once an epoch), reshuffle (every batch drawn afresh), cyclic (one order for ever) or stream (of a text)"""
+    order: Annotated[
+        str,
+        OneOf(
+            "order of examples",
+            ORDERS,
+            notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one order, stream reads a text",
+        ),
+    ] = "epochs"
     evaluate_every: int = 500
     """updates between evaluations, each followed by a checkpoint"""
     checkpoint_minutes: float = 10.0
-    """a checkpoint is also written where so many minutes went by without one"""
+    """longest time between two checkpoints, in minutes"""
     evaluation_batch: int = 500
     """examples evaluated at once"""
     stop_below: float | None = None
     """end training once the validation loss is below this"""
     patience: int | None = None
-    """end training after so many evaluations in a row without a new lowest validation loss (None: never)"""
+    """end training after this many evaluations in a row without a new lowest validation loss (None: never)"""
     updates_per_call: int | None = None
-    """updates compiled into one call, after which interruptions are noticed (None: about a second's worth, at most 50)"""
+    """updates compiled into one call, after which interruptions are noticed (None: about a second of training, at most 50)"""
     start: Path | None = None
     """npz file of named arrays to start from, instead of drawing parameters"""
 
     def __post_init__(self) -> None:
-        check_choice("train.order", self.order, ORDERS)
+        check_choices(self, "train")
         check_at_least(
             1,
             self,
@@ -72,9 +81,24 @@ class RunConfig(Generic[D]):
     train: TrainConfig
     data: D
 
+    @classmethod
+    def read(cls, content: Mapping[str, Any], model: type[NetworkConfig], data: type[D]) -> "RunConfig[D]":
+        """Return the configuration that a `config.json` holds, or a `result.json` under 'config'.
+
+        Args:
+          content: of the file; entries that are no groups of the configuration, such as 'seed', are left out.
+          model: class of the configuration of the network.
+          data: class of the configuration of the task.
+
+        Raises:
+          UsageError: a group is missing, a setting is unknown, or its value does not fit.
+        """
+        kinds = {"model": model, "optim": OptimConfig, "train": TrainConfig, "data": data}
+        return cls(**{field.name: from_json(kinds[field.name], content.get(field.name), field.name) for field in fields(cls)})
+
     @property
     def program(self) -> "RunConfig[D]":
-        """The part that decides what is compiled: without the step size, and without what decides the start of the parameters."""
+        """The part that decides what is compiled, without the learning rate and the initialization of the parameters."""
         return replace(
             self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
         )

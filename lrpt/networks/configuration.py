@@ -1,0 +1,140 @@
+"""Groups of settings that configurations of networks share: storage of matrices, embeddings, initialization, loop over time."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, get_args
+
+from lrpt.errors import UsageError, check_at_least
+from lrpt.initialization import INITIALIZATIONS
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
+from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning
+from lrpt.recurrence.materialize import Materialize
+from lrpt.settings import OneOf, check_choices
+
+
+@dataclass(frozen=True)
+class StorageConfig:
+    """How recurrent matrices are stored."""
+
+    kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+    rank: int = 24
+    """d: maximum rank of each low-rank matrix"""
+    weight_norm: bool = False
+    """weight normalization of all matrices of the cell (not of its diagonals, the embeddings and the readout)"""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model.matrices")
+
+    def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
+        """Return the complete configuration of matrices that are stored and drawn in this way."""
+        return MatrixConfig(self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale)
+
+
+@dataclass(frozen=True)
+class TiedStorageConfig(StorageConfig):
+    """How recurrent matrices are stored, and whether they share a low-rank factor."""
+
+    tied: bool = False
+    """all recurrent matrices share one low-rank factor R"""
+
+
+@dataclass(frozen=True)
+class InputStorageConfig:
+    """How input matrices are stored."""
+
+    kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+    rank: int = 1
+    """maximum rank of each low-rank input matrix"""
+    tied: bool = False
+    """all input matrices share one low-rank factor R"""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model.inputs")
+
+
+@dataclass(frozen=True)
+class EmbeddingConfig:
+    """A trainable vector for each symbol."""
+
+    width: int | None = None
+    """width of the vectors (None: the cell reads symbols directly, or vectors of the width that it needs); task vectors are multiplied by it"""
+    rank: int | None = None
+    """rank of the embedding matrix, stored as a product of two (None: full)"""
+    tied: bool = False
+    """the readout uses the embedding matrix, so that the width must be that of the outputs"""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
+
+
+@dataclass(frozen=True)
+class DrawConfig:
+    """How initial parameters are drawn."""
+
+    kind: Annotated[str, OneOf("initial matrices", INITIALIZATIONS)] = "glorot"
+    scale: float = 0.04
+    """range of uniform, standard deviation of normal; other kinds ignore it"""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model.initial")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise UsageError(f"model.initial.scale is {self.scale}: expected a finite number above 0")
+
+
+@dataclass(frozen=True)
+class InitialConfig(DrawConfig):
+    """How initial parameters are drawn, and the initial state."""
+
+    carry_bias: float = 1.0
+    """initial bias of the carry (update) gate"""
+    trainable_state: bool = True
+    """train the state before the first step (else it is zero)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not math.isfinite(self.carry_bias):
+            raise UsageError(f"model.initial.carry_bias is {self.carry_bias}: expected a finite number")
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How the cell is run over time."""
+
+    kind: Annotated[
+        str,
+        OneOf("loop", LOOPS, notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
+    ] = "fast"
+    chunk: int | None = None
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
+    store: Annotated[
+        str, OneOf("states that the fast loop keeps", get_args(Store), notes="auto keeps all up to 256 MiB, then those between chunks")
+    ] = "auto"
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model.loop")
+        check_at_least(1, self, "model.loop.chunk")
+
+    @property
+    def tuning(self) -> Tuning:
+        """What the fast loop is given."""
+        return Tuning(self.chunk, self.store)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class SequenceLoopConfig(LoopConfig):
+    """How the cell of a sequence model is run over time."""
+
+    kind: Annotated[
+        str,
+        OneOf(
+            "loop",
+            LOOPS,
+            [KERNEL],
+            notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan, kernel is for "
+            "low-rank GRUs on NVIDIA Hopper GPUs (not yet run on hardware)",
+        ),
+    ] = "fast"
+    materialize: Annotated[
+        str,
+        OneOf("multiply out low-rank recurrent matrices before the loop", get_args(Materialize), notes="auto does if it takes less work"),
+    ] = "auto"

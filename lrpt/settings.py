@@ -1,0 +1,119 @@
+"""Configurations: frozen dataclasses in groups, short names for settings in groups, and fields that choose from a table."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, wraps
+from typing import Any, TypeVar, get_type_hints
+
+from typing_extensions import Doc
+
+from lrpt.errors import check_choice
+
+C = TypeVar("C")
+
+SHORT_NAMES: Mapping[str, str] = {
+    "parametrization": "matrices.kind",
+    "rank": "matrices.rank",
+    "tied": "matrices.tied",
+    "weight_norm": "matrices.weight_norm",
+    "input_parametrization": "inputs.kind",
+    "input_rank": "inputs.rank",
+    "input_tied": "inputs.tied",
+    "embedding": "embeddings.width",
+    "embedding_rank": "embeddings.rank",
+    "tie_embedding": "embeddings.tied",
+    "initialization": "initial.kind",
+    "initial_scale": "initial.scale",
+    "carry_bias": "initial.carry_bias",
+    "trainable_initial_state": "initial.trainable_state",
+    "recurrence": "loop.kind",
+    "chunk": "loop.chunk",
+    "store": "loop.store",
+    "materialize": "loop.materialize",
+    "word_dropout": "dropout.words",
+    "word_masks": "dropout.word_masks",
+    "drop_biases": "dropout.biases",
+    "input_dropout": "dropout.inputs",
+    "state_dropout": "dropout.states",
+    "projection_dropout": "dropout.projections",
+    "output_dropout": "dropout.outputs",
+    "gate_masks": "dropout.gate_masks",
+    "share_masks": "dropout.shared_masks",
+}
+"""Settings of networks by short name -> group and field. Run directories of earlier versions know the short names only."""
+
+
+class OneOf(Doc):
+    """Annotation of a field whose value is a name in a table: `cell: Annotated[str, OneOf("the cell", CELLS)]`.
+
+    The tables are read when help is printed and when a value is checked, so that entries that a user adds are there too.
+
+    Attributes:
+      about: what the field decides; in help the choices follow it.
+      tables: collections of names, or mappings from them.
+      notes: what else help has to say.
+    """
+
+    def __init__(self, about: str, *tables: Collection[str], notes: str = "") -> None:
+        self.about, self.tables, self.notes = about, tables, notes
+
+    @property
+    def choices(self) -> list[str]:
+        return [name for table in self.tables for name in table]
+
+    @property
+    def documentation(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        *others, last = self.choices
+        choices = f"{', '.join(others)} or {last}" if others else last
+        return f"{self.about}: {choices}" + (f"; {self.notes}" if self.notes else "")
+
+
+def check_choices(config: object, prefix: str) -> None:
+    """Raise a UsageError unless every field annotated by `OneOf` holds a name in its table.
+
+    Args:
+      config: a dataclass.
+      prefix: the flag of the group, as 'model.loop'.
+    """
+    for name, one_of in _annotated(type(config)).items():
+        check_choice(f"{prefix}.{name}", getattr(config, name), one_of.choices)
+
+
+@cache
+def _annotated(kind: type) -> dict[str, OneOf]:
+    hints = get_type_hints(kind, include_extras=True)
+    named = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: found for name, metadata in named.items() for found in metadata if isinstance(found, OneOf)}
+
+
+def accepts_short_names(kind: type[C]) -> type[C]:
+    """Let the constructor of a dataclass, and so `dataclasses.replace`, take settings in groups by their short names.
+
+    `ModelConfig(rank=8)` is `ModelConfig(matrices=replace(<the default>, rank=8))`. The attribute `short_names` of the class holds the
+    part of `SHORT_NAMES` that it has. Decorate subclasses that are dataclasses again.
+    """
+    construct: Callable[..., None] = kind.__init__
+
+    @wraps(construct)
+    def init(self: Any, *positional: Any, **settings: Any) -> None:
+        construct(self, *positional, **_in_groups(kind, settings))
+
+    kind.__init__ = init
+    kind.short_names = {name: path for name, path in SHORT_NAMES.items() if _has(kind, path)}  # type: ignore[attr-defined]
+    return kind
+
+
+def _has(kind: type, path: str) -> bool:
+    group, _, field = path.partition(".")
+    default = getattr(kind, group, None)
+    return is_dataclass(default) and field in {f.name for f in fields(default)}
+
+
+def _in_groups(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
+    paths: Mapping[str, str] = kind.short_names  # type: ignore[attr-defined]
+    found = {name: value for name, value in settings.items() if name not in paths}
+    changes: dict[str, dict[str, Any]] = {}
+    for name in settings.keys() & paths.keys():
+        group, _, field = paths[name].partition(".")
+        changes.setdefault(group, {})[field] = settings[name]
+    return found | {group: replace(found.get(group, getattr(kind, group)), **own) for group, own in changes.items()}
