@@ -8,19 +8,20 @@ Published (single runs): test mean squared error 0.003 after 14,500 updates, for
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import Adding
 from lrpt.training.config import RunConfig, TrainConfig
 
 PAPER = RunConfig(
-    ModelConfig(size=128, rank=24, carry_bias=4.0),
+    ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24), initial=InitialConfig(carry_bias=4.0)),
     OptimConfig("adding"),
     TrainConfig(updates=14_500, order="reshuffle", evaluate_every=500),
     Adding(750),
 )
 QUICK = RunConfig(
-    ModelConfig(size=64, rank=8, carry_bias=4.0),
+    ModelConfig(size=64, matrices=TiedStorageConfig("low_rank_plus_diagonal", 8), initial=InitialConfig(carry_bias=4.0)),
     OptimConfig("adding"),
     TrainConfig(updates=4_000, evaluate_every=250, stop_below=1e-3),
     Adding(50, test_size=2_000),

@@ -26,20 +26,29 @@ from typing import Any
 
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
+from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 
 QUICK = RunConfig(
-    ModelConfig(cell="gru_reset_after", size=256, rank=16, carry_bias=0.0),
+    ModelConfig(
+        cell="gru_reset_after", size=256, matrices=TiedStorageConfig("low_rank_plus_diagonal", 16), initial=InitialConfig(carry_bias=0.0)
+    ),
     OptimConfig("char_lm", 5e-3),
     TrainConfig(updates=1_500, batch_size=32, order="stream", evaluate_every=250, evaluation_batch=16),
     NextSymbol("python", reading="stream", steps=50),
 )
 
 PAPER = RunConfig(
-    ModelConfig("gru_reset_after", 1000, rank=64, carry_bias=0.0, trainable_initial_state=False, initialization="dl4mt"),
+    ModelConfig(
+        "gru_reset_after",
+        1000,
+        matrices=TiedStorageConfig("low_rank_plus_diagonal", 64),
+        initial=InitialConfig("dl4mt", carry_bias=0.0, trainable_state=False),
+    ),
     OptimConfig("char_lm"),
     TrainConfig(updates=200_000, batch_size=32, evaluate_every=5_000, evaluation_batch=128, patience=11),
     NextSymbol("ptb"),
@@ -49,13 +58,9 @@ LSTM = RunConfig(
     ModelConfig(
         "lstm",
         1000,
-        parametrization="dense",
-        carry_bias=0.0,
-        trainable_initial_state=False,
-        initialization="uniform",
-        word_dropout=0.3,
-        state_dropout=0.3,
-        output_dropout=0.5,
+        matrices=TiedStorageConfig("dense"),
+        initial=InitialConfig("uniform", carry_bias=0.0, trainable_state=False),
+        dropout=DropoutConfig(words=0.3, states=0.3, outputs=0.5),
     ),
     OptimConfig("char_lstm", summed_steps=35),
     TrainConfig(updates=385_000, batch_size=20, order="stream", evaluate_every=7_000, evaluation_batch=20),

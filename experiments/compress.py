@@ -12,7 +12,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -32,6 +32,7 @@ from lrpt.networks.sequence_model import ModelConfig, Recurrent
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import load_arrays, to_named
+from lrpt.settings import changed_settings
 from lrpt.tasks.order import evaluation_streams
 
 PROGRAM = "python -m experiments.compress"
@@ -146,7 +147,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
 
 def _python(config: ModelConfig, width: int, path: Path) -> str:
     """The lines that have the cell of a file again, to be trained as a part of another network."""
-    changed = ", ".join(f"{f.name}={getattr(config, f.name)!r}" for f in fields(config) if getattr(config, f.name) != f.default)
+    changed = ", ".join(f"{name}={value!r}" for name, value in changed_settings(config).items())
     return f"""\
 import jax
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
@@ -168,7 +169,8 @@ def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> 
 def _beside(path: Path, found: Compression) -> Path:
     """Where a run is trained further by default: a directory beside its own."""
     directory = path.resolve() if path.name in ("", "..") else path
-    name = f"{SHORT[found.config.parametrization]}{found.config.rank}{'-tied' * found.config.tied}"
+    stored = found.config.matrices
+    name = f"{SHORT[stored.kind]}{stored.rank}{'-tied' * stored.tied}"
     return directory.with_name(f"{directory.name}-{name}")
 
 

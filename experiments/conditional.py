@@ -18,12 +18,13 @@ from experiments.variable_computation import EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.configuration import StorageConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextBit, NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 
 QUICK = RunConfig(
-    ConditionalConfig(100, 200, rank=24),
+    ConditionalConfig(100, 200, matrices=StorageConfig(rank=24)),
     OptimConfig("char_lm", 5e-3),
     TrainConfig(updates=1_000, batch_size=32, order="stream", evaluate_every=200, evaluation_batch=16),
     NextSymbol("python", reading="stream", steps=50, words=2),

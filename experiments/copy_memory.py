@@ -14,13 +14,14 @@ import dataclasses
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import CopyMemory
 from lrpt.training.config import RunConfig, TrainConfig
 
 PAPER = RunConfig(
-    ModelConfig(size=128, rank=50, carry_bias=4.0),
+    ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 50), initial=InitialConfig(carry_bias=4.0)),
     OptimConfig("copy_memory"),
     TrainConfig(updates=35_000, order="reshuffle", evaluate_every=500, stop_below=1e-3),
     CopyMemory("fixed", lag=500),
@@ -45,7 +46,7 @@ def _unitary(config: RunConfig[CopyMemory]) -> RunConfig[CopyMemory]:
 
 
 QUICK = RunConfig(
-    ModelConfig(size=64, rank=16, carry_bias=4.0),
+    ModelConfig(size=64, matrices=TiedStorageConfig("low_rank_plus_diagonal", 16), initial=InitialConfig(carry_bias=4.0)),
     OptimConfig("copy_memory"),
     TrainConfig(updates=6_000, evaluate_every=250, stop_below=1e-3),
     CopyMemory("variable_length", lag=10, test_size=2_000),

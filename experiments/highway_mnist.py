@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
+from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
 
 QUICK = RunConfig(
-    HighwayConfig(size=128, rank=32),
+    HighwayConfig(size=128, matrices=TiedStorageConfig("low_rank", 32)),
     OptimConfig("adam", 3e-3, halve_after=10),
     TrainConfig(updates=2_000, batch_size=50, evaluate_every=23, evaluation_batch=300),
     ImageVectors("digits"),

@@ -10,20 +10,21 @@ after 300,000 updates and more.
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import PermutedImages
 from lrpt.training.config import RunConfig, TrainConfig
 
 QUICK = RunConfig(
-    ModelConfig(size=128, rank=8, carry_bias=1.0),
+    ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 8), initial=InitialConfig(carry_bias=1.0)),
     OptimConfig("permuted_mnist", 2e-3),
     TrainConfig(updates=6_000, batch_size=20, evaluate_every=250, evaluation_batch=300),
     PermutedImages("digits"),
 )
 
 PAPER = RunConfig(
-    ModelConfig(size=128, rank=24, carry_bias=5.0),
+    ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24), initial=InitialConfig(carry_bias=5.0)),
     OptimConfig("permuted_mnist"),
     TrainConfig(updates=325_000, batch_size=20, order="cyclic", evaluate_every=300),
     PermutedImages("mnist"),

@@ -28,6 +28,7 @@ from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
+from lrpt.networks.configuration import SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
@@ -158,7 +159,11 @@ def measure(loop: str, store: str, options: Options) -> Callable[[int, int], flo
 
     def temporaries(size: int, steps: int) -> float:
         rank = min(options.rank, size)
-        model = ModelConfig(size=size, rank=rank, store=store, chunk=CHUNK, materialize="never")  # type: ignore[arg-type]
+        model = ModelConfig(
+            size=size,
+            matrices=TiedStorageConfig("low_rank_plus_diagonal", rank),
+            loop=SequenceLoopConfig(chunk=CHUNK, store=store, materialize="never"),
+        )
         workload = Workload(model, 2, 1, steps, options.batch, "last")
         return jax_contender(lrpt_network(loop), workload).figures["temporary_bytes"]
 
@@ -190,7 +195,7 @@ def recurrent_parameters(size: int, rank: int) -> int:
 @cache
 def _line(rank: int) -> tuple[int, int]:
     """The parameters at n = rank, and how many another unit adds: two counts tell all others, as their number is linear in n."""
-    one, two = (count(ModelConfig(size=n, rank=rank), 2, 1).true for n in (rank, 2 * rank))
+    one, two = (count(ModelConfig(size=n, matrices=TiedStorageConfig("low_rank_plus_diagonal", rank)), 2, 1).true for n in (rank, 2 * rank))
     return one, (two - one) // rank
 
 
@@ -219,7 +224,7 @@ def devices(options: Options, console: Console) -> None:
     for number in options.devices:
         parallel.check_devices(number, workload.batch)
     parallel.request_devices(max(options.devices), 1, workload.batch)
-    network = lrpt_network(workload.model.recurrence)
+    network = lrpt_network(workload.model.loop.kind)
     timed = {n: jax_contender(network, workload, shards=n, updates=4) for n in options.devices}
     times: dict[int, list[float]] = {n: [] for n in timed}
     for round_ in range(options.rounds + 1):

@@ -22,6 +22,8 @@ from dataclasses import replace
 
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
+from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextByte
@@ -37,17 +39,10 @@ PAPER = RunConfig(
         "rhn",
         1500,
         depth=10,
-        parametrization="dense",
-        carry_bias=4.0,
-        trainable_initial_state=False,
-        embedding=SYMBOLS["enwik8"],
-        initialization="uniform",
-        word_dropout=0.1,
-        word_masks="types",
-        input_dropout=0.4,
-        state_dropout=0.1,
-        output_dropout=0.4,
-        gate_masks="shared",
+        matrices=TiedStorageConfig("dense"),
+        initial=InitialConfig("uniform", carry_bias=4.0, trainable_state=False),
+        embeddings=EmbeddingConfig(SYMBOLS["enwik8"]),
+        dropout=DropoutConfig(words=0.1, word_masks="types", inputs=0.4, states=0.1, outputs=0.4, gate_masks="shared"),
     ),
     OptimConfig("rhn", summed_steps=50, weight_decay=1e-7, decay=1 / 1.03, decay_after=4),
     TrainConfig(updates=500 * EPOCH, batch_size=128, order="stream", evaluate_every=EPOCH, evaluation_batch=128),

@@ -22,6 +22,8 @@ from dataclasses import replace
 from experiments.parameter_table.rows import PTB_WIDTHS
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import run_or_sample
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
+from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextWord
@@ -35,18 +37,10 @@ PAPER = RunConfig(
         "rhn",
         830,
         depth=10,
-        parametrization="dense",
-        carry_bias=2.0,
-        trainable_initial_state=False,
-        embedding=830,
-        tie_embedding=True,
-        initialization="uniform",
-        word_dropout=0.25,
-        word_masks="types",
-        input_dropout=0.75,
-        state_dropout=0.25,
-        output_dropout=0.75,
-        gate_masks="shared",
+        matrices=TiedStorageConfig("dense"),
+        initial=InitialConfig("uniform", carry_bias=2.0, trainable_state=False),
+        embeddings=EmbeddingConfig(830, tied=True),
+        dropout=DropoutConfig(words=0.25, word_masks="types", inputs=0.75, states=0.25, outputs=0.75, gate_masks="shared"),
     ),
     OptimConfig("rhn", summed_steps=35, weight_decay=1e-7, decay=1 / 1.02, decay_after=19),
     TrainConfig(updates=500 * EPOCH, batch_size=20, order="stream", evaluate_every=EPOCH, evaluation_batch=20),

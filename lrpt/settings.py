@@ -1,7 +1,7 @@
 """Configurations: frozen dataclasses in groups, short names for settings in groups, and fields that choose from a table."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache, wraps
 from typing import Any, TypeVar, get_type_hints
 
@@ -103,17 +103,39 @@ def accepts_short_names(kind: type[C]) -> type[C]:
     return kind
 
 
-def _has(kind: type, path: str) -> bool:
-    group, _, field = path.partition(".")
-    default = getattr(kind, group, None)
-    return is_dataclass(default) and field in {f.name for f in fields(default)}
+def changed_settings(config: Any) -> dict[str, Any]:
+    """Return the settings of a configuration that are not the defaults of its class, by short name, as its constructor takes them."""
+    names = {path: short for short, path in config.short_names.items()}
+    found: dict[str, Any] = {}
+    for field in fields(config):
+        value, default = getattr(config, field.name), default_of(field)
+        if not is_dataclass(value):
+            found |= {field.name: value} if value != default else {}
+            continue
+        pairs = {inner.name: getattr(value, inner.name) for inner in fields(value)}
+        found |= {names[f"{field.name}.{name}"]: own for name, own in pairs.items() if own != getattr(default, name)}
+    return found
 
 
-def _in_groups(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
-    paths: Mapping[str, str] = kind.short_names  # type: ignore[attr-defined]
+def _has(kind: Any, path: str) -> bool:
+    group, _, name = path.partition(".")
+    default = default_of({field.name: field for field in fields(kind)}.get(group))
+    return is_dataclass(default) and name in {field.name for field in fields(default)}
+
+
+def default_of(field: Any) -> Any:
+    """Return the default of a field of a dataclass, or MISSING."""
+    if field is None or field.default_factory is MISSING:
+        return getattr(field, "default", MISSING)
+    return field.default_factory()
+
+
+def _in_groups(kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    paths: Mapping[str, str] = kind.short_names
     found = {name: value for name, value in settings.items() if name not in paths}
     changes: dict[str, dict[str, Any]] = {}
     for name in settings.keys() & paths.keys():
         group, _, field = paths[name].partition(".")
         changes.setdefault(group, {})[field] = settings[name]
-    return found | {group: replace(found.get(group, getattr(kind, group)), **own) for group, own in changes.items()}
+    known = {field.name: field for field in fields(kind)}
+    return found | {group: replace(found.get(group, default_of(known[group])), **own) for group, own in changes.items()}

@@ -15,22 +15,23 @@ EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.py"))
 LOWER = {"matrices", "cells", "recurrence"}
 MAY_IMPORT = {
     "errors": set(),
+    "settings": set(),
     "matrices": set(),
     "cells": {"matrices"},
     "recurrence": {"matrices", "cells"},
     "initialization": set(),
     "parametrizations": {"matrices", "initialization"},
-    "networks": {*LOWER, "parametrizations", "initialization"},
+    "networks": {*LOWER, "settings", "parametrizations", "initialization"},
     "losses": set(),
     "metrics": set(),
     "datasets": set(),
     "tasks": {"datasets", "losses", "metrics"},
-    "optim": {"matrices"},
+    "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
     "interop": {"networks"},
     "devices": {"recurrence"},
-    "runs": {"devices"},
-    "training": {"devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},
+    "runs": {"devices", "settings"},
+    "training": {"settings", "devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},
     "cli": {*LOWER, "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {

@@ -27,7 +27,7 @@ class LowRankGRU(nn.Module):
 
     def __init__(self, w: Workload) -> None:
         super().__init__()
-        n, d = w.model.size, w.model.rank
+        n, d = w.model.size, w.model.matrices.rank
         self.after, self.all = w.model.cell == "gru_reset_after", w.reads == "all"
         self.input, self.readout = nn.Linear(w.input_size, 3 * n), nn.Linear(n, w.output_size)
         shapes = {"right": (3, n, d), "left": (3, d, n), "diagonal": (3, n)}

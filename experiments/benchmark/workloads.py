@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lrpt.losses import cross_entropy, squared_error
+from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.counting import count_parts
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.tasks.task import Example, Split, Task
@@ -35,16 +36,26 @@ class Workload:
     symbols: bool = False
 
 
-LRD = ModelConfig(size=128, rank=24)
+LRD = ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24))
 
 WORKLOADS = {
     "permuted_mnist": Workload(LRD, 1, 10, 784, 20, "last"),
     "permuted_mnist_128": Workload(LRD, 1, 10, 784, 128, "last"),
-    "copy": Workload(ModelConfig(size=128, rank=50), 10, 10, 520, 20, "all", symbols=True),
+    "copy": Workload(ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 50)), 10, 10, 520, 20, "all", symbols=True),
     "adding": Workload(LRD, 2, 1, 750, 20, "last"),
-    "char": Workload(ModelConfig(cell="gru_reset_after", size=1000, rank=64, tied=True), 51, 51, 50, 64, "all", symbols=True),
-    "lstm": Workload(ModelConfig(cell="lstm", size=128, rank=24), 1, 10, 784, 20, "last"),
-    "rhn": Workload(ModelConfig(cell="rhn", depth=5, size=128, rank=24), 1, 10, 784, 20, "last"),
+    "char": Workload(
+        ModelConfig(cell="gru_reset_after", size=1000, matrices=TiedStorageConfig("low_rank_plus_diagonal", 64, tied=True)),
+        51,
+        51,
+        50,
+        64,
+        "all",
+        symbols=True,
+    ),
+    "lstm": Workload(ModelConfig(cell="lstm", size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24)), 1, 10, 784, 20, "last"),
+    "rhn": Workload(
+        ModelConfig(cell="rhn", depth=5, size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24)), 1, 10, 784, 20, "last"
+    ),
 }
 
 

@@ -30,6 +30,7 @@ from lrpt.cli.studies import origin, with_results
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
@@ -99,7 +100,15 @@ class Options:
         size = closest_width(partial(self._parameters, cell, matrices, symbols, depth), self.parameters).width
         rank = self.rank(size)
         structure = {"parametrization": matrices, "input_parametrization": matrices, "rank": rank, "input_rank": rank}
-        return ModelConfig(cell, size, depth, layers=self.layers, embedding=size, trainable_initial_state=False, **structure)  # type: ignore[arg-type]
+        return ModelConfig(
+            cell,
+            size,
+            depth,
+            layers=self.layers,
+            embeddings=EmbeddingConfig(size),
+            initial=InitialConfig(trainable_state=False),
+            **structure,
+        )  # type: ignore[arg-type]
 
     def rank(self, width: int) -> int:
         """The share of the width, at least 1."""

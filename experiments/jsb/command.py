@@ -14,6 +14,7 @@ this project's: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2
 from dataclasses import replace
 
 from lrpt.cli.experiment import Experiment, Preset
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import Chorales
@@ -34,11 +35,8 @@ PAPER = RunConfig(
         "rhn",
         263,
         depth=6,
-        parametrization="dense",
-        carry_bias=2.0,
-        trainable_initial_state=False,
-        initialization="normal",
-        initial_scale=0.01,
+        matrices=TiedStorageConfig("dense"),
+        initial=InitialConfig("normal", scale=0.01, carry_bias=2.0, trainable_state=False),
     ),
     OptimConfig("momentum", 0.1),
     TrainConfig(updates=7_000, batch_size=32, evaluate_every=70, evaluation_batch=77, patience=10),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lrpt.analysis.budgets import LanguageModelSize, closest_width, quadratic
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
@@ -41,7 +42,7 @@ def fields(cell: str, budget: int, symbols: int, layers: int = 2) -> dict[str, s
     return {"cell": cell, "depth": depth, "layers": layers, "size": size, "embedding": size}
 
 
-LATTICE = ModelConfig(parametrization="dense", carry_bias=0.0, trainable_initial_state=False)
+LATTICE = ModelConfig(matrices=TiedStorageConfig("dense"), initial=InitialConfig(carry_bias=0.0, trainable_state=False))
 """What all models have in common."""
 
 

@@ -17,6 +17,7 @@ from typing import Literal
 
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_parts
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console, Explained
@@ -82,18 +83,20 @@ COPIED = "printed as for the LRD-GRU above; the convention gives 2.52 M"
 
 def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
     """A network of the copy, adding and image tasks (lowrank-gru, models.py)."""
-    return ModelConfig(size=size, parametrization=parametrization, rank=rank)
+    return ModelConfig(size=size, matrices=TiedStorageConfig(parametrization, rank))
 
 
 def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
     """A network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
     matrices = {"parametrization": parametrization, "rank": rank, "tied": tied}
-    return ModelConfig(cell="gru_reset_after", size=size, trainable_initial_state=False, **matrices)
+    return ModelConfig(cell="gru_reset_after", size=size, initial=InitialConfig(trainable_state=False), **matrices)
 
 
 def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
     """A network of the language models with LSTMs (lowrank-lstm), which have a state fixed at zero, too."""
-    return ModelConfig(cell="lstm", size=size, parametrization=parametrization, rank=rank, trainable_initial_state=False)
+    return ModelConfig(
+        cell="lstm", size=size, matrices=TiedStorageConfig(parametrization, rank), initial=InitialConfig(trainable_state=False)
+    )
 
 
 PUBLISHED = [

@@ -6,6 +6,7 @@ figures is written down here; `experiments.parameter_table` counts.
 
 from dataclasses import dataclass
 
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 
 PTB_WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
@@ -47,10 +48,9 @@ class LanguageModelRow:
             "rhn",
             self.size,
             depth=self.depth,
-            parametrization="dense",
-            trainable_initial_state=False,
-            embedding=self.embedding,
-            tie_embedding=self.tied,
+            matrices=TiedStorageConfig("dense"),
+            initial=InitialConfig(trainable_state=False),
+            embeddings=EmbeddingConfig(self.embedding, tied=self.tied),
         )
 
 

@@ -1,7 +1,7 @@
 """Which runs bear on a published figure, and what they say about it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -9,12 +9,12 @@ from experiments.report.published import Claim, Quantity, Study
 from experiments.report.records import Record
 from lrpt.cli.flags import parse
 from lrpt.cli.summary import moments
-from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.configuration import defaults, flatten, to_json
 from lrpt.runs.run_directory import MAY_CHANGE
 from lrpt.training.config import RunConfig
 
 # Nothing here decides what the model is after some number of updates.
-_IMMATERIAL = MAY_CHANGE | {"train.evaluate_every", "model.recurrence"}
+_IMMATERIAL = MAY_CHANGE | {"train.evaluate_every", "model.loop.kind"}
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,9 @@ def same_model(config: RunConfig[Any], recorded: Mapping[str, Any]) -> bool:
     A setting that the file lacks, as it was added since, has its default.
     """
     wanted = flatten(to_json(config))
-    found = _defaults(config) | flatten({name: part for name, part in recorded.items() if isinstance(part, dict)})
+    found = defaults(config) | flatten({name: part for name, part in recorded.items() if isinstance(part, dict)})
     names = (wanted.keys() | found.keys()) - _IMMATERIAL
     return all(name in wanted and name in found and wanted[name] == found[name] for name in names)
-
-
-def _defaults(config: RunConfig[Any]) -> dict[str, Any]:
-    groups = {group.name: getattr(config, group.name) for group in fields(config)}
-    return {f"{name}.{f.name}": f.default for name, part in groups.items() for f in fields(part) if f.default is not MISSING}
 
 
 def span(values: Sequence[int]) -> str:

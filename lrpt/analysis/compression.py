@@ -236,9 +236,9 @@ def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str
     if stored and rank is not None:
         tree, reports = _fitted(_groups("input", stored, diagonal=False, tied=False, moments=None), rank, tied=False)
         return {"input": tree}, {"input_parametrization": "low_rank", "input_rank": rank, "input_tied": False}, reports
-    if stored and network.config.weight_norm:
+    if stored and network.config.matrices.weight_norm:
         specs = {name: spec for name, (spec, _) in stored.items()}
-        return {"input": _tree({name: _factors(matrix) for name, (_, matrix) in stored.items()}, specs, network.config.input_tied)}, {}, []
+        return {"input": _tree({name: _factors(matrix) for name, (_, matrix) in stored.items()}, specs, network.config.inputs.tied)}, {}, []
     return {}, {}, []
 
 

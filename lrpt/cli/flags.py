@@ -4,7 +4,7 @@ import contextlib
 import io
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from lrpt.cli.experiment import Experiment
+from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
 from lrpt.errors import UsageError, check_at_least
@@ -20,38 +21,38 @@ from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 
 SEEDS = 2**32 - 2**16
-"""Seeds above are not told apart by JAX; the margin is for --seeds."""
+"""Highest seed that JAX tells from others, less a margin for --seeds."""
 
 
 M = TypeVar("M", bound=NetworkConfig)
 
 
 def check_seeds(first: int, count: int = 1) -> None:
-    """Raises a UsageError unless there are so many seeds from the first one on."""
+    """Raise a UsageError unless `count` seeds, from `first` on, are in the range that JAX tells apart."""
     if not 0 <= first <= SEEDS - count:
         raise UsageError(f"seed is {first}: expected 0 to {SEEDS - count}")
 
 
 @dataclass(frozen=True)
 class Command(Generic[M, D]):
-    """What a command line says."""
+    """The flags of an experiment, with their values."""
 
     model: M
     optim: OptimConfig
     train: TrainConfig
     data: D
     preset: str = "quick"
-    """configuration that the other flags change"""
+    """named configuration that the other flags change"""
     seed: int = 0
-    """decides parameters, data and the order of batches"""
+    """seed of parameters, synthetic data and the order of batches"""
     seeds: int = 1
-    """train this many seeds, from --seed on, and give mean and standard deviation"""
+    """number of seeds to train, from --seed on; the table gives mean and standard deviation"""
     compare: bool = False
-    """train every variant of the model side by side"""
+    """train every variant of the model, for a table that compares them"""
     vary: tuple[str, ...] = ()
     """FLAG=VALUE,VALUE...: train every combination, as in --vary model.rank=8,24 optim.learning-rate=1e-3,1e-2"""
     workdir: Path | None = None
-    """where to write (None: runs/<experiment>)"""
+    """directory of the run, or of the runs if there are several (None: below runs/<experiment>)"""
     devices: int | None = None
     """devices to use; on a CPU, host devices to make (None: all accelerators, or as many as there are cores for)"""
     distributed: Distributed = field(default_factory=Distributed)
@@ -70,8 +71,15 @@ class Command(Generic[M, D]):
         return RunConfig(self.model, self.optim, self.train, self.data)
 
 
+@dataclass(frozen=True)
+class _OfPreset:
+    """The flag that decides what the other flags start from."""
+
+    preset: str = "quick"
+
+
 def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any, Any]:
-    """The command that `arguments` give for an experiment.
+    """Return the command that `arguments` give for an experiment.
 
     Raises:
       UsageError: an unknown flag or preset, or a value that is empty or does not fit; one line.
@@ -79,35 +87,70 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     for argument in arguments:
         if re.fullmatch(r"(--[\w.-]+=)?\s*", argument):
             raise UsageError(f"argument '{argument}' is empty: give a value, or leave the flag out")
-    name = _preset_name(experiment, arguments)
+    program = f"python -m experiments.{experiment.name}"
+    name, rest = _preset(experiment, arguments, program)
     preset = experiment.presets[name]
     config = preset.config
     default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
-    program = f"python -m experiments.{experiment.name}"
-    return parse_dataclass(Command[type(config.model), type(config.data)], arguments, program, _description(experiment), default)
+    rest = [_with_full_name(word, _short_names(config)) for word in rest]
+    description = _description(experiment, _short_names(config))
+    return parse_dataclass(Command[type(config.model), type(config.data)], rest, program, description, default)
+
+
+def _preset(experiment: Experiment[Any], arguments: Sequence[str], program: str) -> tuple[str, list[str]]:
+    """Return the name of the preset, which is the last one given, and the other arguments."""
+    with _one_line_errors(program):
+        found, rest = tyro.cli(_OfPreset, args=list(arguments), return_unknown_args=True, add_help=False, prog=program)
+    if found.preset not in experiment.presets:
+        raise UsageError(f"unknown preset '{found.preset}' of {experiment.name}: choose from {', '.join(experiment.presets)}")
+    return found.preset, rest
+
+
+def _short_names(config: RunConfig[Any]) -> dict[str, str]:
+    """Return the flags of settings in groups by their short names: 'model.rank' -> 'model.matrices.rank'."""
+    names: Mapping[str, str] = getattr(config.model, "short_names", {})
+    return {f"model.{short}": f"model.{path}" for short, path in names.items()}
+
+
+def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
+    """--model.no-weight-norm -> --model.matrices.no-weight-norm; other words stay as they are."""
+    flag, equals, value = word.partition("=")
+    group, _, field = flag.removeprefix("--").replace("-", "_").partition(".")
+    switched_off = field.startswith("no_") and f"{group}.{field}" not in short_names
+    full = short_names.get(f"{group}.{field.removeprefix('no_') if switched_off else field}")
+    if not (flag.startswith("--") and full):
+        return word
+    return _flag(full, off=switched_off) + equals + value
+
+
+def _flag(name: str, off: bool = False) -> str:
+    """model.matrices.weight_norm -> --model.matrices.weight-norm, or --model.matrices.no-weight-norm."""
+    groups, _, field = name.replace("_", "-").rpartition(".")
+    return f"--{groups}.{'no-' * off}{field}"
 
 
 def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any, Any]]:
-    """The command that `arguments` give, under the name ''; with --vary one for each combination, named as 'rank8-learning_rate0.01'.
+    """Return the command under the name '', or with --vary one command for each combination, named as 'rank8-learning_rate0.01'.
 
     Raises:
-      UsageError: as `parse`; a variation without values.
+      UsageError: as `parse`; a variation without values, or two combinations that are the same run.
     """
     command = parse(experiment, arguments)
     if not command.vary:
         return {"": command}
-    choices = [_choices(word) for word in command.vary]
+    choices, short_names = [_choices(word) for word in command.vary], _short_names(command.config)
     commands: dict[str, Command[Any, Any]] = {}
     for values in itertools.product(*choices):
         name = "-".join(f"{flag.rpartition('.')[2].replace('-', '_')}{value.replace('/', '_')}" for flag, value in values)
-        if name in commands or len({flag for flag, _ in values}) < len(values):
+        varied = {_with_full_name(f"--{flag}", short_names) for flag, _ in values}
+        if name in commands or len(varied) < len(values):
             raise UsageError(f"vary is '{' '.join(command.vary)}', and two of these runs would be one: give each flag and each value once")
         commands[name] = parse(experiment, [*arguments, *(word for flag, value in values for word in _given(flag, value))])
     return commands
 
 
 def _given(flag: str, value: str) -> list[str]:
-    """The words that give a flag a value; True and False are those of a switch."""
+    """Return the words that give a flag a value; True and False set a switch."""
     return words(flag, value == "True") if value in ("True", "False") else [f"--{flag}={value}"]
 
 
@@ -121,53 +164,37 @@ def _choices(word: str) -> list[tuple[str, str]]:
 
 
 def words(name: str, value: Any) -> list[str]:
-    """The words of a command line that give a setting its value: model.weight_norm = False -> --model.no-weight-norm."""
-    group, _, field = name.replace("_", "-").partition(".")
+    """Return the words that give a setting its value: model.matrices.weight_norm = False -> --model.matrices.no-weight-norm."""
     if isinstance(value, bool):
-        return [f"--{group}.{field}" if value else f"--{group}.no-{field}"]
-    return [f"--{group}.{field}", *map(str, value if isinstance(value, list | tuple) else [value])]
+        return [_flag(name, off=not value)]
+    return [_flag(name), *map(str, value if isinstance(value, list | tuple) else [value])]
 
 
-def _preset_name(experiment: Experiment[Any], arguments: Sequence[str]) -> str:
-    """--preset is looked for first, as it decides what the other flags start from."""
-    names = [a.partition("=")[2] for a in arguments if a.startswith("--preset=")]
-    names += [value for flag, value in itertools.pairwise(arguments) if flag == "--preset"]
-    name = names[-1] if names else "quick"
-    if name not in experiment.presets:
-        raise UsageError(f"unknown preset '{name}' of {experiment.name}: choose from {', '.join(experiment.presets)}")
-    return name
-
-
-def _description(experiment: Experiment[Any]) -> str:
+def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) -> str:
     presets = (f"  {name}: {preset.about} ({preset.cost})" for name, preset in experiment.presets.items())
     further = [f"Subcommands, each with a --help of its own: {', '.join(experiment.subcommands)}.", ""] if experiment.subcommands else []
-    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", *further, "Presets:", *presets])
+    short = ["", "Short flags:", *(f"  {_flag(name)} for {_flag(full)}" for name, full in short_names.items())] if short_names else []
+    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", *further, "Presets:", *presets, *short])
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
-    """`tyro.cli`, whose framed messages become one line each.
+    """Return what `tyro.cli` makes of the arguments.
 
     Raises:
-      UsageError: the arguments do not fit.
+      UsageError: the arguments do not fit; one line.
     """
+    with _one_line_errors(program):
+        return tyro.cli(kind, args=list(arguments), prog=program, description=description, default=default)
+
+
+@contextlib.contextmanager
+def _one_line_errors(program: str) -> Iterator[None]:
+    """Turn what tyro prints before it exits into a UsageError."""
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
-            return tyro.cli(kind, args=list(arguments), prog=program, description=description, default=default)
+            yield
     except SystemExit as leaving:
         if leaving.code in (0, None):
             raise
-        raise UsageError(f"{_unframed(captured.getvalue())}; see {program} --help") from None
-
-
-def _unframed(text: str) -> str:
-    """The message inside one of tyro's frames, with the flag it proposes for a misspelled one.
-
-    Frames are drawn with other characters, or none, where standard output does not say that it is UTF-8. The first line is the title.
-    """
-    inner = [line.strip(" │") for line in text.splitlines()[1:]]
-    blocks = (list(lines) for is_rule, lines in itertools.groupby(inner, lambda line: set(line) <= set("─-╰╯")) if not is_rule)
-    message = " ".join(next(blocks, ["the command line cannot be read"])).rstrip(".")
-    message = re.sub(r"^Error parsing \w+: ", "", message)  # before our own messages, which name the flag themselves
-    proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
-    return f"{message}; perhaps you meant {proposal[1]}" if proposal else message
+        raise UsageError(f"{one_line(captured.getvalue())}; see {program} --help") from None

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.errors import UsageError
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 
 # Our gates by Flax's letters, in the order in which torch.nn.GRU and torch.nn.LSTM stack theirs.
@@ -56,7 +57,9 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     cell = marks[mark] or _cell_of_pytorch(part, suffix)
     gates = _of_flax(part, cell) if marks[mark] else _of_pytorch(part, cell, suffix)
     m, n = gates["candidate"].W.shape
-    return {"cell": _tree(cell, gates)}, Recurrent(ModelConfig(cell, n, parametrization="dense", trainable_initial_state=False), m)
+    return {"cell": _tree(cell, gates)}, Recurrent(
+        ModelConfig(cell, n, matrices=TiedStorageConfig("dense"), initial=InitialConfig(trainable_state=False)), m
+    )
 
 
 def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:

@@ -6,7 +6,7 @@ on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import flax.linen as nn
@@ -28,15 +28,15 @@ from lrpt.settings import accepts_short_names
 @accepts_short_names
 @dataclass(frozen=True)
 class ConditionalConfig(Steady):
-    """A conditional network: the widths of its two levels, and groups of settings."""
+    """A conditional network: the widths of its two levels; further settings are in groups."""
 
     size: int = 100
     """n: width of the fast state, which steps with each symbol"""
     slow_size: int | None = None
     """width of the slow state, which steps with each word or character (None: that of the fast state)"""
-    matrices: StorageConfig = StorageConfig()
-    initial: DrawConfig = DrawConfig()
-    loop: LoopConfig = LoopConfig()
+    matrices: StorageConfig = field(default_factory=StorageConfig)
+    initial: DrawConfig = field(default_factory=DrawConfig)
+    loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "model.size", "model.slow_size")

@@ -18,7 +18,7 @@ l2hinge_classifier.py). Where that code differs from what stands here:
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
@@ -84,15 +84,13 @@ class HighwayDropoutConfig:
     """both gates of a layer share one pair of masks, as in the original code"""
 
     def __post_init__(self) -> None:
-        check_shares(
-            self, "model.dropout.inputs", "model.dropout.states", "model.dropout.projections", "model.dropout.outputs"
-        )
+        check_shares(self, "model.dropout.inputs", "model.dropout.states", "model.dropout.projections", "model.dropout.outputs")
 
 
 @accepts_short_names
 @dataclass(frozen=True)
 class HighwayConfig(Steady):
-    """A Highway network: its depth and width, and groups of settings."""
+    """A Highway network: its depth, its width and its regularization; further settings are in groups."""
 
     depth: int = 5
     """T: number of Highway layers"""
@@ -109,9 +107,9 @@ class HighwayConfig(Steady):
         str,
         OneOf("norm of the readout matrix in the loss", get_args(PenaltyForm), notes="original divides the norm by the number of entries"),
     ] = "squared"
-    matrices: TiedStorageConfig = TiedStorageConfig("low_rank", 256)
-    inputs: HighwayInputConfig = HighwayInputConfig()
-    dropout: HighwayDropoutConfig = HighwayDropoutConfig()
+    matrices: TiedStorageConfig = field(default_factory=lambda: TiedStorageConfig("low_rank", 256))
+    inputs: HighwayInputConfig = field(default_factory=HighwayInputConfig)
+    dropout: HighwayDropoutConfig = field(default_factory=HighwayDropoutConfig)
 
     def __post_init__(self) -> None:
         check_choices(self, "model")

@@ -1,6 +1,6 @@
 """Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -25,7 +25,7 @@ from lrpt.settings import OneOf, accepts_short_names, check_choices
 @accepts_short_names
 @dataclass(frozen=True)
 class ModelConfig(Steady):
-    """A recurrent network: its cell and size, and groups of settings; the constructor takes their short names too (`SHORT_NAMES`)."""
+    """A recurrent network: its cell and its size; further settings are in groups."""
 
     cell: Annotated[
         str,
@@ -44,12 +44,12 @@ class ModelConfig(Steady):
     """networks stacked above each other"""
     shared_layers: bool = False
     """all layers have the same parameters"""
-    matrices: TiedStorageConfig = TiedStorageConfig("low_rank_plus_diagonal")
-    inputs: InputStorageConfig = InputStorageConfig()
-    embeddings: EmbeddingConfig = EmbeddingConfig()
-    initial: InitialConfig = InitialConfig()
-    dropout: DropoutConfig = DropoutConfig()
-    loop: SequenceLoopConfig = SequenceLoopConfig()
+    matrices: TiedStorageConfig = field(default_factory=lambda: TiedStorageConfig("low_rank_plus_diagonal"))
+    inputs: InputStorageConfig = field(default_factory=InputStorageConfig)
+    embeddings: EmbeddingConfig = field(default_factory=EmbeddingConfig)
+    initial: InitialConfig = field(default_factory=InitialConfig)
+    dropout: DropoutConfig = field(default_factory=DropoutConfig)
+    loop: SequenceLoopConfig = field(default_factory=SequenceLoopConfig)
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
@@ -294,7 +294,8 @@ class SequenceModel(nn.Module):
         if self.config.embedding_width != width or self.output_size != self.input_size:
             raise UsageError(
                 f"model.embeddings.tied needs an embedding of the outputs' width and as many classes as symbols, and there are "
-                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: change --model.embeddings.width"
+                f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: "
+                f"change --model.embeddings.width"
             )
 
     def __call__(

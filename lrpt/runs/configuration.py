@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lrpt.errors import UsageError
-from lrpt.settings import SHORT_NAMES
+from lrpt.settings import SHORT_NAMES, default_of
 
 _NAMES = {f"model.{short}": f"model.{path}" for short, path in SHORT_NAMES.items()}
 
@@ -60,13 +60,9 @@ def defaults(config: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for group in fields(config):
         for field in fields(getattr(config, group.name)):
-            if (value := _default(field)) is not MISSING:
+            if (value := default_of(field)) is not MISSING:
                 found |= _flat({group.name: {field.name: to_json(value) if is_dataclass(value) else _as_json(value)}})
     return found
-
-
-def _default(field: Any) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def from_json(kind: Any, content: Any, name: str = "") -> Any:
@@ -120,7 +116,7 @@ def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
         raise UsageError(f"{dot}{min(unknown)} is no setting of {kind.__name__}: choose from {', '.join(known)}")
     settings = {}
     for own, field in known.items():
-        usual = _default(field) if default is MISSING else getattr(default, own)
+        usual = default_of(field) if default is MISSING else getattr(default, own)
         if own in content:
             settings[own] = _read(hints[own], content[own], dot + own, usual)
         elif usual is MISSING:
