@@ -24,21 +24,19 @@ from typing import Any
 from experiments.crossing.figure import crossing_figure
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cells import CELLS
-from lrpt.cli.command import concluding, leaving_with_a_line
+from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.studies import origin, with_results
+from lrpt.cli.studies import Finished, Row, Study, grouped
 from lrpt.cli.summary import mean_and_deviation
-from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
-from lrpt.networks.configuration import EmbeddingConfig, InitialConfig
+from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loop import Job, fit_all
+from lrpt.training.loop import Job
 
 SUMMARY = "crossing.json"
 SCORE = "bits_per_character"
@@ -99,16 +97,16 @@ class Options:
         depth = self.depth if CELLS[cell].deep else 1
         size = closest_width(partial(self._parameters, cell, matrices, symbols, depth), self.parameters).width
         rank = self.rank(size)
-        structure = {"parametrization": matrices, "input_parametrization": matrices, "rank": rank, "input_rank": rank}
         return ModelConfig(
             cell,
             size,
             depth,
             layers=self.layers,
+            matrices=TiedStorageConfig(matrices, rank),
+            inputs=InputStorageConfig(matrices, rank),
             embeddings=EmbeddingConfig(size),
             initial=InitialConfig(trainable_state=False),
-            **structure,
-        )  # type: ignore[arg-type]
+        )
 
     def rank(self, width: int) -> int:
         """The share of the width, at least 1."""
@@ -124,52 +122,19 @@ class Options:
         )
         config = RunConfig(model, OptimConfig("adam", self.learning_rate), train, self.data)
         for seed in range(self.seed, self.seed + self.seeds):
-            yield Job(config, seed, self.workdir / f"{model.cell}-{model.parametrization}-seed{seed}")
+            yield Job(config, seed, self.workdir / f"{model.cell}-{model.matrices.kind}-seed{seed}")
 
 
-def run(options: Options, console: Console) -> None:
-    """Trains what is not finished, and writes `crossing.json` and the figure; where training is interrupted, those of what is finished."""
-    parallel.request_devices(options.devices, options.seeds, options.batch_size)  # now, as counting parameters starts JAX
-    jobs = options.jobs()
-    with concluding(partial(summarize, options, jobs, console)):
-        fit_all(jobs, names={"experiment": "crossing", "preset": "custom"}, devices=options.devices, console=console)
-
-
-def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
-    """Writes `crossing.json` and the figure from the finished ones of these runs, if there are any.
-
-    It holds 'options', 'environment', and under 'runs' what `kept` says of each.
-    """
-    found = with_results(jobs)
-    if not found:
-        return
-    runs = [kept(job, result) for job, result in found]
-    write_json(options.workdir / SUMMARY, {**origin(options, found[0][0]), "runs": runs})
-    figure = draw(runs, options.workdir / "figures" / "crossing.png")
-    _show(runs, title(runs), console)
-    console.say(f"{len(runs)} of {len(jobs)} runs are finished   summary: {options.workdir / SUMMARY}   figure: {figure}")
-
-
-def draw(runs: Sequence[dict[str, Any]], path: Path) -> Path:
-    """The figure of these runs."""
-    groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
-    return crossing_figure(groups, path, title(runs), "test bits per character")
-
-
-def title(runs: Sequence[dict[str, Any]]) -> str:
-    """What these runs have in common."""
-    parameters = [one["parameters"] for one in runs]
-    seeds = len({one["seed"] for one in runs})
-    updates = max(one["updates"] for one in runs)
-    return f"{min(parameters):,} to {max(parameters):,} parameters, {updates:,} updates, {seeds} seed{'s' * (seeds > 1)}"
-
-
-def kept(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a run: what it trained, and its figures on the test part at the best validation loss."""
+def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
+    """Return what is kept of a run: what it trained, and its metrics on the test split at the best validation loss."""
     model: Any = job.config.model
+    kind = model.matrices.kind
     return {
-        **{name: getattr(model, name) for name in ("cell", "parametrization", "size", "depth")},
-        "rank": None if model.parametrization == "dense" else model.rank,
+        "cell": model.cell,
+        "parametrization": kind,
+        "size": model.size,
+        "depth": model.depth,
+        "rank": None if kind == "dense" else model.matrices.rank,
         "seed": job.seed,
         "parameters": result["parameters"]["true"],
         "loss": result["metrics"]["test"]["loss"],
@@ -180,20 +145,35 @@ def kept(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def by_group(runs: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Cell -> parametrization -> the runs of its seeds."""
-    groups: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for one in runs:
-        groups.setdefault(one["cell"], {}).setdefault(one["parametrization"], []).append(one)
-    return groups
+def show(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
+    """Print a row for each cell and parametrization, and draw the figure."""
+    runs = [one.row for one in finished]
+    rows = [_row(of_kind) for of_cell in by_group(runs).values() for of_kind in of_cell.values()]
+    console.table(["cell", "matrices", "width", "rank", "parameters", "test bits per character", "deviation"], rows, title(runs))
+    draw(runs, options.workdir / "figures" / "crossing.png")
+    return {}
 
 
-def _show(runs: Sequence[dict[str, Any]], title: str, console: Console) -> None:
-    rows = [_row(of_kind) for row in by_group(runs).values() for of_kind in row.values()]
-    console.table(["cell", "matrices", "width", "rank", "parameters", "test bits per character", "deviation"], rows, title)
+def draw(runs: Sequence[Row], path: Path) -> Path:
+    """The figure of these runs."""
+    groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
+    return crossing_figure(groups, path, title(runs), "test bits per character")
 
 
-def _row(runs: Sequence[dict[str, Any]]) -> list[str]:
+def title(runs: Sequence[Row]) -> str:
+    """What these runs have in common."""
+    parameters = [one["parameters"] for one in runs]
+    seeds = len({one["seed"] for one in runs})
+    updates = max(one["updates"] for one in runs)
+    return f"{min(parameters):,} to {max(parameters):,} parameters, {updates:,} updates, {seeds} seed{'s' * (seeds > 1)}"
+
+
+def by_group(runs: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
+    """Return cell -> parametrization -> the runs of its seeds."""
+    return grouped(runs, "cell", "parametrization")
+
+
+def _row(runs: Sequence[Row]) -> list[str]:
     scores = [one[SCORE] for one in runs]
     first = runs[0]
     rank = "" if first["rank"] is None else str(first["rank"])
@@ -201,10 +181,22 @@ def _row(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [first["cell"], first["parametrization"].replace("_", " "), *size, *mean_and_deviation(scores)]
 
 
+STUDY = Study(
+    experiment="crossing",
+    preset="custom",
+    summary=SUMMARY,
+    rows="runs",
+    together=lambda options: (options.seeds, options.batch_size),
+    jobs=Options.jobs,
+    keep=keep,
+    show=show,
+)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Crosses what the command line says, and leaves as `leaving_with_a_line` does."""
+    """Cross what the command line says, and leave as `leaving_with_a_line` does."""
     console = Console()
     with leaving_with_a_line(console):
         words = sys.argv[1:] if arguments is None else arguments
-        about = "Trains cells with full, low-rank and low-rank plus diagonal matrices at equal numbers of parameters."
-        run(parse_dataclass(Options, words, "python -m experiments.crossing", about, Options()), console)
+        about = "Train cells with full, low-rank and low-rank plus diagonal matrices at equal numbers of parameters."
+        STUDY.run(parse_dataclass(Options, words, "python -m experiments.crossing", about, Options()), console)

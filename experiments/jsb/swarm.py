@@ -8,7 +8,6 @@ Zilly et al. 2017, Figure 4.
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,20 @@ import numpy as np
 from experiments.jsb.swarm_figure import swarm_figure
 from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.cells import CELLS
-from lrpt.cli.command import concluding, leaving_with_a_line, main
+from lrpt.cli.command import leaving_with_a_line, main
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.studies import origin, with_results
+from lrpt.cli.studies import Finished, Row, Study
 from lrpt.datasets.piano_roll import NOTES
-from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Chorales
 from lrpt.training.config import RunConfig
-from lrpt.training.loop import Job, fit_all, most_together
+from lrpt.training.loop import Job
+
 
 SWARM = "swarm.json"
 
@@ -115,38 +114,33 @@ def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments:
     with leaving_with_a_line(console):
         about = "Trains every architecture and depth at random settings, side by side, and draws a dot for each."
         program = f"python -m experiments.{experiment.name} swarm"
-        run(experiment, base, parse_dataclass(Options, words[1:], program, about, Options()), console)
+        study(experiment.name, base).run(parse_dataclass(Options, words[1:], program, about, Options()), console)
 
 
-def run(experiment: Experiment[Any], base: RunConfig[Any], options: Options, console: Console) -> None:
-    """Trains what is not finished, and writes `swarm.json` and the figure; where training is interrupted, those of what is finished."""
-    jobs = options.jobs(base)
-    parallel.request_devices(options.devices, most_together(jobs), base.train.batch_size)
-    with concluding(partial(summarize, options, jobs, console)):
-        fit_all(jobs, names={"experiment": experiment.name, "preset": "paper"}, devices=options.devices, console=console)
+def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
+    """Return the study of an experiment that starts every setting from `base`."""
+    return Study(
+        experiment=experiment,
+        preset="paper",
+        summary=SWARM,
+        rows="dots",
+        together=lambda options: (options.settings, base.train.batch_size),
+        jobs=lambda options: options.jobs(base),
+        keep=keep,
+        show=show,
+    )
 
 
-def summarize(options: Options, jobs: Sequence[Job], console: Console) -> None:
-    """Writes `swarm.json` and the figure from the finished ones of these runs, if there are any.
-
-    It holds 'options', 'environment' and 'dots': for each run its settings, its lowest losses, 'updates' and 'seconds'.
-    """
-    found = with_results(jobs)
-    if not found:
-        return
-    dots = [dot(job, result) for job, result in found]
-    write_json(options.workdir / SWARM, {**origin(options, found[0][0]), "dots": dots})
-    figure = draw(dots, options.workdir / "figures" / "swarm.png")
-    _show(dots, console)
-    console.say(f"{len(dots)} of {len(jobs)} runs are finished   summary: {options.workdir / SWARM}   figure: {figure}")
-
-
-def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a run: the lowest of the means of its training loss between evaluations, and the lowest validation loss."""
+def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
+    """Return what is kept of a run: its settings, its lowest mean training loss between evaluations, and its lowest validation loss."""
     model: Any = job.config.model
     train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
     return {
-        **{name: getattr(model, name) for name in ("cell", "depth", "size", "initial_scale", "carry_bias")},
+        "cell": model.cell,
+        "depth": model.depth,
+        "size": model.size,
+        "initial_scale": model.initial.scale,
+        "carry_bias": model.initial.carry_bias,
         "learning_rate": job.config.optim.rate,
         "seed": job.seed,
         "parameters": result["parameters"]["true"],
@@ -155,6 +149,19 @@ def dot(job: Job, result: Mapping[str, Any]) -> dict[str, Any]:
         "updates": result["updates"],
         "seconds": result["seconds"],
     }
+
+
+def show(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
+    """Print the best, the median and the worst setting of each architecture and depth, and draw the figure."""
+    dots = [one.row for one in finished]
+    rows = [
+        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
+        for cell, of_cell in by_group(dots).items()
+        for depth, losses in of_cell.items()
+    ]
+    console.table(["cell", "depth", "settings", "best", "median", "worst"], rows, "lowest training loss, nats per frame")
+    draw(dots, options.workdir / "figures" / "swarm.png")
+    return {}
 
 
 def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
@@ -169,12 +176,3 @@ def draw(dots: Sequence[Mapping[str, Any]], path: Path) -> Path:
     """The figure of these dots."""
     title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
     return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]")
-
-
-def _show(dots: Sequence[Mapping[str, Any]], console: Console) -> None:
-    rows = [
-        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
-        for cell, of_cell in by_group(dots).items()
-        for depth, losses in of_cell.items()
-    ]
-    console.table(["cell", "depth", "settings", "best", "median", "worst"], rows, "lowest training loss, nats per frame")

@@ -15,9 +15,9 @@ training part, after which a network is evaluated; epochs until convergence are 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,45 +25,20 @@ from experiments.lattice.efficiency_figure import efficiency_figure
 from experiments.lattice.epochs_figure import epochs_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch
 from experiments.lattice.models import MODELS, NAMES, PAPER, sized
-from lrpt.cli.command import concluding, leaving_with_a_line
+from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import check_seeds, parse_dataclass
 from lrpt.cli.sampling import run_or_sample
-from lrpt.cli.studies import origin, with_results
+from lrpt.cli.studies import Finished, Row, Study, grouped
 from lrpt.cli.summary import mean_and_deviation
-from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig
-from lrpt.training.loop import Job, fit_all
+from lrpt.training.loop import Job
 
 PYTHON = replace(PAPER.data, source="python")
-
-
-class Trial(NamedTuple):
-    """A run: which model, on how many per cent of the data."""
-
-    model: str
-    share: float
-    job: Job
-
-
-class Finished(NamedTuple):
-    """A trial, the content of its `result.json`, and the epoch of its lowest validation loss."""
-
-    trial: Trial
-    result: dict[str, Any]
-
-    @property
-    def epochs(self) -> int:
-        return self.result["best_update"] // self.trial.job.config.train.evaluate_every
-
-    @property
-    def loss(self) -> float:
-        """Nats per character on the test part."""
-        return self.result["metrics"]["test"]["loss"]
 
 
 @dataclass(frozen=True)
@@ -109,11 +84,15 @@ class Options:
         """Part of the names of run directories, per cent of the data, and how to read them."""
         yield "all", 100, self.data
 
-    def trials(self) -> list[Trial]:
-        """One for each model, text and seed."""
-        return [trial for name in self.models for text in self.texts() for trial in self._of(name, *text)]
+    def jobs(self) -> list[Job]:
+        """Return one run for each model, text and seed."""
+        return [job for name in self.models for part, _, data in self.texts() for job in self._of(name, part, data)]
 
-    def _of(self, name: str, part: str, share: float, data: NextSymbol) -> Iterator[Trial]:
+    def share(self, data: NextSymbol) -> float:
+        """Return the per cent of the data that a run reads."""
+        return next(share for _, share, own in self.texts() if own == data)
+
+    def _of(self, name: str, part: str, data: NextSymbol) -> Iterator[Job]:
         symbols, epoch = _measure(data, self.batch_size)
         model = replace(sized(name, self.parameters, symbols, self.layers), initialization=self.initialization)
         train = replace(
@@ -126,7 +105,7 @@ class Options:
         )
         config = RunConfig(model, replace(PAPER.optim, learning_rate=self.learning_rate), train, data)
         for seed in range(self.seed, self.seed + self.seeds):
-            yield Trial(name, share, Job(config, seed, self.workdir / f"{name}-{part}-seed{seed}"))
+            yield Job(config, seed, self.workdir / f"{name}-{part}-seed{seed}")
 
 
 @cache
@@ -192,97 +171,68 @@ class Gradients(Options):
             raise UsageError(f"layers is {self.layers}: expected 2 or more, between which gradients differ")
 
 
-Show = Callable[[Any, Sequence[Finished], Console], dict[str, Any]]
-
-
 def run_or_study(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
     """As `lrpt.cli.sampling.run_or_sample`; with the name of a study as the first argument that study instead."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] and words[0] in STUDIES:
         console = Console()
         with leaving_with_a_line(console):
-            kind, show = STUDIES[words[0]]
+            kind, own = STUDIES[words[0]]
             program = f"python -m experiments.{experiment.name} {words[0]}"
             options = parse_dataclass(kind, words[1:], program, kind.__doc__ or "", kind())
-            study(experiment.name, words[0], options, show, console)
+            own.run(options, console)
     else:
         run_or_sample(experiment, words)
 
 
-def study(experiment: str, name: str, options: Options, show: Show, console: Console) -> None:
-    """Trains what is not finished; writes `<name>.json` and figures from what is, also where training is interrupted."""
-    parallel.request_devices(options.devices, options.seeds, options.batch_size)
-    trials = options.trials()
-    names = {"experiment": experiment, "preset": "paper"}
-    with concluding(partial(summarize, name, options, trials, show, console)):
-        fit_all([trial.job for trial in trials], names=names, devices=options.devices, console=console)
-
-
-def summarize(name: str, options: Options, trials: Sequence[Trial], show: Show, console: Console) -> None:
-    """Writes `<name>.json`, if any of the trials is finished.
-
-    It holds 'study', 'options', 'environment', 'runs' (what `kept` says of each finished one), and what `show` adds.
-    """
-    by_path = {trial.job.path: trial for trial in trials}
-    done = [Finished(by_path[job.path], result) for job, result in with_results([trial.job for trial in trials])]
-    if not done:
-        return
-    path = options.workdir / f"{name}.json"
-    more = show(options, done, console)
-    write_json(path, {"study": name, **origin(options, done[0].trial.job), "runs": [kept(one) for one in done], **more})
-    console.say(f"{len(done)} of {len(trials)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
-
-
-def kept(one: Finished) -> dict[str, Any]:
-    """What is kept of a run: what it trained, its figures on the test part at the best validation loss, and when that was."""
-    (model, share, job), result = one
+def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
+    """Return what is kept of a run: what it trained, its metrics on the test split at the best validation loss, and when that was."""
+    model: Any = job.config.model
+    epoch = job.config.train.evaluate_every
     return {
-        "model": model,
-        "share": share,
-        **{name: getattr(job.config.model, name) for name in ("cell", "size", "layers", "depth")},
+        "model": next(name for name, cell in MODELS.items() if cell == model.cell),
+        "share": options.share(job.config.data),
+        **{name: getattr(model, name) for name in ("cell", "size", "layers", "depth")},
         "seed": job.seed,
         "parameters": result["parameters"]["true"],
-        "loss": one.loss,
+        "loss": result["metrics"]["test"]["loss"],
         "bits_per_character": result["metrics"]["test"]["bits_per_character"],
         "valid_loss": result["metrics"]["valid"]["loss"],
-        "epochs_to_best": one.epochs,
-        "epochs": result["updates"] // job.config.train.evaluate_every,
+        "epochs_to_best": result["best_update"] // epoch,
+        "epochs": result["updates"] // epoch,
         "updates": result["updates"],
         "seconds": result["seconds"],
     }
 
 
-def by_model(finished: Sequence[Finished]) -> dict[str, list[Finished]]:
-    """Name as tables print it -> its runs."""
-    groups: dict[str, list[Finished]] = {}
-    for one in finished:
-        groups.setdefault(NAMES[one.trial.model], []).append(one)
-    return groups
+def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
+    """Return the runs by the name of their model in tables."""
+    return {NAMES[name]: rows for name, rows in grouped([one.row for one in finished], "model").items()}
 
 
-def show_convergence(options: Options, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
-    """A row for each model, and the box plot."""
+def show_convergence(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
+    """Print a row for each model, and draw the box plot."""
     groups = by_model(finished)
     rows = [
-        [name, f"{runs[0].result['parameters']['true']:,}", str(len(runs)), *mean_and_deviation([one.loss for one in runs]), *_epochs(runs)]
+        [name, f"{runs[0]['parameters']:,}", str(len(runs)), *_spread(runs, "loss"), *_spread(runs, "epochs_to_best", "{:.1f}")]
         for name, runs in groups.items()
     ]
     columns = ["model", "parameters", "seeds", "test nats per character", "deviation", "epochs until the best", "deviation"]
     console.table(columns, rows, _title(options))
-    epochs_figure(_epochs_by_model(groups), options.workdir / "figures" / "epochs.png", _title(options))
+    epochs_figure(_epochs(groups), options.workdir / "figures" / "epochs.png", _title(options))
     return {}
 
 
-def _epochs(runs: Sequence[Finished]) -> list[str]:
-    return mean_and_deviation([one.epochs for one in runs], "{:.1f}")
+def _spread(runs: Sequence[Row], name: str, form: str = "{:.3f}") -> list[str]:
+    return mean_and_deviation([run[name] for run in runs], form)
 
 
-def _epochs_by_model(groups: Mapping[str, Sequence[Finished]]) -> dict[str, list[float]]:
-    return {name: [float(one.epochs) for one in runs] for name, runs in groups.items()}
+def _epochs(groups: Mapping[str, Sequence[Row]]) -> dict[str, list[float]]:
+    return {name: [float(run["epochs_to_best"]) for run in runs] for name, runs in groups.items()}
 
 
-def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
-    """A row for each model and a column for each share; the figure of losses, and the box plot over all shares."""
+def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
+    """Print a row for each model with a column for each share; draw the losses, and the box plot over all shares."""
     groups = {name: by_share(runs) for name, runs in by_model(finished).items()}
     shares = sorted(options.shares)
     rows = [
@@ -292,30 +242,30 @@ def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: 
     figures = options.workdir / "figures"
     title = f"{_title(options)}, {options.test} test part"
     efficiency_figure(groups, figures / f"efficiency_{options.test}.png", title, "test nats per character")
-    epochs_figure(_epochs_by_model(by_model(finished)), figures / f"epochs_{options.test}_shares.png", f"{title}, all shares")
+    epochs_figure(_epochs(by_model(finished)), figures / f"epochs_{options.test}_shares.png", f"{title}, all shares")
     return {}
 
 
-def by_share(runs: Sequence[Finished]) -> dict[float, list[float]]:
-    """Per cent of the data -> test losses."""
-    groups: dict[float, list[float]] = {}
-    for one in runs:
-        groups.setdefault(one.trial.share, []).append(one.loss)
-    return groups
+def by_share(runs: Sequence[Row]) -> dict[float, list[float]]:
+    """Return per cent of the data -> test losses."""
+    return {share: [run["loss"] for run in own] for share, own in grouped(runs, "share").items()}
 
 
-def show_gradients(options: Gradients, finished: Sequence[Finished], console: Console) -> dict[str, Any]:
-    """Norms of the first, a middle and the last layer, and the heat maps; 'norms' of the summary: model -> layer -> epoch."""
-    norms = {name: mean_norms(runs) for name, runs in by_model(finished).items()}
+def show_gradients(options: Gradients, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
+    """Print the mean norm of each layer, draw the heat maps, and return 'norms': model -> layer -> epoch."""
+    models: dict[str, list[Job]] = {}
+    for one in finished:
+        models.setdefault(NAMES[one.row["model"]], []).append(one.job)
+    norms = {name: mean_norms(jobs) for name, jobs in models.items()}
     rows = [[name, *(f"{value:.3g}" for value in found.mean(axis=1))] for name, found in norms.items()]
     console.table(["model", *(f"layer {k}" for k in range(1, options.layers + 1))], rows, "mean norm of gradients over epochs")
     layer_gradients_figure(norms, options.workdir / "figures" / "gradients.png")
     return {"norms": {name: found.tolist() for name, found in norms.items()}}
 
 
-def mean_norms(runs: Sequence[Finished]) -> np.ndarray:
-    """Layers by epochs, over the seeds and the epochs that all of them have."""
-    found = [layer_norms_by_epoch(RunDirectory(one.trial.job.path).metrics()) for one in runs]
+def mean_norms(jobs: Sequence[Job]) -> np.ndarray:
+    """Return layers by epochs, means over the seeds, for the epochs that all of them have."""
+    found = [layer_norms_by_epoch(RunDirectory(job.path).metrics()) for job in jobs]
     epochs = min(norms.shape[1] for norms in found)
     return np.mean([norms[:, :epochs] for norms in found], axis=0)
 
@@ -325,8 +275,23 @@ def _title(options: Options) -> str:
     return f"about {options.parameters:,} parameters, {options.layers} layers, {seeds}"
 
 
-STUDIES: Mapping[str, tuple[type[Options], Show]] = {
-    "convergence": (Convergence, show_convergence),
-    "efficiency": (Efficiency, show_efficiency),
-    "gradients": (Gradients, show_gradients),
+def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[str, Any]]) -> Study[Any]:
+    """Return the study of this name, whose summary is `<name>.json`."""
+    return Study(
+        experiment="lattice",
+        preset="paper",
+        summary=f"{name}.json",
+        rows="runs",
+        together=lambda options: (options.seeds, options.batch_size),
+        jobs=lambda options: options.jobs(),
+        keep=keep,
+        show=show,
+        head={"study": name},
+    )
+
+
+STUDIES: Mapping[str, tuple[type[Options], Study[Any]]] = {
+    "convergence": (Convergence, study("convergence", show_convergence)),
+    "efficiency": (Efficiency, study("efficiency", show_efficiency)),
+    "gradients": (Gradients, study("gradients", show_gradients)),
 }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,9 @@ from lrpt.training.run import ENDED
 WRONG_FLAG = 2
 """exit status"""
 
+OF_A_BROKEN_PIPE = 128 + 13
+"""exit status if nobody reads standard output any more, as after `| head`; Windows has no name for that signal"""
+
 INTACT = "what was written before is intact, and the same command resumes from it"
 OF_A_READER = "the run is as it was: repeat the command"
 """What is said where a command only reads runs."""
@@ -37,10 +41,19 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
 
 @contextmanager
 def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None]:
-    """Exit status of what is done inside: 0 done, 2 a flag is wrong, 1 anything else, 128 + n on signal n; `intact` is said of the rest."""
+    """Map exceptions to one line and an exit status; `intact` ends the line.
+
+    The status is 0 if all is done, 2 if a flag is wrong, 128 + n after signal n (silently after a broken pipe), and 1 for anything else.
+    """
     try:
-        with Explained(console):
-            yield
+        try:
+            with Explained(console):
+                yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it flushes at its end
+        sys.exit(OF_A_BROKEN_PIPE)
     except RemoteFailure as error:
         sys.exit(error.code)
     except Interrupted as error:

@@ -1,21 +1,100 @@
-"""Studies of many runs: which of them are finished, and what stands at the head of the file that sums them up."""
+"""Studies: many runs, and what a table, a figure and a JSON file keep of those that are finished."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.loop import Job
+from lrpt.cli.command import concluding
+from lrpt.devices import parallel
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.training.loop import Job, fit_all
+
+Row = dict[str, Any]
 
 
-def with_results(jobs: Sequence[Job]) -> list[tuple[Job, dict[str, Any]]]:
-    """Those that have a result, with it."""
-    found = ((job, RunDirectory(job.path).result()) for job in jobs)
-    return [(job, result) for job, result in found if result is not None]
+class StudyOptions(Protocol):
+    """Flags that every study has: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def workdir(self) -> Path: ...
+
+    @property
+    def devices(self) -> int | None: ...
 
 
-def origin(options: Any, job: Job) -> dict[str, Any]:
-    """'options', a dataclass, and 'environment', that of one of the runs."""
+O = TypeVar("O", bound=StudyOptions)  # noqa: E741
+
+
+class Finished(NamedTuple):
+    """A run that has a result, the content of its `result.json`, and what the study keeps of it."""
+
+    job: Job
+    result: dict[str, Any]
+    row: Row
+
+
+@dataclass(frozen=True)
+class Study(Generic[O]):
+    """A study of many runs, each in a directory below `--workdir`.
+
+    Attributes:
+      experiment: whose name the runs have.
+      preset: name of their preset.
+      summary: name of the JSON file in `--workdir`. It holds `head`, 'options', 'environment', the rows, and what `show` adds.
+      rows: under which key it holds what `keep` returns of each run.
+      together: options -> (most models that train together, batch size), for which devices are asked.
+      jobs: options -> the runs.
+      keep: options, job and result -> the row of a run.
+      show: prints the table of the finished runs and draws the figures; returns further entries of the JSON file.
+      head: first entries of the JSON file.
+    """
+
+    experiment: str
+    preset: str
+    summary: str
+    rows: str
+    together: Callable[[O], tuple[int, int]]
+    jobs: Callable[[O], Sequence[Job]]
+    keep: Callable[[O, Job, Mapping[str, Any]], Row]
+    show: Callable[[O, Sequence[Finished], Console], Mapping[str, Any]]
+    head: Mapping[str, Any] | None = None
+
+    def run(self, options: O, console: Console) -> None:
+        """Train what is not finished, and conclude with what is finished then, also after an interruption."""
+        parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
+        jobs = self.jobs(options)
+        names = {"experiment": self.experiment, "preset": self.preset}
+        with concluding(partial(self.conclude, options, jobs, console)):
+            fit_all(jobs, names=names, devices=options.devices, console=console)
+
+    def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
+        """Show the finished ones of these runs and write the JSON file, if there are any."""
+        results = [(job, RunDirectory(job.path).result()) for job in jobs]
+        found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
+        if not found:
+            return
+        more = self.show(options, found, console)
+        path, rows = options.workdir / self.summary, [one.row for one in found]
+        write_json(path, {**(self.head or {}), **_origin(options, found[0].job), self.rows: rows, **more})
+        console.say(f"{len(found)} of {len(jobs)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
+
+
+def _origin(options: Any, job: Job) -> dict[str, Any]:
+    """Return the options, and the environment of one of the runs."""
     asked = json.loads(json.dumps(asdict(options), default=str))
     return {"options": asked, "environment": json.loads((job.path / "environment.json").read_text())}
+
+
+def grouped(rows: Sequence[Row], *keys: str) -> dict[Any, Any]:
+    """Return the rows by the value of the first key, these by that of the second, and so on, in the order of the rows."""
+    first, *others = keys
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[first], []).append(row)
+    return {name: grouped(own, *others) for name, own in groups.items()} if others else groups

@@ -57,7 +57,7 @@ class EmbeddingConfig:
     """A trainable vector for each symbol."""
 
     width: int | None = None
-    """width of the vectors, or of a linear map of inputs that are vectors (None: the cell reads inputs directly, or at the width it needs)"""
+    """width of the vectors, or of a linear map of vector inputs (None: the cell reads inputs directly, or at the width it needs)"""
     rank: int | None = None
     """rank of the embedding matrix, stored as a product of two (None: full)"""
     tied: bool = False

@@ -248,7 +248,7 @@ OTHER_SOURCES = [
 def test_networks_that_are_not_dense_are_the_same_too(row):
     params, recurrent = trained(row)
     found = compress(params, recurrent, rank=SIZE)
-    assert not found.config.weight_norm
+    assert not found.config.matrices.weight_norm
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
 
 
@@ -290,8 +290,8 @@ def test_the_rank_for_an_error_is_the_smallest(weighted, tied):
         return max(report.output_error if weighted else report.residual for report in found.matrices)
 
     found = compress(params, recurrent, error=0.4, moments=C, tied=tied)
-    assert 1 < found.config.rank <= SIZE
-    assert worst(found) <= 0.4 < worst(compress(params, recurrent, rank=found.config.rank - 1, moments=C, tied=tied))
+    assert 1 < found.config.matrices.rank <= SIZE
+    assert worst(found) <= 0.4 < worst(compress(params, recurrent, rank=found.config.matrices.rank - 1, moments=C, tied=tied))
 
 
 @pytest.mark.parametrize(

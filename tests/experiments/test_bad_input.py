@@ -48,9 +48,9 @@ FLAGS = {
     "adding --model.size 0": ["model.size is 0", "1 or more"],
     "adding --model.size -3": ["model.size is -3"],
     "adding --model.depth 2": ["model.depth is 2", "expected 1 for gru"],
-    "adding --model.chunk 0": ["model.chunk is 0", "1 or more"],
-    "adding --model.store some": ["model.store is 'some'", "boundaries"],
-    "adding --model.materialize maybe": ["model.materialize is 'maybe'", "never"],
+    "adding --model.chunk 0": ["model.loop.chunk is 0", "1 or more"],
+    "adding --model.store some": ["model.loop.store is 'some'", "boundaries"],
+    "adding --model.materialize maybe": ["model.loop.materialize is 'maybe'", "never"],
     "adding --model.recurrence kernel": ["model.recurrence is kernel", "NVIDIA GPU", "choose fast"],
     "adding --vary model.rank": ["vary is 'model.rank'", "model.rank=8,24"],
     "adding --vary model.rank=8,,9": ["vary is 'model.rank=8,,9'"],
@@ -119,7 +119,7 @@ def run(finished, tmp_path):
 
 
 OTHER_RUNS = {
-    "another rank": (["--model.rank", "1"], ["model.rank = 2, not 1", "--workdir"]),
+    "another rank": (["--model.rank", "1"], ["model.matrices.rank = 2, not 1", "--workdir"]),
     "another seed": (["--seed", "5"], ["seed = 0, not 5", "--workdir"]),
     "another learning rate": (["--optim.learning-rate", "0.5"], ["optim.learning_rate = 0.01, not 0.5"]),
     "another task": (["--data.lag", "4"], ["data.lag = 3, not 4"]),

@@ -21,7 +21,7 @@ def test_no_other_width_is_closer_to_the_budget(cell, matrices):
         ranks = {"rank": options.rank(width), "input_rank": options.rank(width)}
         return abs(count(replace(found, size=width, embedding=width, **ranks), 20, 20).true - options.parameters)
 
-    assert found.rank == found.input_rank == options.rank(found.size)
+    assert found.matrices.rank == found.inputs.rank == options.rank(found.size)
     assert off(found.size) == min(off(found.size + by) for by in (-1, 0, 1))
 
 

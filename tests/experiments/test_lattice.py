@@ -75,8 +75,8 @@ def test_the_protocol_is_that_of_the_paper():
             1e-3,
             0.9,
         )
-        assert (train.order, train.updates // train.evaluate_every, config.model.initialization) == ("stream", 100, "glorot")
-        assert not config.model.drops
+        assert (train.order, train.updates // train.evaluate_every, config.model.initial.kind) == ("stream", 100, "glorot")
+        assert not config.model.dropout.drops
 
 
 @pytest.mark.parametrize(("preset", "epoch"), [("paper", EPOCH), ("lru-300k", SMALL_EPOCH)])

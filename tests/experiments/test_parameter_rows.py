@@ -52,7 +52,7 @@ def test_presets_are_the_networks_of_these_rows():
     rows = {(row.depth, row.size, row.embedding, row.tied) for row in ROWS}
     for experiment in (word_lm.EXPERIMENT, wiki.EXPERIMENT):
         models = [preset.config.model for name, preset in experiment.presets.items() if name != "quick" and "torch" not in name]
-        shapes = {(model.depth, model.size, model.embedding, model.tie_embedding) for model in models}
+        shapes = {(model.depth, model.size, model.embeddings.width, model.embeddings.tied) for model in models}
         assert len(shapes) == len(models)
         rows -= shapes
     assert not rows

@@ -5,26 +5,30 @@ import json
 import numpy as np
 import pytest
 
-from experiments import adding, char_lm, conditional, copy_memory, highway_mnist, permuted_mnist, wiki, word_lm
-from experiments.jsb import command as jsb
-from experiments.lattice import command as lattice
+import experiments
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
 
-MODULES = (adding, char_lm, conditional, copy_memory, highway_mnist, jsb, lattice, permuted_mnist, wiki, word_lm)
-EXPERIMENTS = [module.EXPERIMENT for module in MODULES]
+EXPERIMENTS = [module.EXPERIMENT for module in map(experiments.module, experiments.names()) if hasattr(module, "EXPERIMENT")]
 
 SMALL = "--no-compare --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
 FEW_EXAMPLES = f"{SMALL} --data.test-size 8"
 OF_TEXTS = f"{SMALL} --data.steps 4"
 SHRUNK = dict.fromkeys(("adding", "copy_memory"), FEW_EXAMPLES) | dict.fromkeys(
-    ("char_lm", "conditional", "lattice", "wiki", "word_lm"), OF_TEXTS
+    ("bit_lm", "char_lm", "conditional", "europarl", "lattice", "music", "variable_computation", "wiki", "word_lm"), OF_TEXTS
 )
+
+
+def setting(model, name):
+    """The value of a setting by its short name; None where the model has no such setting."""
+    for field in model.short_names.get(name, name).split("."):
+        model = getattr(model, field, None)
+    return model
 
 
 def small(model):
     """The settings that make a network small."""
-    settings = {name: 6 for name in ("size", "slow_size", "embedding") if getattr(model, name, None)}
+    settings = {name: 6 for name in ("size", "slow_size", "embedding") if setting(model, name)}
     if hasattr(model, "depth"):
         settings["depth"] = 1 + (CELLS[model.cell].deep if hasattr(model, "cell") else True)
     return {**settings, "rank": 2}
@@ -32,10 +36,11 @@ def small(model):
 
 def kind(config):
     """What decides which code a configuration runs."""
-    names = ("cell", "parametrization", "tied", "weight_norm", "tie_embedding", "drops", "gate_masks")
-    model = [getattr(config.model, name, None) for name in names]
+    names = ("cell", "parametrization", "tied", "weight_norm", "tie_embedding", "gate_masks")
+    model = [setting(config.model, name) for name in names]
+    drops = getattr(getattr(config.model, "dropout", None), "drops", None)
     data = [getattr(config.data, name, None) for name in ("reading", "variant", "words")]
-    return type(config.data), *model, bool(getattr(config.model, "embedding", None)), config.optim.recipe, *data
+    return type(config.data), *model, drops, bool(setting(config.model, "embedding")), config.optim.recipe, *data
 
 
 def different():

@@ -27,11 +27,11 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     jobs = options.jobs(jsb.PAPER)
     assert len(jobs) == 3 * 2 * 20
     assert most_together(jobs) == 20
-    rates, spreads = np.array([(job.config.optim.rate, job.config.model.initial_scale) for job in jobs]).T
+    rates, spreads = np.array([(job.config.optim.rate, job.config.model.initial.scale) for job in jobs]).T
     assert len(set(rates)) == len(set(spreads)) == len(jobs)
     assert 1e-3 <= rates.min() < 2e-3 < 5e-2 < rates.max() <= 1e-1
     assert 1e-4 <= spreads.min() < 2e-4 < 5e-3 < spreads.max() <= 1e-2
-    assert {job.config.model.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
+    assert {job.config.model.initial.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
 
 
 def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
@@ -52,7 +52,7 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     summarize(options, options.jobs(jsb.PAPER), Console(quiet=True))
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots[1:]
     trained = Trained(tmp_path / "dt_rnn-depth2-setting1", Console(quiet=True))
-    assert (trained.run.config.model.cell, trained.run.config.model.initial_scale) == ("dt_rnn", dots[-1]["initial_scale"])
+    assert (trained.run.config.model.cell, trained.run.config.model.initial.scale) == ("dt_rnn", dots[-1]["initial_scale"])
 
     train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)  # all but one are finished
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"][1:3] == dots[1:3]

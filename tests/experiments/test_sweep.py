@@ -162,5 +162,5 @@ def test_results_of_another_configuration_are_refused(tmp_path, capsys):
         with pytest.raises(SystemExit) as leaving:
             main(["copy_memory", "--workdir", str(tmp_path), "--", *flags(EVEN), flag, value, "--devices", "1"])
         assert leaving.value.code == code
-    assert "holds a run with model.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
+    assert "holds a run with model.matrices.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
     assert json.loads((path / "result.json").read_text())["updates"] == 14

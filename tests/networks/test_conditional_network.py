@@ -74,8 +74,8 @@ def test_tasks_that_say_nothing_of_units_are_refused():
     ("fields", "message"),
     [
         ({"size": 0}, r"model\.size is 0: expected 1 or more"),
-        ({"recurrence": "kernel"}, r"model\.recurrence is 'kernel': choose from"),
-        ({"initial_scale": 0.0}, r"model\.initial_scale is 0\.0: expected a finite number above 0"),
+        ({"recurrence": "kernel"}, r"model\.loop\.kind is 'kernel': choose from"),
+        ({"initial_scale": 0.0}, r"model\.initial\.scale is 0\.0: expected a finite number above 0"),
     ],
 )
 def test_bad_fields_are_one_line(fields, message):

@@ -218,12 +218,12 @@ def test_the_passthrough_is_never_masked():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"state_dropout": 1.0}, "model.state_dropout is 1.0: expected a share from 0 to below 1"),
-        ({"gate_masks": "some"}, "model.gate_masks is 'some'"),
+        ({"state_dropout": 1.0}, "model.dropout.states is 1.0: expected a share from 0 to below 1"),
+        ({"gate_masks": "some"}, "model.dropout.gate_masks is 'some'"),
         ({"cell": "unitary", "state_dropout": 0.5}, "unitary has no matrices it could act on"),
         ({"recurrence": "kernel", "output_dropout": 0.5}, "which knows no dropout"),
         ({"tie_embedding": True}, "there is no embedding"),
-        ({"embedding": 0}, "model.embedding is 0: expected 1 or more"),
+        ({"embedding": 0}, "model.embeddings.width is 0: expected 1 or more"),
     ],
 )
 def test_bad_settings(changes, message):

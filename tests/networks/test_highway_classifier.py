@@ -19,7 +19,7 @@ from lrpt.parametrizations import PARAMETRIZATIONS
 
 INPUTS, SIZE, RANK, DEPTH, BATCH, CLASSES = 6, 5, 2, 2, 8, 3
 NO_DROPOUT = dict.fromkeys(("input_dropout", "state_dropout", "projection_dropout", "output_dropout"), 0.0)
-TINY = HighwayConfig(DEPTH, SIZE, "low_rank_plus_diagonal", RANK)
+TINY = HighwayConfig(DEPTH, SIZE, parametrization="low_rank_plus_diagonal", rank=RANK)
 
 CONFIGS = {
     **{kind: replace(TINY, parametrization=kind) for kind in PARAMETRIZATIONS},
@@ -85,7 +85,7 @@ class Oracle:
     def factors(self, layer, gate):
         gates = self.params[layer]["gates"]
         factors = gates["recurrent"].get("shared", {}) | gates["recurrent"][gate]
-        if not self.config.weight_norm:
+        if not self.config.matrices.weight_norm:
             return factors
         left, right = factors["left"], factors["right"]
         scale = gates["recurrent_scale"][gate]["left"]
@@ -94,7 +94,7 @@ class Oracle:
     def masks(self, layer, gate):
         if self.dropped is None:
             return 1.0, 1.0
-        first = 0 if self.config.share_masks or gate == "candidate" else 2
+        first = 0 if self.config.dropout.shared_masks or gate == "candidate" else 2
         return [self.dropped[layer][f"Dropout_{first + i}"]["__call__"][0] for i in range(2)]
 
     def gate(self, layer, gate, x):
@@ -123,7 +123,7 @@ class Oracle:
             x = t * h + (1 - t) * x
         if self.dropped is not None:
             mask = np.asarray(self.dropped["output_dropout"]["__call__"][0] != 0)
-            x = x * mask / (1 - self.config.output_dropout)
+            x = x * mask / (1 - self.config.dropout.outputs)
         return x @ self.params["readout"]["kernel"] + self.params["readout"]["bias"]
 
 
@@ -284,8 +284,8 @@ def test_labels():
         ({"depth": 0}, r"model\.depth is 0: expected 1 or more"),
         ({"size": -1}, r"model\.size is -1: expected 1 or more"),
         ({"activation": "swish"}, r"model\.activation is 'swish': choose from relu, tanh"),
-        ({"input_dropout": 1.0}, r"model\.input_dropout is 1\.0: expected a share from 0 to below 1"),
-        ({"output_dropout": float("nan")}, r"model\.output_dropout is nan"),
+        ({"input_dropout": 1.0}, r"model\.dropout\.inputs is 1\.0: expected a share from 0 to below 1"),
+        ({"output_dropout": float("nan")}, r"model\.dropout\.outputs is nan"),
         ({"transform_bias": float("inf")}, r"model\.transform_bias is inf: expected a finite number"),
     ],
 )
@@ -296,7 +296,7 @@ def test_bad_configurations(changes, message):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"rank": 1025}, "rank 1025 does not fit"), ({"parametrization": "sparse"}, "the recurrent parametrization is 'sparse': choose from")],
+    [({"rank": 1025}, "rank 1025 does not fit"), ({"parametrization": "sparse"}, r"model\.matrices\.kind is 'sparse': choose from")],
 )
 def test_configurations_that_do_not_fit_together(changes, message):
     with pytest.raises(UsageError, match=message):

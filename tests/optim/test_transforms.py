@@ -158,7 +158,7 @@ def test_rows_are_projected_after_the_update(config):
     moved = [name for name in expected if not np.array_equal(expected[name], new[name])]
     assert {name.split("/")[-1] for name in moved} <= {"kernel", "left", "right"}
     assert "readout/kernel" in moved
-    assert any("recurrent_scale/" in name for name in moved) == config.weight_norm
+    assert any("recurrent_scale/" in name for name in moved) == config.matrices.weight_norm
 
 
 @jax.jit

@@ -63,7 +63,7 @@ def test_no_steps_leave_the_state(loop):
 
 
 def test_unknown_loop_names_the_known_ones():
-    with pytest.raises(UsageError, match=r"model\.recurrence is 'while': choose from .*plain"):
+    with pytest.raises(UsageError, match=r"model\.loop\.kind is 'while': choose from .*plain"):
         ModelConfig(recurrence="while")
 
 

@@ -1,0 +1,93 @@
+"""Flags of experiments: one parser of presets, short flags for settings in groups, and help that knows the tables."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.copy_memory import EXPERIMENT
+from experiments.highway_mnist import EXPERIMENT as HIGHWAY
+from lrpt.cells import CELLS
+from lrpt.cli.flags import combinations, parse, words
+from lrpt.errors import UsageError
+from lrpt.runs.configuration import flatten, to_json
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ("", "quick"),
+        ("--preset paper", "paper"),
+        ("--preset=paper", "paper"),
+        ("--preset quick --preset=paper", "paper"),
+        ("--preset=paper --seed 3 --preset quick", "quick"),
+        ("--vary model.rank=2,3 --preset paper", "paper"),
+    ],
+)
+def test_label_and_configuration_are_those_of_the_last_preset(flags, name):
+    command = parse(EXPERIMENT, flags.split())
+    assert command.preset == name
+    assert command.config == EXPERIMENT.presets[name].config
+
+
+@pytest.mark.parametrize("flags", ["--preset=nope", "--preset nope", "--preset nope --help"])
+def test_an_unknown_preset_is_refused(flags):
+    with pytest.raises(UsageError, match="unknown preset 'nope' of copy_memory: choose from quick, paper"):
+        parse(EXPERIMENT, flags.split())
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("--model.rank 3", "--model.matrices.rank 3"),
+        ("--model.input_rank=3", "--model.inputs.rank=3"),
+        ("--model.parametrization dense", "--model.matrices.kind dense"),
+        ("--model.weight-norm --model.tied", "--model.matrices.weight-norm --model.matrices.tied"),
+        ("--model.no-trainable-initial-state", "--model.initial.no-trainable-state"),
+        ("--model.embedding 4 --model.tie-embedding", "--model.embeddings.width 4 --model.embeddings.tied"),
+        ("--model.recurrence plain", "--model.loop.kind plain"),
+        ("--model.drop-biases --model.gate-masks shared", "--model.dropout.biases --model.dropout.gate-masks shared"),
+    ],
+)
+def test_short_flags_are_those_of_settings_in_groups(short, full):
+    found = parse(EXPERIMENT, short.split())
+    assert found == parse(EXPERIMENT, full.split())
+    assert found != parse(EXPERIMENT, [])
+
+
+def test_short_flags_of_another_network():
+    model = parse(HIGHWAY, "--model.share-masks --model.projection-dropout 0.1 --model.input-rank 5".split()).model
+    assert (model.dropout.shared_masks, model.dropout.projections, model.inputs.rank) == (True, 0.1, 5)
+    with pytest.raises(UsageError, match="--model.carry-bias"):
+        parse(HIGHWAY, ["--model.carry-bias", "1"])
+
+
+def test_vary_takes_both_names_and_names_directories_by_what_was_typed():
+    found = combinations(EXPERIMENT, "--vary model.rank=2,3 model.matrices.tied=True,False".split())
+    assert list(found) == ["rank2-tiedTrue", "rank2-tiedFalse", "rank3-tiedTrue", "rank3-tiedFalse"]
+    assert found["rank3-tiedTrue"].model == replace(EXPERIMENT.presets["quick"].config.model, rank=3, tied=True)
+    with pytest.raises(UsageError, match="two of these runs would be one"):
+        combinations(EXPERIMENT, "--vary model.rank=2 model.matrices.rank=3".split())
+
+
+def test_words_give_every_setting_its_value():
+    config = parse(EXPERIMENT, "--preset weight-norm --model.state-dropout 0.25".split()).config
+    settings = {name: value for name, value in flatten(to_json(config)).items() if value is not None}
+    assert parse(EXPERIMENT, [word for name, value in settings.items() for word in words(name, value)]).config == config
+
+
+def test_help_names_a_cell_of_the_user(monkeypatch, capsys):
+    monkeypatch.setitem(CELLS, "peephole", CELLS["lstm"])
+    with pytest.raises(SystemExit):
+        parse(EXPERIMENT, ["--help"])
+    text = capsys.readouterr().out
+    assert "peephole" in text
+    assert "--model.rank for --model.matrices.rank" in text
+
+
+def test_help_whose_reader_leaves_is_silent():
+    command = f"{sys.executable} -m experiments.adding --help | head -c 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert (done.stdout, done.stderr) == ("u", "")
