@@ -9,7 +9,7 @@ from tiny import interrupted_after, tree
 
 from experiments.lattice.command import EXPERIMENT
 from experiments.lattice.gradients_figure import layer_norms_by_epoch
-from experiments.lattice.studies import STUDIES, Convergence, Efficiency, run_or_study, study
+from experiments.lattice.studies import STUDIES, Convergence, Efficiency, run_or_study
 from lrpt.cli.flags import parse_dataclass
 from lrpt.runs.console import Console
 from lrpt.tasks import NextSymbol
@@ -34,7 +34,7 @@ def finished(flags):
     """A workdir in which `convergence` was interrupted, and then came to its end."""
     options = parse_dataclass(Convergence, flags, "", "", Convergence())
     with interrupted_after(4):
-        study("lattice", "convergence", options, STUDIES["convergence"][1], Console(quiet=True))
+        STUDIES["convergence"][1].run(options, Console(quiet=True))
     run_or_study(EXPERIMENT, ["convergence", *flags])
     return options.workdir
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.jsb import command as jsb
-from experiments.jsb.swarm import Options, by_group, summarize, train_or_swarm, width
+from experiments.jsb.swarm import Options, by_group, study, train_or_swarm, width
 from experiments.jsb.swarm_figure import beeswarm
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import Trained
@@ -49,7 +49,7 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     for name in ("result.json", "environment.json"):
         (tmp_path / "rhn-depth1-setting0" / name).unlink()
     options = parse_dataclass(Options, arguments[1:], "", "", Options())
-    summarize(options, options.jobs(jsb.PAPER), Console(quiet=True))
+    study("jsb", jsb.PAPER).conclude(options, options.jobs(jsb.PAPER), Console(quiet=True))
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots[1:]
     trained = Trained(tmp_path / "dt_rnn-depth2-setting1", Console(quiet=True))
     assert (trained.run.config.model.cell, trained.run.config.model.initial.scale) == ("dt_rnn", dots[-1]["initial_scale"])
