@@ -30,7 +30,6 @@ from lrpt.tasks import Chorales
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job
 
-
 SWARM = "swarm.json"
 
 

@@ -58,22 +58,22 @@ def test_short_flags_are_those_of_settings_in_groups(short, full):
 
 
 def test_short_flags_of_another_network():
-    model = parse(HIGHWAY, "--model.share-masks --model.projection-dropout 0.1 --model.input-rank 5".split()).model
+    model = parse(HIGHWAY, ["--model.share-masks", "--model.projection-dropout", "0.1", "--model.input-rank", "5"]).model
     assert (model.dropout.shared_masks, model.dropout.projections, model.inputs.rank) == (True, 0.1, 5)
-    with pytest.raises(UsageError, match="--model.carry-bias"):
+    with pytest.raises(UsageError, match=r"--model\.carry-bias"):
         parse(HIGHWAY, ["--model.carry-bias", "1"])
 
 
 def test_vary_takes_both_names_and_names_directories_by_what_was_typed():
-    found = combinations(EXPERIMENT, "--vary model.rank=2,3 model.matrices.tied=True,False".split())
+    found = combinations(EXPERIMENT, ["--vary", "model.rank=2,3", "model.matrices.tied=True,False"])
     assert list(found) == ["rank2-tiedTrue", "rank2-tiedFalse", "rank3-tiedTrue", "rank3-tiedFalse"]
     assert found["rank3-tiedTrue"].model == replace(EXPERIMENT.presets["quick"].config.model, rank=3, tied=True)
     with pytest.raises(UsageError, match="two of these runs would be one"):
-        combinations(EXPERIMENT, "--vary model.rank=2 model.matrices.rank=3".split())
+        combinations(EXPERIMENT, ["--vary", "model.rank=2", "model.matrices.rank=3"])
 
 
 def test_words_give_every_setting_its_value():
-    config = parse(EXPERIMENT, "--preset weight-norm --model.state-dropout 0.25".split()).config
+    config = parse(EXPERIMENT, ["--preset", "weight-norm", "--model.state-dropout", "0.25"]).config
     settings = {name: value for name, value in flatten(to_json(config)).items() if value is not None}
     assert parse(EXPERIMENT, [word for name, value in settings.items() for word in words(name, value)]).config == config
 
