@@ -145,7 +145,7 @@ def check_devices(count: int, batch_size: int) -> None:
 def check_gpu() -> None:
     """Raises a UsageError unless the devices can run the kernel."""
     if _platform() != "gpu":
-        raise UsageError(f"model.recurrence is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {_platform()}: choose fast")
+        raise UsageError(f"model.loop.kind is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {_platform()}: choose fast")
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:

@@ -119,7 +119,7 @@ def biases_with_inputs(params: Any) -> Any:
 
     def moved(gate: Any) -> Any:
         if isinstance(gate, Bias):
-            raise UsageError("model.drop_biases is True, and this cell has biases apart from its gates: choose another cell, or False")
+            raise UsageError("model.dropout.biases is True, and this cell has biases apart from its gates: choose another cell, or False")
         if not isinstance(gate, Gate):
             return gate  # an operator, or a gate that sees no input
         return gate._replace(input=Affine(gate.input, gate.bias), bias=Bias(jax.tree.leaves(jax.tree.map(jnp.zeros_like, gate.bias))[0]))

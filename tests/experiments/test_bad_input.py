@@ -51,7 +51,7 @@ FLAGS = {
     "adding --model.chunk 0": ["model.loop.chunk is 0", "1 or more"],
     "adding --model.store some": ["model.loop.store is 'some'", "boundaries"],
     "adding --model.materialize maybe": ["model.loop.materialize is 'maybe'", "never"],
-    "adding --model.recurrence kernel": ["model.recurrence is kernel", "NVIDIA GPU", "choose fast"],
+    "adding --model.recurrence kernel": ["model.loop.kind is kernel", "NVIDIA GPU", "choose fast"],
     "adding --vary model.rank": ["vary is 'model.rank'", "model.rank=8,24"],
     "adding --vary model.rank=8,,9": ["vary is 'model.rank=8,,9'"],
     "adding --vary model.rank=8 model.rank=9": ["vary is 'model.rank=8 model.rank=9'", "once"],

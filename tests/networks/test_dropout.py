@@ -129,7 +129,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_biases_that_cannot_go_with_a_dropped_symbol_are_refused(case):
     changes, inputs = REFUSED[case]
-    with pytest.raises(UsageError, match=r"model\.drop_biases is True"):
+    with pytest.raises(UsageError, match=r"model\.dropout\.biases is True"):
         outputs(build(drop_biases=True, **changes), inputs)
 
 
