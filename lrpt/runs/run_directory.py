@@ -175,8 +175,8 @@ class RunDirectory:
 
     def _refuse_metrics(self) -> NoReturn:
         raise UsageError(
-            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; restore it, or "
-            f"remove result.json and repeat the command of the run: its last checkpoint has the metrics",
+            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; restore it, "
+            f"or remove result.json and repeat the command of the run: its last checkpoint has the metrics",
             code=1,
         )
 
@@ -195,7 +195,8 @@ class RunDirectory:
             raise self._unreadable("result.json")
         name = self.path / "result.json"
         if not is_intact(found):
-            raise UsageError(f"{name} was altered: its content does not match its {DIGEST}; restore it, or remove it to train again", code=1)
+            what = f"{name} was altered: its content does not match its {DIGEST}"
+            raise UsageError(f"{what}; restore it, or remove it to train again", code=1)
         mine = self.identifier()
         if mine and found.get(RUN, mine) != mine:
             raise UsageError(f"{name} belongs to another run: restore the result of this one, or remove it to train again", code=1)

@@ -26,7 +26,8 @@ def words(text):
 
 
 def modules_with(pattern):
-    return {path.stem for path in FOLDER.glob("[!_]*.py") if re.search(pattern, path.read_text(), re.MULTILINE)}
+    files = {path.stem: path for path in FOLDER.glob("[!_]*.py")} | {path.parent.name: path for path in FOLDER.glob("*/command.py")}
+    return {name for name, path in files.items() if re.search(pattern, path.read_text(), re.MULTILINE)}
 
 
 def test_every_experiment_and_preset_and_tool_is_listed():
@@ -45,7 +46,7 @@ def test_every_experiment_and_preset_and_tool_is_listed():
 def test_an_experiment_carries_the_name_of_its_module():
     for module in modules():
         if hasattr(module, "EXPERIMENT"):
-            assert module.__name__ == f"experiments.{module.EXPERIMENT.name}"
+            assert module.__name__.removesuffix(".command") == f"experiments.{module.EXPERIMENT.name}"
 
 
 def test_lines_fit_and_columns_are_aligned():
