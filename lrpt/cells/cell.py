@@ -13,7 +13,9 @@ import jax
 from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
-from lrpt.matrices import BiasSpec, MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import BiasSpec, MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class Gate(NamedTuple):

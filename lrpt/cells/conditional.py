@@ -14,7 +14,9 @@ from jaxtyping import Array, Bool, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec, in_group
 from lrpt.errors import UsageError
-from lrpt.matrices import MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class ConditionalInput(NamedTuple):

@@ -6,7 +6,9 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
-from lrpt.matrices import MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class TransitionLayer(NamedTuple):

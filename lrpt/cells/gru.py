@@ -12,7 +12,9 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import BiasSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import BiasSpec
+from lrpt.symbols import type_of_input
 
 
 class GRUParams(NamedTuple):

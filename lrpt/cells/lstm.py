@@ -7,7 +7,7 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import type_of_input
+from lrpt.symbols import type_of_input
 
 
 class LSTMParams(NamedTuple):

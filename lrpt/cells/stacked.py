@@ -18,6 +18,11 @@ class StackParams(NamedTuple):
     layers: tuple[Any, ...]
 
 
+def layer_of(template: Any, path: tuple[Any, ...]) -> int | None:
+    """Return the number of the layer, from 0, to which a leaf of a template belongs, by the leaf's path; None if it is no stack's."""
+    return path[1].idx if isinstance(template, StackParams) else None
+
+
 @cache
 def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
     """A cell that is several layers of another.

@@ -11,7 +11,9 @@ from jax.nn import relu
 from jaxtyping import Array, Complex, Float
 
 from lrpt.cells.cell import Cell, CellSpec
-from lrpt.matrices import Bias, Diagonal, MatrixSpec, Operator, OperatorSpec, Reflection, Rotation, type_of_input
+from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation
+from lrpt.specs import MatrixSpec, OperatorSpec
+from lrpt.symbols import type_of_input
 
 
 class UnitaryParams(NamedTuple):

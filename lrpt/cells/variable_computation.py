@@ -42,7 +42,8 @@ from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, is_operator, leading_block
+from lrpt.matrices import Dense, is_operator, leading_block
+from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 
 EPSILON = 1e-5
 """What the mask rounds: chosen here, for want of a published value."""

@@ -21,6 +21,7 @@ from lrpt.networks.operations import paper_equivalent
 from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import LOOPS, Store, Tuning, recur
+from lrpt.symbols import CodedSize, decode
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,20 @@ class ConditionalConfig(Steady):
         alike = self.slow_size in (None, self.size) and self.parametrization == "dense"
         return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
-        """The network for a task of symbols that says which units they complete; it does not look at the batch.
+    def build(
+        self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1
+    ) -> "ConditionalNetwork":
+        """Return the network for a task whose symbols say which units they complete: its input size is a `CodedSize`.
 
         Raises:
-          UsageError: a task that does not say it.
+          UsageError: a task of another kind.
         """
-        units = input_size // output_size - 1
-        if units < 1 or input_size % output_size or reads != "all":
+        if not isinstance(input_size, CodedSize) or input_size.symbols != output_size or input_size.units < 1 or reads != "all":
             raise UsageError(
                 f"a conditional network reads which word or character a symbol completes, and this task has {input_size} inputs for "
                 f"{output_size} symbols: give --data.words 2, or --data.characters for bits"
             )
-        return ConditionalNetwork(self, output_size, units)
+        return ConditionalNetwork(self, input_size.symbols, input_size.units, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Shapes of the parameters.
@@ -119,12 +121,14 @@ class ConditionalNetwork(nn.Module):
     Attributes:
       config: both levels.
       symbols: V, which are also predicted.
-      units: how many words or characters there are.
+      units: the number of words or characters.
+      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ConditionalConfig
     symbols: int
     units: int
+    sharers: int = 1
 
     @property
     def cell(self) -> Cell:
@@ -139,14 +143,13 @@ class ConditionalNetwork(nn.Module):
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b t v"], Any]:
         """(predictions, the states after the last step), from the states that an earlier sequence ended in."""
-        config, codes = self.config, inputs.T
-        xs = ConditionalInput(codes % self.symbols, jnp.maximum(codes // self.symbols - 1, 0), codes >= self.symbols)
+        config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
         if start is not None:
             carry = start.instead_of(carry)
-        tuning = Tuning(config.chunk, config.store)  # type: ignore[arg-type]
+        tuning = Tuning(config.chunk, config.store, self.sharers)  # type: ignore[arg-type]
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.recurrence, tuning=tuning)
         return jnp.swapaxes(self.readout(y), 0, 1), carry

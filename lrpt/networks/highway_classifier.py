@@ -31,7 +31,7 @@ from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
 from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
 from lrpt.initialization import glorot_uniform
-from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
+from lrpt.matrices import Composite, Operator
 from lrpt.networks.protocol import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 
@@ -117,8 +117,8 @@ class HighwayConfig(Steady):
     def needs_gpu(self) -> bool:
         return False
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
-        """The network for a task that gives vectors, of any width, and asks for one prediction."""
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
+        """Return the network for a task with vectors of any width and one prediction. It has no loop over time that devices could share."""
         return HighwayClassifier(self, output_size, axis_name)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
@@ -220,7 +220,7 @@ class RegularizedMatrix(nn.Module):
         \tilde x = x \odot m_0, \quad p = N(\tilde x R), \quad q = s \odot N((p \odot m_1) L + \tilde x \odot D)
 
     N subtracts the mean over the batch and divides by the standard deviation; s is trainable and starts at 1; the shift is the bias of the
-    gate, which the layer adds to q. A matrix that is not low-rank has :math:`q = s \odot N(\tilde x W)`.
+    gate, which the layer adds to q. A matrix without such factors has :math:`q = s \odot N(\tilde x W)`.
     """
 
     config: HighwayConfig
@@ -230,13 +230,11 @@ class RegularizedMatrix(nn.Module):
     def __call__(self, matrix: Operator, x: Float[Array, "b n"], masks: Masks, *, train: bool) -> Float[Array, "b n"]:
         norm = partial(batch_norm, self.config, self.axis_name, train, use_bias=False)
         x = x * masks.state
-        if isinstance(matrix, LowRank | LowRankPlusDiagonal):
-            p = norm(use_scale=False, name="projection_norm")(Dense(matrix.right.T).apply(x))
-            q = Dense(matrix.left).apply(p * masks.projection)
-            if isinstance(matrix, LowRankPlusDiagonal):
-                q = q + Diagonal(matrix.diagonal).apply(x)
-        else:
-            q = matrix.apply(x)
+
+        def between(projected: Float[Array, "b d"]) -> Float[Array, "b d"]:
+            return norm(use_scale=False, name="projection_norm")(projected) * masks.projection
+
+        q = matrix.apply_between(between, x) if isinstance(matrix, Composite) else matrix.apply(x)
         return norm(name="norm")(q)
 
 

@@ -8,7 +8,6 @@ two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in opera
 """
 
 import math
-from functools import singledispatch
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells import VariableParams
 from lrpt.errors import check_choice
-from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, is_operator
+from lrpt.matrices import is_operator
 
 PAPER_FACTORS = {
     "elman": 1.0,
@@ -85,28 +84,8 @@ def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
     return sum((_count(operator, m) for operator in operators), np.zeros_like(m))
 
 
-@singledispatch
 def _count(operator: Any, m: np.ndarray) -> np.ndarray:
-    raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: register them here")
-
-
-@_count.register
-def _(operator: Bias, m: np.ndarray) -> np.ndarray:
-    return np.zeros_like(m)
-
-
-@_count.register
-def _(operator: Dense, m: np.ndarray) -> np.ndarray:
-    n_in, n_out = operator.shape
-    return n_in * n_out * m**2
-
-
-@_count.register
-def _(operator: Diagonal, m: np.ndarray) -> np.ndarray:
-    return operator.shape[0] * m
-
-
-@_count.register(LowRank | LowRankPlusDiagonal)
-def _(operator: LowRank | LowRankPlusDiagonal, m: np.ndarray) -> np.ndarray:
-    products = operator.left.shape[0] * sum(operator.shape)
-    return (products + isinstance(operator, LowRankPlusDiagonal) * operator.shape[0]) * m
+    if not hasattr(operator, "work"):
+        raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: give it a method `work` (lrpt.matrices.Costed)")
+    products, elementwise = operator.work(m)
+    return np.zeros_like(m) + products + elementwise

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells.gru import GRUParams, gru
 from lrpt.errors import UsageError
-from lrpt.matrices import LowRank, LowRankPlusDiagonal
+from lrpt.matrices import plus_diagonal
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
 
 SHUT = 1e9
@@ -77,7 +77,7 @@ def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
     """What the kernel cannot do, or nothing."""
     if step is not gru:
         return f"cell {getattr(step, '__name__', step)}"
-    others = [type(gate.recurrent).__name__ for gate in params if type(gate.recurrent) not in (LowRank, LowRankPlusDiagonal)]
+    others = [type(gate.recurrent).__name__ for gate in params if plus_diagonal(gate.recurrent) is None]
     if others:
         return f"recurrent matrix {others[0]}"
     rank = max(gate.recurrent.left.shape[0] for gate in params)
@@ -151,9 +151,10 @@ def _pad(array: Array, *shape: int) -> Array:
 
 def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
     """The factors that map to d, those that map back to n, and the diagonals, each by part, as `persistent` takes them."""
-    rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in recurrent])
-    columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in recurrent])
-    diagonals = [getattr(matrix, "diagonal", jnp.zeros(matrix.shape[0], jnp.float32)) for matrix in recurrent]
+    matrices = [plus_diagonal(matrix) for matrix in recurrent]
+    rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in matrices])
+    columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in matrices])
+    diagonals = [matrix.diagonal for matrix in matrices if matrix is not None]
 
     def by_part(array: Array, axis: int) -> Array:
         return jnp.moveaxis(array.reshape(*array.shape[:axis], plan.parts, plan.rows, *array.shape[axis + 1 :]), axis, 0)
