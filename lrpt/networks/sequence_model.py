@@ -338,7 +338,7 @@ class SequenceModel(nn.Module):
 
     def by_layer(self, params: Any) -> dict[int, list[Array]]:
         """Return the arrays of each layer of a tree like the parameters, by the layer's number from 0."""
-        network = Recurrent(self.config, self.config.embedding_width or self.input_size)
+        network = Recurrent(self.config, self.config.embedding_width or self.input_size, parent=None)
         return split_by_layer(network.cell.template(network.spec), params["recurrent"]["cell"])
 
     def __call__(

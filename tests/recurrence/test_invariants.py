@@ -126,6 +126,14 @@ def test_parts_of_an_operator_hold_its_arrays():
         fast(lambda p, h, x: (jnp.tanh(p.apply(h)), None), Doubled(normal(SIZE, SIZE)), CARRY, XS)
 
 
+def test_a_call_under_inner_control_flow_is_refused():
+    def step(matrix, h, _):
+        return jax.lax.scan(lambda h, _: (jnp.tanh(matrix.apply(h)), None), h, None, length=2)[0], None
+
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        jax.grad(lambda kernel: jnp.sum(fast(step, Dense(kernel), CARRY, XS)[0]))(normal(SIZE, SIZE))
+
+
 def test_matrices_are_no_residuals_of_a_step():
     """Those that do not depend on the step are fixed, so that a batch of steps has one copy of each."""
     linear, calls = linear_step()
