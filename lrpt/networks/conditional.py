@@ -1,8 +1,9 @@
-"""The conditional recurrent network as a language model: `lrpt.cells.conditional` with a readout of its fast state.
+"""The conditional recurrent network as a language model: `lrpt.cells.conditional` and a readout of its fast state.
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
-on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end: `NextSymbol.words`,
-`NextBit.characters`. Training in the authors' code also predicts the next word, with a share of the loss; here it predicts symbols alone.
+on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
+`NextBit.characters`) and has a `CodedSize` as its input size. Training in the authors' code also predicts the next word, with a share of
+the loss; here it predicts symbols alone.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from lrpt.symbols import CodedSize, decode
 
 @dataclass(frozen=True)
 class ConditionalConfig(Steady):
-    """A conditional network: how wide its two levels are, and how its matrices are stored."""
+    """Configuration of a conditional network: widths of its two levels, and storage of its matrices."""
 
     size: int = 100
     """n: width of the fast state, which steps with each symbol"""
@@ -67,7 +68,7 @@ class ConditionalConfig(Steady):
 
     @property
     def compiled(self) -> "ConditionalConfig":
-        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        """The part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, initialization="glorot", initial_scale=1.0)
 
     @property
@@ -75,7 +76,7 @@ class ConditionalConfig(Steady):
         return False
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""
+        """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and full matrices."""
         alike = self.slow_size in (None, self.size) and self.parametrization == "dense"
         return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
@@ -95,7 +96,7 @@ class ConditionalConfig(Steady):
         return ConditionalNetwork(self, input_size.symbols, input_size.units, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
-        """Shapes of the parameters.
+        """Return the shapes of the parameters.
 
         Raises:
           UsageError: the configuration does not fit together, or not to the task.
@@ -111,16 +112,16 @@ class ConditionalConfig(Steady):
 
 
 class ConditionalNetwork(nn.Module):
-    r"""Symbols with the units that they complete, to predictions of the next symbol.
+    r"""A conditional network that predicts the next symbol from symbols and the units that they complete.
 
     .. math::
         s_t = x_t \bmod V, \quad u_t = \lfloor x_t / V \rfloor, \quad o_t = h_t O + b
 
-    A unit is complete where u_t is not 0; it is then number u_t - 1 of the slow level's table.
+    A unit is complete if u_t is not 0. It is then number u_t - 1 of the slow level's table.
 
     Attributes:
-      config: both levels.
-      symbols: V, which are also predicted.
+      config: configuration of both levels.
+      symbols: V, number of symbols, which are inputs and predictions.
       units: the number of words or characters.
       sharers: devices that run the network at the same time and share a cache.
     """
@@ -135,14 +136,14 @@ class ConditionalNetwork(nn.Module):
         return conditional_cell(self.units, self.config.slow_size)
 
     def __call__(self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False) -> Float[Array, "b t v"]:
-        """Predictions at every step. `mask` is true where a step counts."""
+        """Return predictions for every step. `mask` is true for steps that count."""
         return self.advance(inputs, mask, train=train)[0]
 
     @nn.compact
     def advance(
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b t v"], Any]:
-        """(predictions, the states after the last step), from the states that an earlier sequence ended in."""
+        """Return (predictions, the states after the last step). `start` has the states in which an earlier sequence ended."""
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
