@@ -1,6 +1,6 @@
 """Passthrough networks in JAX: low-rank and low-rank-plus-diagonal recurrent networks, and their neighbours.
 
-    matrices <- cells <- recurrence <- models <- training <- experiments
+    matrices <- cells <- recurrence <- networks <- training <- experiments
 
 The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.tasks`, optimizers in `lrpt.optim`.
 """
@@ -12,12 +12,14 @@ from lrpt.networks.counting import Counts, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
 from lrpt.recurrence import LOOPS, recur
+from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec
 
 __all__ = [
     "CELLS",
     "LOOPS",
     "PARAMETRIZATIONS",
     "Bias",
+    "BiasSpec",
     "Cell",
     "CellSpec",
     "Counts",
@@ -27,9 +29,12 @@ __all__ = [
     "LowRank",
     "LowRankPlusDiagonal",
     "MatrixConfig",
+    "MatrixSpec",
     "ModelConfig",
+    "OperatorSpec",
     "Parametrization",
     "SequenceModel",
+    "SettingSpec",
     "UsageError",
     "count",
     "gate_spec",

@@ -1,4 +1,4 @@
-"""Where parameters start, by name."""
+"""Initializations of all parameters, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,26 +16,27 @@ glorot_uniform = nn.initializers.glorot_uniform()
 
 
 def small_uniform(key: Array, shape: Shape) -> Float[Array, "..."]:
-    """Uniform in +-0.01: the start of every diagonal in the original code of the GRUs."""
+    """Draw uniformly from +-0.01, as the original code of the GRUs initializes every diagonal."""
     return jax.random.uniform(key, shape, minval=-0.01, maxval=0.01)
 
 
 def normal_or_orthogonal(key: Array, shape: Shape) -> Float[Array, "..."]:
-    """A random orthogonal matrix where the shape is square, else normal with a standard deviation of 0.01."""
+    """Draw a random orthogonal matrix if the shape is square, else normal numbers with a standard deviation of 0.01."""
     draw = nn.initializers.orthogonal() if shape[0] == shape[1] else nn.initializers.normal(0.01)
     return draw(key, shape)
 
 
 @dataclass(frozen=True)
 class Initialization:
-    """How each kind of parameter starts; the last argument of the functions is the scale that the user gives.
+    """Initializers of each kind of parameter. The last argument of an initializer is the scale that the user gives.
 
     Attributes:
-      matrix: of matrices, and of each factor of low-rank ones.
-      diagonal: of diagonals.
-      offset: of biases which the cell does not start elsewhere than at zero.
-      table: of embeddings (None: as matrices).
-      readout: of the readout's matrix and bias, by the width that it reads instead of the scale (None: as matrices and biases).
+      matrix: initializer of matrices, and of each factor of low-rank matrices.
+      diagonal: initializer of diagonals.
+      offset: initializer of biases, unless the cell initializes them to a constant other than zero.
+      table: initializer of embeddings (None: as matrices).
+      readout: initializer of the readout's matrix and bias. It gets the readout's input width instead of the scale (None: as matrices and
+        biases).
     """
 
     matrix: Draw
@@ -57,7 +58,7 @@ def _uniform_by_width(key: Array, shape: Shape, scale: float) -> Array:
     return _uniform(key, shape, shape[-1] ** -0.5)
 
 
-def _uniform_by_what_is_read(key: Array, shape: Shape, width: float) -> Array:
+def _uniform_by_given_width(key: Array, shape: Shape, width: float) -> Array:
     return _uniform(key, shape, width**-0.5)
 
 
@@ -78,20 +79,26 @@ INITIALIZATIONS: dict[str, Initialization] = {
     "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
     "uniform": Initialization(_uniform, _uniform, _uniform),
     "normal": Initialization(_normal, _normal, _zeros),
-    "lru": Initialization(_uniform_by_width, _uniform_by_width, _uniform_by_width, _standard_normal, _uniform_by_what_is_read),
+    "lru": Initialization(_uniform_by_width, _uniform_by_width, _uniform_by_width, _standard_normal, _uniform_by_given_width),
 }
-"""glorot: lowrank-gru. dl4mt: dl4mt-lm (small_lm.py), whose products L R start near 1e-4 sqrt(d), which almost switches the recurrence off.
-uniform: biases too, but for those that a cell starts elsewhere than at zero; within 0.04 for lowrank-lstm and for the networks of Zilly et
-al. (2017). normal: biases start at zero.
+"""glorot: as in lowrank-gru.
 
-lru: chahuja/lru (model.py, and the defaults of PyTorch that it leaves in place). All of a cell is uniform in +-1/sqrt(n), biases too, where
-n is the width of a matrix's outputs; embeddings are standard normal; the readout is uniform in +-1/sqrt(n) with n the width that it reads.
-The paper (Ahuja and Morency 2018) says Glorot; for the gates of an LRU, one matrix from 2n to 4n in that code, both are the same. Factors
-of low-rank matrices, which that code does not have, are uniform in +-1/sqrt(n) with n the outputs of L, and the inputs of R."""
+dl4mt: as in dl4mt-lm (small_lm.py). Its products L R start near 1e-4 sqrt(d), which almost switches the recurrence off.
+
+uniform: biases too, unless a cell initializes them to a constant other than zero. lowrank-lstm and the networks of Zilly et al. (2017) use
+a range of 0.04.
+
+normal: biases are initialized to zero.
+
+lru (lattice recurrent units): as in chahuja/lru (model.py, with the defaults of PyTorch). All parameters of a cell, biases too, are uniform
+in +-1/sqrt(n), where n is the output width of a matrix. Embeddings are standard normal. The readout is uniform in +-1/sqrt(n), where n is
+its input width. The paper (Ahuja and Morency 2018) says Glorot; for the gates of an LRU, one matrix from 2n to 4n in that code, both are
+the same. That code has no low-rank matrices; here their factors are uniform in +-1/sqrt(n), where n is the number of outputs of L and of
+inputs of R."""
 
 
 def of_readout(name: str, scale: float, width: int) -> tuple[Callable[..., Array], Callable[..., Array]]:
-    """What Flax calls the initializers of the matrix and of the bias of a layer that reads `width` numbers."""
+    """Return the initializers (in Flax's sense) of the matrix and of the bias of a readout with inputs of the given width."""
     start = INITIALIZATIONS[name]
 
     def kernel(key: Array, shape: Shape, dtype: object = None, **_: object) -> Array:

@@ -1,13 +1,14 @@
-"""Flax modules that own the parameters of a cell's matrices and hand the matrices out.
+"""Parametrizations: Flax modules that own the parameters of a cell's matrices.
 
-A parametrization module is built from the matrices a cell asks for (`specs`), and when called returns one structured matrix for each name.
-Tying (Sak et al. 2014) lives here: the low-rank matrices of one group share a single projection R. `WeightNorm` wraps any of them.
+A parametrization is built from the specifications of the matrices (`specs`). Calling it returns one structured matrix for each name.
+Weights are tied here (Sak et al. 2014): the low-rank matrices of one group share one projection R. `WeightNorm` wraps any parametrization.
 
-To add one: a class with `apply` and `to_dense` as in `lrpt.matrices`, a module like `DenseMatrices`, and an entry in `PARAMETRIZATIONS`.
+To add one, write a class with `apply` and `to_dense` as in `lrpt.matrices` and a module like `DenseMatrices`, and add an entry to
+`PARAMETRIZATIONS`. The class needs to know about vectors only: `Parameters` sees to it that it never gets symbols.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import flax.linen as nn
@@ -18,12 +19,13 @@ from jaxtyping import Array, Float
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.matrices import ROW_AXIS, BiasSpec, Matrix, MatrixSpec, Operator, OperatorSpec, SettingSpec
+from lrpt.matrices import ROW_AXIS, Matrix, Operator, SymbolInputs, field_of
+from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of, shared_name
 
 
 @dataclass(frozen=True)
 class MatrixConfig:
-    """How the matrices of one role are stored."""
+    """Storage of the matrices of one role."""
 
     kind: str = "dense"
     """dense, low_rank or low_rank_plus_diagonal, or a name added to `PARAMETRIZATIONS`"""
@@ -40,23 +42,28 @@ class MatrixConfig:
 
     @property
     def prefix(self) -> str:
-        """How the name of a network with such matrices begins: 'LRD-' of 'LRD-GRU'."""
+        """Beginning of the name of a network with such matrices: 'LRD-' of 'LRD-GRU'."""
         return {"dense": "", "low_rank": "LR-", "low_rank_plus_diagonal": "LRD-"}.get(self.kind, f"{self.kind}-")
 
     @property
     def suffix(self) -> str:
-        """What follows the width of the network: '/24' for a rank."""
+        """Suffix of the width in the name of a network: '/24' for a rank."""
         return f"/{self.rank}" if self.kind.startswith("low_rank") else ""
 
 
 class Parametrization(nn.Module):
-    """Base of the parametrizations: the matrices to be stored, by name, and the configuration. Calling it hands them out."""
+    """Base class of the parametrizations. Calling one returns its matrices by name.
+
+    Attributes:
+      specs: the matrices to be stored, by name.
+      config: how they are stored.
+    """
 
     specs: Mapping[str, MatrixSpec]
     config: MatrixConfig
 
     def factor(self, name: str, **shapes: tuple[int, ...]) -> dict[str, Array]:
-        """Draws the factors of one matrix as the parameter `name`."""
+        """Create the parameter `name` with the factors of one matrix, each initialized as the configuration says."""
         start = INITIALIZATIONS[self.config.initialization]
 
         def draw(key: Array) -> dict[str, Array]:
@@ -76,7 +83,7 @@ class DenseMatrices(Parametrization):
 
 
 class LowRankMatrices(Parametrization):
-    """L R, of d (n_in + n_out) parameters each; tied, the d n_in of R are paid once for each group."""
+    """Products L R of d (n_in + n_out) parameters each. If they are tied, each group has one R of d n_in parameters."""
 
     def check(self, name: str, spec: MatrixSpec) -> None:
         rank = self.config.rank
@@ -101,14 +108,14 @@ class LowRankMatrices(Parametrization):
         return self.factor(name, **shapes) | self.shared(spec)
 
     def shared(self, spec: MatrixSpec) -> dict[str, Array]:
-        name = "_".join(filter(None, ("shared", spec.group)))
+        name = shared_name(spec)
         if self.has_variable("params", name):
             return self.get_variable("params", name)
         return self.factor(name, right=(self.config.rank, spec.n_in))
 
 
 class LowRankPlusDiagonalMatrices(LowRankMatrices):
-    """L R + D, of d (n_in + n_out) + n parameters each; square matrices only."""
+    """Sums L R + D of d (n_in + n_out) + n parameters each; square matrices only."""
 
     def check(self, name: str, spec: MatrixSpec) -> None:
         super().check(name, spec)
@@ -123,11 +130,12 @@ class LowRankPlusDiagonalMatrices(LowRankMatrices):
 
 
 class WeightNorm(nn.Module):
-    r"""Each row of the paper's matrices as :math:`w = g\, v / \|v\|` (Salimans and Kingma 2016, eq. 2), whatever parametrization owns v.
+    r"""Weight normalization: rows of the papers' matrices as :math:`w = g\, v / \|v\|` (Salimans and Kingma 2016, eq. 2).
 
-    Rows of projections R have no trainable scale: theirs is `projection_scale`. Diagonals are not normalized. The scales g start at the
-    norms of the rows as drawn, so that the network starts where the plain one does, but for R. Miceli Barone 2018, section 3.5.1, leaves
-    the start of g and the norm of R open, and that code was not published.
+    The wrapped parametrization owns the directions v. Rows of projections R have the fixed norm `projection_scale`, all other rows a
+    trainable scale g. Diagonals are not normalized. The scales g are initialized to the norms of the rows as drawn, so that the network
+    starts where the plain one does, except for R. Miceli Barone 2018, section 3.5.1, does not say how g is initialized and what the norm
+    of R is, and that code was not published.
     """
 
     inner: Parametrization
@@ -137,17 +145,29 @@ class WeightNorm(nn.Module):
     def __call__(self) -> dict[str, Matrix]:
         return {name: self.normalize(name, matrix) for name, matrix in self.inner().items()}
 
-    def normalize(self, name: str, matrix: Any) -> Matrix:
-        stored = {f.name: getattr(matrix, f.name) for f in fields(matrix)}
-        norms = {f: row_norms(value, ROW_AXIS[f]) for f, value in stored.items() if f in ROW_AXIS}
-        start = {f: jnp.squeeze(norm, ROW_AXIS[f]) for f, norm in norms.items() if f != "right"}
+    def normalize(self, name: str, matrix: Matrix) -> Matrix:
+        leaves, treedef = jax.tree_util.tree_flatten_with_path(matrix)
+        norms = {path: row_norms(array, ROW_AXIS[field_of(path)]) for path, array in leaves if field_of(path) in ROW_AXIS}
+        start = {_key(path): jnp.squeeze(norm, ROW_AXIS[field_of(path)]) for path, norm in norms.items() if field_of(path) != "right"}
         scales = self.param(name, lambda _: start)
-        scale = {f: jnp.expand_dims(scales[f], ROW_AXIS[f]) if f in scales else self.projection_scale for f in norms}
-        return type(matrix)(**{f: value * scale[f] / norms[f] if f in norms else value for f, value in stored.items()})
+
+        def normalized(path: tuple[Any, ...], array: Array) -> Array:
+            if path not in norms:
+                return array
+            trainable = _key(path) in scales
+            scale = jnp.expand_dims(scales[_key(path)], ROW_AXIS[field_of(path)]) if trainable else self.projection_scale
+            return array * scale / norms[path]
+
+        return treedef.unflatten(normalized(path, array) for path, array in leaves)
+
+
+def _key(path: tuple[Any, ...]) -> str:
+    """Return the name of a stored array: its field, or the fields that lead to it in a matrix that is made of others."""
+    return "_".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path)
 
 
 def row_norms(factor: Float[Array, "a b"], axis: int) -> Float[Array, "..."]:
-    """Euclidean norms along `axis`, which is kept. The small constant keeps the gradient of an all-zero row finite."""
+    """Return Euclidean norms along `axis`, which is kept. A small constant keeps the gradient of an all-zero row finite."""
     return jnp.sqrt(jnp.sum(jnp.square(factor), axis, keepdims=True) + 1e-30)
 
 
@@ -159,12 +179,17 @@ PARAMETRIZATIONS: dict[str, type[Parametrization]] = {
 
 
 class Parameters(nn.Module):
-    """Owns everything a cell asks for, and hands it out in the shape of the cell's template.
+    """The parameters of a cell. Calling it returns the cell's template, filled in.
 
-    Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`; with weight normalization
+    Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`. With weight normalization
     these are the directions v, and `recurrent_scale/update/left` holds the scales g. Operators that no configuration changes are arrays
-    under the name of their field: `operator/rotations_0`. Settings are variables of the collection 'settings', by the same names; where
-    that is not handed in, they are what they are at the start.
+    under the name of their field: `operator/rotations_0`. Settings are variables of the collection 'settings' under the same names. They
+    have their initial values if that collection is missing.
+
+    Attributes:
+      template: what the cell asks for (see `lrpt.specs`).
+      recurrent: how matrices of the role 'recurrent' are stored.
+      input: how matrices of the role 'input' are stored.
     """
 
     template: Any
@@ -174,7 +199,7 @@ class Parameters(nn.Module):
     @nn.compact
     def __call__(self) -> Any:
         leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
-        named = [(_name(path, leaf), leaf) for path, leaf in leaves]
+        named = [(name_of(path, leaf), leaf) for path, leaf in leaves]
         owned = {
             "recurrent": self.own("recurrent", self.recurrent, named),
             "input": self.own("input", self.input, named),
@@ -182,15 +207,18 @@ class Parameters(nn.Module):
             "operator": self.operators(_of(OperatorSpec, named)),
             "setting": {name: self.setting(name, spec) for name, spec in _of(SettingSpec, named).items()},
         }
-        return treedef.unflatten(owned[_role(leaf)][name] for name, leaf in named)
+        return treedef.unflatten(owned[role_of(leaf)][name] for name, leaf in named)
 
-    def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Matrix]:
-        specs = {name: leaf for name, leaf in named if _role(leaf) == role}
+    def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Operator]:
+        """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them."""
+        specs = {name: leaf for name, leaf in named if role_of(leaf) == role}
         check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
-        return WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
+        found = WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
+        return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}
 
     def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        """Create the biases. The initialization draws those that start at 0."""
         offset, scale = INITIALIZATIONS[self.recurrent.initialization].offset, self.recurrent.initial_scale
 
         def draw(key: Array) -> dict[str, Array]:
@@ -204,6 +232,8 @@ class Parameters(nn.Module):
         return {name: matrices.Bias(value) for name, value in stored.items()}
 
     def operators(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        """Create the operators that no configuration changes."""
+
         def draw(key: Array) -> dict[str, Array]:
             keys = jax.random.split(key, len(specs))
             return {
@@ -215,28 +245,16 @@ class Parameters(nn.Module):
         return {name: specs[name].kind(value) for name, value in stored.items()}
 
     def setting(self, name: str, spec: SettingSpec) -> Float[Array, ""]:
+        """Return the value of a setting, and create its variable if the collection may change."""
         start = jnp.asarray(spec.initial, float)
         if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
             return start
         return self.variable("settings", name, lambda: start).value
 
 
-Spec = MatrixSpec | BiasSpec | OperatorSpec | SettingSpec
+def _taking_symbols(matrix: Operator, n_in: int) -> Operator:
+    return matrix if getattr(matrix, "selects_rows", False) else SymbolInputs(matrix, n_in)
 
 
-def _of(kind: type, named: list[tuple[str, Any]]) -> dict[str, Any]:
+def _of(kind: type[Spec], named: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: leaf for name, leaf in named if isinstance(leaf, kind)}
-
-
-def _role(leaf: Spec) -> str:
-    if isinstance(leaf, MatrixSpec):
-        return leaf.role
-    return {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}[type(leaf)]
-
-
-def _name(path: tuple[Any, ...], leaf: Spec) -> str:
-    """The path of a template's leaf, without a last step that only repeats its role: 'update' for update.recurrent."""
-    parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
-    if len(parts) > 1 and parts[-1] == _role(leaf):
-        parts.pop()
-    return "_".join(parts)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from lrpt.cells import CELLS, Cell, CellSpec
-from lrpt.matrices import Dense, MatrixSpec
+from lrpt.matrices import Dense
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
 from lrpt.recurrence import BY_RULE, recur
+from lrpt.specs import MatrixSpec
 
 SIZE, RANK, INPUT_SIZE, STEPS, BATCH = 5, 2, 3, 6, 4
 SPEC = CellSpec(INPUT_SIZE, SIZE, depth=2)

@@ -12,20 +12,22 @@ LIBRARY = sorted((ROOT / "lrpt").rglob("*.py"))
 EXPERIMENTS = sorted((ROOT / "experiments").rglob("*.py"))
 
 # package -> packages that it may import; `errors` is open to all. A new package gets its row here.
-LOWER = {"matrices", "cells", "recurrence"}
+LOWER = {"symbols", "matrices", "specs", "cells", "recurrence"}
 MAY_IMPORT = {
     "errors": set(),
     "settings": set(),
-    "matrices": set(),
-    "cells": {"matrices"},
-    "recurrence": {"matrices", "cells"},
+    "symbols": set(),
+    "matrices": {"symbols"},
+    "specs": {"matrices"},
+    "cells": {"symbols", "matrices", "specs"},
+    "recurrence": {"symbols", "matrices", "cells"},
     "initialization": set(),
-    "parametrizations": {"matrices", "initialization"},
+    "parametrizations": {"matrices", "specs", "initialization"},
     "networks": {*LOWER, "settings", "parametrizations", "initialization"},
     "losses": set(),
     "metrics": set(),
     "datasets": set(),
-    "tasks": {"datasets", "losses", "metrics"},
+    "tasks": {"symbols", "datasets", "losses", "metrics"},
     "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
     "interop": {"networks"},

@@ -7,6 +7,7 @@ import pytest
 
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.symbols import CodedSize
 
 WIDTH, SYMBOLS = 64, 300
 
@@ -33,7 +34,7 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
 
 @pytest.mark.parametrize("config", [ModelConfig(size=WIDTH, initialization="uniform"), ConditionalConfig(WIDTH, initialization="uniform")])
 def test_uniform_starts_are_those_of_readouts_too(config):
-    params = config.build(SYMBOLS * 2, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
+    params = config.build(CodedSize(SYMBOLS, 1), SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
     assert_uniform_within(params["readout"], config.initial.scale)
     assert np.std(params["readout"]["bias"]) > 0
 

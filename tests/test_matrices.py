@@ -8,19 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
-from lrpt.matrices import (
-    ROW_AXIS,
-    Bias,
-    Dense,
-    Diagonal,
-    LowRank,
-    LowRankPlusDiagonal,
-    Projection,
-    Rotation,
-    Weighted,
-    leading_block,
-    num_params,
-)
+from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, Projection, Rotation, leading_block, num_params
+from lrpt.symbols import Weighted
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
 SQUARE = {"diagonal", "low_rank_plus_diagonal"}

@@ -23,8 +23,9 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, BiasSpec, Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
+from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
+from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
 GATES = ("update", "reset", "candidate")

@@ -101,6 +101,8 @@ def jax_contender(
     """A network trained by the library's own step, so that contenders differ in nothing but the network."""
     model, config = network(workload)
     task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
+    if isinstance(model, SequenceModel):
+        model = model.clone(sharers=parallel.sharers(layout))
     shares, train = Shares(parallel.average(layout)), task.splits["train"]
     state = parallel.place(layout, [init_state(model, task, optimizer, 0)])
     arrays = parallel.place(layout, [train.arrays])

@@ -9,8 +9,9 @@ import jax
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import BiasSpec, MatrixSpec, OperatorSpec, num_params
+from lrpt.matrices import num_params
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec
 
 DENSE = MatrixConfig()
 

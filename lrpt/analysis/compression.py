@@ -17,10 +17,11 @@ from jaxtyping import Array, Float
 
 from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error, smallest
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Matrix, MatrixSpec
+from lrpt.matrices import Matrix
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
+from lrpt.specs import MatrixSpec
 
 NOISE = 0.1
 """White noise that is added to the rows that a matrix is applied to, as a part of their mean square.
@@ -162,7 +163,7 @@ def _sums_of_squares(params: Any, network: Recurrent, settings: Any, carry: Any,
                 seen.setdefault(wanted[i][0], []).append(v)
             return operator.apply(v)
 
-        carry, (y, _) = network.cell.step(operators.tapped(watch, operators.raw()), carry, x)
+        carry, (y, _) = network.cell.step(operators.intercepted(watch, operators.raw()), carry, x)
         return carry, (y, seen)
 
     carry, (_, seen) = recur(watched, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")

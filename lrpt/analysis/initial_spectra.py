@@ -13,7 +13,8 @@ from lrpt.analysis.figures import png
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Bias, Dense, MatrixSpec, OperatorSpec
+from lrpt.matrices import Bias, Dense
+from lrpt.specs import MatrixSpec, OperatorSpec
 
 
 class Start(NamedTuple):

@@ -24,8 +24,8 @@ from matplotlib.patches import Circle
 
 from lrpt.analysis.figures import png
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
-from lrpt.matrices import type_of_input
 from lrpt.recurrence import Step, recur
+from lrpt.symbols import type_of_input
 
 RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
 

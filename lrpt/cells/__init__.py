@@ -1,4 +1,4 @@
-"""Recurrent cells: pure functions, one file per family, and the table that names them."""
+"""Recurrent cells: pure step functions, one file per family, and the table of their names."""
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, Schedule, StateGate, Stream, gate_spec, state_gate_spec
 from lrpt.cells.conditional import ConditionalCarry, ConditionalInput, ConditionalParams, conditional, conditional_cell

@@ -1,8 +1,8 @@
-"""What a cell is: a pure step, the matrices it asks for, and the state it carries.
+"""Cells: a pure step, a template of the parameters that it asks for, and the state that it carries.
 
-A step is exactly a `lax.scan` body once its parameters are bound: `step(params, carry, x) -> (carry, (y, info))`. It must be pure, call
-matrices only through `apply`, and unroll any inner depth in Python; masks and random keys reach it through its inputs. `info` holds the
-gates; under `jit` what nobody reads costs nothing.
+A step with bound parameters is a `lax.scan` body: `step(params, carry, x) -> (carry, (y, info))`. It must be pure, use matrices only
+through `apply`, and unroll any inner depth in Python. Masks and random keys reach it through its inputs. `info` holds the gates. Under
+`jit`, gates that nobody reads cost nothing.
 """
 
 from collections.abc import Callable
@@ -13,41 +13,43 @@ import jax
 from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
-from lrpt.matrices import BiasSpec, MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import BiasSpec, MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class Gate(NamedTuple):
-    """The parameters of one affine function of input and state."""
+    """Parameters of one affine function of input and state."""
 
     input: Operator
     recurrent: Operator
     bias: Operator
 
     def __call__(self, x: type_of_input, h: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
-        """x W + h U + b."""
+        """Return x W + h U + b."""
         return self.input.apply(x) + self.recurrent.apply(h) + self.bias.apply(h)
 
 
 class StateGate(NamedTuple):
-    """The parameters of one affine function of the state alone; it is called as a `Gate` is."""
+    """Parameters of one affine function of the state alone. It is called in the same way as a `Gate`."""
 
     recurrent: Operator
     bias: Operator
 
     def __call__(self, x: type_of_input, h: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
-        """h U + b."""
+        """Return h U + b."""
         return self.recurrent.apply(h) + self.bias.apply(h)
 
 
 @dataclass(frozen=True)
 class CellSpec:
-    """What a cell's parameters and state are made for.
+    """Sizes of a cell, and the initial value of its carry bias.
 
     Attributes:
       input_size: width m of the inputs, or the number of symbols.
       size: n, width of the state.
-      carry_bias: where the bias of the gate that passes the state on starts, as the papers give it.
-      depth: transitions inside one step, in cells that have several.
+      carry_bias: initial value of the bias of the gate that passes the state on, in the sign of the papers.
+      depth: transitions inside one step, for cells that can have several.
     """
 
     input_size: int
@@ -57,17 +59,23 @@ class CellSpec:
 
 
 def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
-    """A `Gate` to be filled in: which matrices it asks for, where its bias starts, and with whom it shares R where that is tied."""
+    """Return the specification of a `Gate`.
+
+    Args:
+      spec: sizes.
+      bias: initial value of its bias.
+      group: its recurrent matrix shares R with those of the same group if they are tied.
+    """
     return Gate(MatrixSpec(spec.input_size, spec.size, "input"), *state_gate_spec(spec, bias, group))  # type: ignore[arg-type]
 
 
 def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
-    """As `gate_spec`, for a `StateGate`."""
+    """Return the specification of a `StateGate`; arguments as for `gate_spec`."""
     return StateGate(MatrixSpec(spec.size, spec.size, "recurrent", group), BiasSpec(spec.size, bias))  # type: ignore[arg-type]
 
 
 def in_group(template: Any, group: str) -> Any:
-    """A template whose matrices share R, where that is tied, with none outside it: `group` goes before the groups that it has."""
+    """Prefix the groups of a template's matrices with `group`, so that tied matrices share R only with each other."""
 
     def inside(spec: Any) -> Any:
         return replace(spec, group="_".join(filter(None, (group, spec.group)))) if isinstance(spec, MatrixSpec) else spec
@@ -76,12 +84,12 @@ def in_group(template: Any, group: str) -> Any:
 
 
 def as_wide_as_the_state(spec: CellSpec) -> int:
-    """n, for `Cell.input_size`."""
+    """Return n, as a value of `Cell.input_size`."""
     return spec.size
 
 
 def check_width(cell: str, spec: CellSpec) -> None:
-    """For the templates of cells whose inputs are as wide as the state.
+    """Check that inputs are as wide as the state.
 
     Raises:
       UsageError: they are not.
@@ -94,12 +102,12 @@ def check_width(cell: str, spec: CellSpec) -> None:
 
 @dataclass(frozen=True)
 class Stream:
-    """What passes from layer to layer of a stack, in cells where that is more than an output.
+    """A stream between the layers of a stack, for cells that pass on more than an output.
 
     Attributes:
       step: `(params, carry, stream) -> (carry, (stream, info))`.
-      enter: `x -> stream`, below the first layer.
-      leave: `stream -> y`, above the last one.
+      enter: `x -> stream`, the stream into the first layer.
+      leave: `stream -> y`, the output of the last layer.
     """
 
     step: Callable[..., tuple[Any, tuple[Any, Any]]]
@@ -108,11 +116,11 @@ class Stream:
 
 
 class Schedule(NamedTuple):
-    """How much of the state a step updates, in cells that decide that; k is the number of layers that do.
+    """Shares of the state that a step updates, for cells with a scheduler; k is the number of layers with one.
 
     Attributes:
       proportion: m, the share that the scheduler asks for.
-      active: the share of components that the step changes, if only by a little.
+      active: the share of components whose mask is above zero.
     """
 
     proportion: Float[Array, "*b k"]
@@ -121,19 +129,19 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table of cells.
+    """A cell, as an entry of the table of cells.
 
     Attributes:
       step: the pure function `(params, carry, x) -> (carry, (y, info))`.
-      template: `spec -> params` with a `MatrixSpec`, `BiasSpec`, `OperatorSpec` or `SettingSpec` where something will stand.
-      carry: `spec -> carry` with the width of each state vector where that vector will stand.
+      template: `spec -> params` with a specification (`lrpt.specs`) for each leaf.
+      carry: `spec -> carry` with the width of each state vector as a leaf.
       output_size: `spec -> width of y`.
-      deep: whether a step has `spec.depth` transitions; in other cells that is 1.
-      input_size: `spec -> m`: the width that inputs must have, in cells that act on their components and take no symbols. None: any width.
-      stream: what the layers of a stack pass on, where that is not y.
-      initial_spread: `spec -> r`: a trainable initial state starts uniformly within +-r.
-      penalty: `params -> scalar` that training adds to the loss, where the cell's source has one.
-      schedule: `info -> Schedule`, in cells with a scheduler.
+      deep: whether a step has `spec.depth` transitions; for other cells the depth is 1.
+      input_size: `spec -> m`, the width that inputs must have if the cell acts on their components and takes no symbols. None: any width.
+      stream: what the layers of a stack pass on, if that is not y.
+      initial_spread: `spec -> r`, range +-r of the uniform distribution that initializes a trainable initial state.
+      penalty: `params -> scalar` that training adds to the loss, if the source of the cell has one.
+      schedule: `info -> Schedule`, for cells with a scheduler.
     """
 
     step: Callable[..., tuple[Any, tuple[Array, Any]]]
@@ -149,6 +157,6 @@ class Cell:
 
     @property
     def has_recurrent_matrices(self) -> bool:
-        """Whether it asks for matrices that the configuration of the recurrent ones changes."""
+        """Whether the cell asks for matrices of the role 'recurrent'."""
         template = self.template(CellSpec(1, 1))
         return any(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in jax.tree.leaves(template))

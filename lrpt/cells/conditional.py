@@ -1,8 +1,8 @@
-r"""The conditional recurrent network: a slow level that steps once for each unit, a word or a character, and a fast one that it conditions.
+r"""The conditional recurrent network: a slow level with one step for each unit (a word or a character), which conditions a fast level.
 
 Bojanowski et al. (2015), by their code (facebook/Conditional-character-based-RNN, mixed-rnn/WordModule.cpp). Boundaries are given: the
-input of a step says whether its symbol completes a unit, and which one. So with characters and words, where the symbol that completes a
-word is the separator after it, and so with bits and characters.
+input of a step says whether its symbol completes a unit, and which one. With characters and words, the symbol that completes a word is the
+separator after it. With bits and characters, it is the last bit.
 """
 
 from functools import cache
@@ -14,16 +14,18 @@ from jaxtyping import Array, Bool, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec, in_group
 from lrpt.errors import UsageError
-from lrpt.matrices import MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class ConditionalInput(NamedTuple):
-    """The input of a step.
+    """Input of a step.
 
     Attributes:
       symbol: the character, or the bit.
-      unit: the word, or the character, that this symbol completes; where it completes none, anything.
-      boundary: whether it completes one.
+      unit: the word, or the character, that this symbol completes; ignored if it completes none.
+      boundary: whether it completes a unit.
     """
 
     symbol: type_of_input
@@ -32,7 +34,7 @@ class ConditionalInput(NamedTuple):
 
 
 class ConditionedGate(NamedTuple):
-    """An affine function of the symbol, the fast state and the slow state."""
+    """Parameters of an affine function of the symbol, the fast state and the slow state."""
 
     input: Operator
     recurrent: Operator
@@ -48,7 +50,7 @@ class ConditionalParams(NamedTuple):
 
 
 class ConditionalCarry(NamedTuple):
-    """The state of both levels: H_w and h_c."""
+    """States of both levels: H_w and h_c."""
 
     slow: Float[Array, "*b s"]
     fast: Float[Array, "*b n"]
@@ -57,14 +59,14 @@ class ConditionalCarry(NamedTuple):
 def conditional(
     params: ConditionalParams, carry: ConditionalCarry, x: ConditionalInput
 ) -> tuple[ConditionalCarry, tuple[Array, ConditionalCarry]]:
-    r"""One step of the conditional recurrent network (Bojanowski et al. 2015).
+    r"""Compute one step of the conditional recurrent network (Bojanowski et al. 2015).
 
     .. math::
         H' = \sigma(w A_w + H R_w + b_w) \text{ where a unit w is complete, else } H, \\
         h' = \sigma(c A_c + h R_c + H' Q + b_c)
 
-    The code has no biases; here each level has one, and they start at zero. Its training also predicts the next word from H', with a share
-    of the loss, for which the info has H'.
+    The code has no biases. Here each level has one, initialized to zero. Training in that code also predicts the next word from H', with a
+    share of the loss. The info has H' for this purpose.
 
     Args:
       params: both levels; every matrix maps row vectors.
@@ -84,11 +86,11 @@ def conditional(
 
 @cache
 def conditional_cell(units: int, slow_size: int | None = None) -> Cell:
-    """A conditional network as a cell, whose inputs are `ConditionalInput`; the specification's input size is that of its symbols.
+    """Return a conditional network as a cell with inputs `ConditionalInput`. `CellSpec.input_size` is the number of symbols.
 
     Args:
-      units: width of the units, or how many words or characters there are.
-      slow_size: s, width of the slow state; as wide as the fast one by default, as 100 and 100 for bits of Jernite et al. (2017). The
+      units: width of the units, or the number of words or characters.
+      slow_size: s, width of the slow state; by default the width of the fast state, as 100 and 100 for bits of Jernite et al. (2017). The
         authors' defaults are 200 for words and 100 for characters.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Deep transition networks: several layers inside each step, without gates, the first of which sees the input."""
+"""Deep transition networks: several layers without gates inside each step. The first layer sees the input."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,9 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
-from lrpt.matrices import MatrixSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import MatrixSpec
+from lrpt.symbols import type_of_input
 
 
 class TransitionLayer(NamedTuple):
@@ -16,14 +18,14 @@ class TransitionLayer(NamedTuple):
 
 
 class ShortcutLayer(NamedTuple):
-    """As `TransitionLayer`, with a matrix for the state before the step."""
+    """Parameters of one layer with a shortcut: a matrix for the state before the step."""
 
     candidate: StateGate
     shortcut: Operator
 
 
 class TransitionInfo(NamedTuple):
-    """What one layer made in one step, (batch, n)."""
+    """Output of one layer in one step, (batch, n)."""
 
     candidate: Float[Array, "*b n"]
 
@@ -31,19 +33,19 @@ class TransitionInfo(NamedTuple):
 def dt_rnn(
     params: tuple[TransitionLayer, ...], h: Float[Array, "*b n"], x: type_of_input
 ) -> tuple[Array, tuple[Array, tuple[TransitionInfo, ...]]]:
-    r"""One step of a deep transition RNN (Pascanu et al. 2014, DT-RNN), for l = 1, ..., L.
+    r"""Compute one step of a deep transition RNN (Pascanu et al. 2014, DT-RNN), for l = 1, ..., L.
 
     .. math::
         z_l = \tanh([l = 1] x W + z_{l-1} U_l + b_l), \quad z_0 = h, \quad h' = z_L
 
-    One layer is an Elman network. The nonlinearity is that of Zilly et al. 2017, who compare this network with theirs (section 5.1); the
-    tutorial of the first authors has sigmoids, and feeds x to every layer (GroundHog, `DT_RNN_Tut.py`; the layer of these equations is its
-    `RecurrentMultiLayer`). Tied, every layer has a projection R of its own, because each sees another state.
+    One layer is an Elman network. The nonlinearity is that of Zilly et al. 2017, who compare this network with theirs (section 5.1). The
+    tutorial of Pascanu et al. has sigmoids, and feeds x to every layer (GroundHog, `DT_RNN_Tut.py`; the layer of these equations is its
+    `RecurrentMultiLayer`). If matrices are tied, every layer has its own projection R, since it sees another state.
 
     Args:
-      params: the layers, first to last; the first alone has an input matrix.
+      params: the layers, first to last. Only the first has an input matrix.
       h: state, (batch, n).
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
       h', (y, info): the new state, the output y = h', and z_l of each layer.
@@ -58,10 +60,11 @@ def dt_rnn(
 def dts_rnn(
     params: tuple[TransitionLayer | ShortcutLayer, ...], h: Float[Array, "*b n"], x: type_of_input
 ) -> tuple[Array, tuple[Array, tuple[TransitionInfo, ...]]]:
-    r"""One step of a deep transition RNN with shortcuts (Pascanu et al. 2014, DT(S)-RNN).
+    r"""Compute one step of a deep transition RNN with shortcuts (Pascanu et al. 2014, DT(S)-RNN).
 
     As `dt_rnn`, but :math:`z_l = \tanh(z_{l-1} U_l + h S_l + b_l)` for l > 1, with full learned matrices S_l, as in GroundHog's
-    `RecurrentMultiLayerShortPath`; they are no identities. Tied, U_1 and all S_l share one projection R, because they see the same state.
+    `RecurrentMultiLayerShortPath`; they are not identities. If matrices are tied, U_1 and all S_l share one projection R, since they see
+    the same state.
     """
     z, info = h, []
     for layer in params:

@@ -6,17 +6,17 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import type_of_input
+from lrpt.symbols import type_of_input
 
 
 class ElmanParams(NamedTuple):
-    """Parameters of an Elman network."""
+    """Parameters of a simple recurrent network."""
 
     candidate: Gate
 
 
 def elman(params: ElmanParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, tuple[()]]]:
-    r"""One step of a simple recurrent network (Elman 1990; Jernite et al. 2017, eq. 3, who write no bias).
+    r"""Compute one step of a simple recurrent network (Elman 1990; Jernite et al. 2017, eq. 3, without bias there).
 
     .. math::
         h' = \tanh(x W + h U + b)
@@ -24,10 +24,10 @@ def elman(params: ElmanParams, h: Float[Array, "*b n"], x: type_of_input) -> tup
     Args:
       params: its one affine function; every matrix maps row vectors.
       h: state, (batch, n).
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
-      h', (y, ()): the new state and the output y = h'. There are no gates.
+      h', (y, ()): the new state and the output y = h'. It has no gates.
     """
     h = tanh(params.candidate(x, h))
     return h, (h, ())

@@ -1,11 +1,11 @@
-"""Grid LSTM in two dimensions: an LSTM along time and one along depth, which share their hidden states and keep memories of their own.
+"""Grid LSTM in two dimensions: an LSTM along time and one along depth, with common hidden states and separate memories.
 
 The input x is the hidden state h1 of the depth dimension, from the layer below; its memory m1 is zero below the first layer. The state is
-that of the time dimension, (m2, h2). Layers of a stack pass on (h1, m1), and the last one puts out h1 (`lrpt.cells.stacked`, which also
-ties layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
+that of the time dimension, (m2, h2). The layers of a stack pass on (h1, m1), and the last layer outputs h1 (`lrpt.cells.stacked`, which
+also ties layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
 
 The original code of the lattice units (chahuja/lru, model.py) feeds m1 of the last layer back into the first one at the same offset of the
-next window of a sequence. That is not offered.
+next window of a sequence. This is not implemented here.
 """
 
 from typing import Any, NamedTuple
@@ -18,21 +18,21 @@ from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 
 
 class GridLSTMParams(NamedTuple):
-    """The LSTM of each dimension: the paper's W_1 is depth, its W_2 time."""
+    """Parameters of the LSTM of each dimension: the paper's W_1 is depth, its W_2 time."""
 
     depth: LSTMParams
     time: LSTMParams
 
 
 class GridLSTMInfo(NamedTuple):
-    """The gates of both LSTMs in one step."""
+    """Gates of both LSTMs in one step."""
 
     depth: LSTMInfo
     time: LSTMInfo
 
 
 class DepthStream(NamedTuple):
-    """What one layer passes on to the next."""
+    """Stream from one layer to the next."""
 
     h: Float[Array, "*b n"]
     m: Float[Array, "*b n"]
@@ -43,7 +43,7 @@ Step = tuple[LSTMCarry, tuple[Array, GridLSTMInfo]]
 
 
 def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
-    r"""One step of one layer, in which both dimensions see the old states (Kalchbrenner et al. 2016; Ahuja and Morency 2018, eqs. 5 and 6).
+    r"""Compute one step of one layer (Kalchbrenner et al. 2016; Ahuja and Morency 2018, eqs. 5 and 6). Both dimensions see the old states.
 
     .. math::
         (h_1', m_1') = LSTM(h_1, h_2, m_1, W_1), \quad (h_2', m_2') = LSTM(h_1, h_2, m_2, W_2)
@@ -64,31 +64,31 @@ def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStrea
 
 
 def grid_lstm_layer_depth_first(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
-    """As `grid_lstm_layer`, but the gates of the time dimension see h1', not h1: so in the original code of the lattice units."""
+    """Compute `grid_lstm_layer` with gates of the time dimension that see h1' instead of h1, as in the code of the lattice units."""
     (m1, h1), (_, depth) = lstm(params.depth, LSTMCarry(stream.m, carry.h), stream.h)
     carry, (_, time) = lstm(params.time, carry, h1)
     return carry, (DepthStream(h1, m1), GridLSTMInfo(depth, time))
 
 
 def grid_lstm_layer_time_first(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
-    """As `grid_lstm_layer`, but the gates of the depth dimension see h2', not h2: depth has priority, as in coreylynch/grid-lstm."""
+    """Compute `grid_lstm_layer` with gates of the depth dimension that see h2' instead of h2, as in coreylynch/grid-lstm."""
     carry, (_, time) = lstm(params.time, carry, stream.h)
     (m1, h1), (_, depth) = lstm(params.depth, LSTMCarry(stream.m, carry.h), stream.h)
     return carry, (DepthStream(h1, m1), GridLSTMInfo(depth, time))
 
 
 def grid_lstm(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
-    """`grid_lstm_layer` as a cell: the memory of the depth dimension starts at zero, and y = h1'."""
+    """Run `grid_lstm_layer` as a cell: the memory of the depth dimension starts at zero, and y = h1'."""
     return _alone(grid_lstm_layer, params, carry, x)
 
 
 def grid_lstm_depth_first(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
-    """`grid_lstm_layer_depth_first` as a cell."""
+    """Run `grid_lstm_layer_depth_first` as a cell."""
     return _alone(grid_lstm_layer_depth_first, params, carry, x)
 
 
 def grid_lstm_time_first(params: GridLSTMParams, carry: LSTMCarry, x: Float[Array, "*b n"]) -> Step:
-    """`grid_lstm_layer_time_first` as a cell."""
+    """Run `grid_lstm_layer_time_first` as a cell."""
     return _alone(grid_lstm_layer_time_first, params, carry, x)
 
 

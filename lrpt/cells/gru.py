@@ -1,7 +1,7 @@
 """Gated recurrent units, with the reset gate before or after the recurrent product.
 
-The two differ once the recurrent matrices are structured: before, the low-rank map and the diagonal of the proposal act on the reset
-state; after, the reset gate multiplies their result. Miceli Barone's experiments on images, copying and adding use the first
+With the reset gate before the product, the low-rank map and the diagonal of the candidate act on the reset state. With the reset gate
+after it, the gate multiplies their result. Miceli Barone's experiments on images, copying and adding use the first
 (lowrank-gru, models.py), those on language the second (dl4mt-lm, small_lm.py), as do Flax, PyTorch and cuDNN.
 """
 
@@ -12,7 +12,9 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import BiasSpec, Operator, type_of_input
+from lrpt.matrices import Operator
+from lrpt.specs import BiasSpec
+from lrpt.symbols import type_of_input
 
 
 class GRUParams(NamedTuple):
@@ -24,7 +26,7 @@ class GRUParams(NamedTuple):
 
 
 class CandidateWithTwoBiases(NamedTuple):
-    """The parameters of a candidate whose recurrent product has a bias of its own, inside the reset."""
+    """Parameters of a candidate whose recurrent product has a second bias, which is reset with it."""
 
     input: Operator
     recurrent: Operator
@@ -33,7 +35,7 @@ class CandidateWithTwoBiases(NamedTuple):
 
 
 class GRUCuDNNParams(NamedTuple):
-    """As `GRUParams`, with a second bias."""
+    """Parameters of a GRU whose candidate has two biases."""
 
     update: Gate
     reset: Gate
@@ -49,13 +51,13 @@ class GRUInfo(NamedTuple):
 
 
 def _pass_through(u: Array, r: Array, m: Array, h: Array) -> tuple[Array, tuple[Array, GRUInfo]]:
-    """h' = (1 - u) * m + u * h: eq. 1 with transform tau = 1 - gamma."""
+    """Compute h' = (1 - u) * m + u * h: eq. 1 with transform tau = 1 - gamma."""
     h = (1 - u) * m + u * h
     return h, (h, GRUInfo(u, r, m))
 
 
 def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
-    r"""One step of the GRU with the reset gate before the product (Miceli Barone 2018, eq. 2; Cho et al. 2014).
+    r"""Compute one step of the GRU with the reset gate before the product (Miceli Barone 2018, eq. 2; Cho et al. 2014).
 
     .. math::
         u = \sigma(x W_u + h U_u + b_u), \quad r = \sigma(x W_r + h U_r + b_r), \\
@@ -64,7 +66,7 @@ def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[A
     Args:
       params: the three gates; every matrix maps row vectors.
       h: state, (batch, n).
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
       h', (y, info): the new state, the output y = h', and the gates.
@@ -76,10 +78,10 @@ def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[A
 
 
 def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
-    r"""One step of the GRU with the reset gate after the product (Miceli Barone 2016, eq. 7).
+    r"""Compute one step of the GRU with the reset gate after the product (Miceli Barone 2016, eq. 7).
 
     As `gru`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m))`; the bias is not reset (dl4mt-lm, small_lm.py). `gru_cudnn` has a second
-    bias, which is.
+    bias, which is reset.
     """
     u = sigmoid(params.update(x, h))
     r = sigmoid(params.reset(x, h))
@@ -88,10 +90,10 @@ def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input
 
 
 def gru_cudnn(params: GRUCuDNNParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
-    r"""One step of the GRU of cuDNN, PyTorch and Flax, whose trained weights it can take over.
+    r"""Compute one step of the GRU of cuDNN, PyTorch and Flax, whose trained weights it can load.
 
-    As `gru_reset_after`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m + c_m))`. Where cuDNN and PyTorch have two biases in the update
-    and reset gates, the one here is their sum.
+    As `gru_reset_after`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m + c_m))`. The update and reset gates
+    have one bias here: the sum of the two in cuDNN and PyTorch.
     """
     u = sigmoid(params.update(x, h))
     r = sigmoid(params.reset(x, h))

@@ -1,4 +1,4 @@
-"""Highway layers: the passthrough network over depth instead of time, each layer with parameters of its own and no input but the state."""
+"""Highway layers: the passthrough network over depth instead of time. Each layer has its own parameters and sees the state only."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from lrpt.cells.cell import CellSpec, StateGate, state_gate_spec
 Activation = Callable[[Array], Array]
 
 ACTIVATIONS: dict[str, Activation] = {"relu": relu, "tanh": tanh}
-"""The functions g of the candidate that the paper names."""
+"""Activation functions g of the candidate that the paper names."""
 
 
 class HighwayParams(NamedTuple):
@@ -24,19 +24,20 @@ class HighwayParams(NamedTuple):
 
 
 class HighwayInfo(NamedTuple):
-    """What decides the new state of one layer, each of shape (batch, n)."""
+    """Gates of one layer, each of shape (batch, n)."""
 
     candidate: Float[Array, "*b n"]
     transform: Float[Array, "*b n"]
 
 
 def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> tuple[Array, HighwayInfo]:
-    r"""One Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 to 4).
+    r"""Compute one Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 to 4).
 
     .. math::
         h = g(x W_\pi + b_\pi), \quad t = \sigma(x W_\tau + b_\tau), \quad y = t \odot h + (1 - t) \odot x
 
-    The matrices may be any operators. One that drops or normalizes on the way from x to x W leaves the x that is passed through whole.
+    The matrices may be any operators. An operator with dropout or normalization between x and x W does not act on the x that is passed
+    through.
 
     Args:
       params: candidate and transform gate.
@@ -51,11 +52,11 @@ def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activati
 
 
 def highway_stack(layers: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> Float[Array, "*b n"]:
-    """The state after all layers, whose parameters are stacked: every leaf has a leading axis of layers of one shape."""
+    """Compute the state after all layers. Every leaf of `layers` has a leading axis of layers of one shape."""
     return jax.lax.scan(lambda x, params: (highway(params, x, activation)[0], None), x, layers)[0]
 
 
 def highway_template(size: int, transform_bias: float = -1.0) -> Any:
-    """The `HighwayParams` of a layer to be filled in; the bias of the transform gate starts below 0, so that layers begin by carrying."""
+    """Return the template of a layer. The transform bias starts below 0, so that an untrained layer mostly carries its input."""
     spec = CellSpec(size, size)
     return HighwayParams(state_gate_spec(spec), state_gate_spec(spec, transform_bias))

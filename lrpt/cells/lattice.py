@@ -1,13 +1,13 @@
-"""Lattice recurrent units: a state that runs through time, and a stream that runs through the layers, each with gates of its own.
+"""Lattice recurrent units (not the linear recurrent unit): a state through time and a stream through the layers, each with its own gates.
 
 The input x of these cells is the stream h1 that comes from the layer below, or the embedded symbol; their state is h2; their output y is
 the stream h1' for the layer above (`lrpt.cells.stacked`). All are of width n. Each gate is an affine function of [h1; h2]: the part of h1
-is its `input` matrix, the part of h2 its `recurrent` matrix. The paper leaves out biases for brevity, the original code (chahuja/lru,
+is its `input` matrix, the part of h2 its `recurrent` matrix. The paper leaves out biases for brevity. The original code (chahuja/lru,
 model.py) has one for each gate and projected state, as here.
 
 The update gates of the paper keep the old state in PS-LRU and RG-LRU (eqs. 9 and 10), and let in the new one in LRU (eqs. 17 and 18). The
-original code lets in the new one in all three: `lru_ps_code` and `lru_rg_code`. With the signs of the gate's parameters turned they are the
-same functions.
+original code lets in the new one in all three: `lru_ps_code` and `lru_rg_code`. They are the same functions if the signs of the
+gate's parameters are flipped.
 """
 
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ class PSLRUParams(NamedTuple):
 
 
 class RGLRUParams(NamedTuple):
-    """Parameters of an RG-LRU: as `PSLRUParams`, with reset gates r_1 of h1 and r_2 of h2."""
+    """Parameters of an RG-LRU, with reset gates r_1 of h1 and r_2 of h2."""
 
     update: Gate
     reset_1: Gate
@@ -39,7 +39,7 @@ class RGLRUParams(NamedTuple):
 
 
 class LRUParams(NamedTuple):
-    """Parameters of an LRU: as `RGLRUParams`, with update gates z_1 of h1 and z_2 of h2."""
+    """Parameters of an LRU, with update gates z_1 of h1 and z_2 of h2, and reset gates r_1 and r_2."""
 
     update_1: Gate
     update_2: Gate
@@ -80,7 +80,7 @@ class LRUInfo(NamedTuple):
 
 
 def lru_ps(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, PSLRUInfo]]:
-    r"""One step of the projected state LRU (Ahuja and Morency 2018, eqs. 1, 2 and 7 to 10).
+    r"""Compute one step of the projected state LRU (Ahuja and Morency 2018, eqs. 1, 2 and 7 to 10).
 
     .. math::
         z = \sigma(h_1 W_z + h_2 U_z + b_z), \quad r = \sigma(h_1 W_r + h_2 U_r + b_r), \\
@@ -101,14 +101,14 @@ def lru_ps(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n
 
 
 def lru_ps_code(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, PSLRUInfo]]:
-    r"""As `lru_ps`, with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, and so for h2."""
+    r"""Compute `lru_ps` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
     z, r = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset))
     p1, p2 = _projected(params, h1, h2, r, r)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, PSLRUInfo(z, r, p1, p2))
 
 
 def lru_rg(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, RGLRUInfo]]:
-    r"""One step of the reset gate LRU (Ahuja and Morency 2018, eqs. 1 and 9 to 14).
+    r"""Compute one step of the reset gate LRU (Ahuja and Morency 2018, eqs. 1 and 9 to 14).
 
     .. math::
         z = \sigma(h_1 W_z + h_2 U_z + b_z), \quad r_k = \sigma(h_1 W_{rk} + h_2 U_{rk} + b_{rk}), \quad k = 1, 2, \\
@@ -123,14 +123,14 @@ def lru_rg(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n
 
 
 def lru_rg_code(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, RGLRUInfo]]:
-    r"""As `lru_rg`, with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, and so for h2."""
+    r"""Compute `lru_rg` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
     z, r1, r2 = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset_1, params.reset_2))
     p1, p2 = _projected(params, h1, h2, r1, r2)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, RGLRUInfo(z, r1, r2, p1, p2))
 
 
 def lru(params: LRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, LRUInfo]]:
-    r"""One step of the lattice recurrent unit, also called update gate LRU (Ahuja and Morency 2018, eqs. 11 to 18).
+    r"""Compute one step of the lattice recurrent unit, also called update gate LRU (Ahuja and Morency 2018, eqs. 11 to 18).
 
     .. math::
         z_k = \sigma(h_1 W_{zk} + h_2 U_{zk} + b_{zk}), \quad r_k = \sigma(h_1 W_{rk} + h_2 U_{rk} + b_{rk}), \quad k = 1, 2, \\
@@ -145,12 +145,12 @@ def lru(params: LRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -
 
 
 def _projected(params: Any, h1: Array, h2: Array, r1: Array, r2: Array) -> tuple[Array, Array]:
-    """The projected states, eqs. 13 and 14; eqs. 7 and 8 where the reset gates are the same."""
+    """Compute the projected states of eqs. 13 and 14, which are those of eqs. 7 and 8 if both reset gates are the same."""
     return tanh(params.projected_1(h1, r2 * h2)), tanh(params.projected_2(r1 * h1, h2))
 
 
 def _cell(step: Any, params: Any, sign: int) -> Cell:
-    """A cell whose update gates start at `sign` times the carry bias."""
+    """Return a cell whose update biases are initialized to `sign` times the carry bias."""
 
     def template(spec: CellSpec) -> Any:
         check_width(step.__name__, spec)

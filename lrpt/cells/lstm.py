@@ -7,7 +7,7 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, gate_spec
-from lrpt.matrices import type_of_input
+from lrpt.symbols import type_of_input
 
 
 class LSTMParams(NamedTuple):
@@ -36,20 +36,20 @@ class LSTMInfo(NamedTuple):
 
 
 def lstm(params: LSTMParams, carry: LSTMCarry, x: type_of_input) -> tuple[LSTMCarry, tuple[Array, LSTMInfo]]:
-    r"""One step of the LSTM (Miceli Barone 2016, eqs. 8 and 9; Hochreiter and Schmidhuber 1997; Gers et al. 2000).
+    r"""Compute one step of the LSTM (Miceli Barone 2016, eqs. 8 and 9; Hochreiter and Schmidhuber 1997; Gers et al. 2000).
 
     .. math::
         i = \sigma(x W_i + h U_i + b_i), \quad f = \sigma(x W_f + h U_f + b_f), \quad o = \sigma(x W_o + h U_o + b_o), \\
         g = \tanh(x W_g + h U_g + b_g), \quad c' = g \odot i + c \odot f, \quad h' = o \odot \tanh(c')
 
-    With tied low-rank matrices it is the LSTM with a recurrent projection layer of Sak et al. (2014), r = h R and U_k = R L_k, but for
-    their peepholes; they read the output from r, here it is h. Miceli Barone's language model (lowrank-lstm) starts every parameter, biases
-    included, uniformly within +-0.04, without an offset of the forget gate.
+    With tied low-rank matrices this is the LSTM with a recurrent projection layer of Sak et al. (2014), r = h R and U_k = R L_k, without
+    their peepholes. They read the output from r; here it is h. Miceli Barone's language model (lowrank-lstm) initializes every parameter,
+    biases included, uniformly within +-0.04, without an offset of the forget gate.
 
     Args:
       params: the four gates; every matrix maps row vectors.
       carry: c and h, each (batch, n).
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
       carry, (y, info): the new c and h, the output y = h', and the gates.

@@ -1,4 +1,4 @@
-"""Recurrent highway networks: several highway layers inside each step, the first of which sees the input."""
+"""Recurrent highway networks: several Highway layers inside each step. The first layer sees the input."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ from jax.numpy import tanh
 from jaxtyping import Array, Float
 
 from lrpt.cells.cell import Cell, CellSpec, Gate, StateGate, gate_spec, state_gate_spec
-from lrpt.matrices import type_of_input
+from lrpt.symbols import type_of_input
 
 
 class RHNLayer(NamedTuple):
@@ -18,7 +18,7 @@ class RHNLayer(NamedTuple):
 
 
 class UncoupledRHNLayer(NamedTuple):
-    """As `RHNLayer`, with a carry gate of its own, the paper's C."""
+    """Parameters of one highway layer with a carry gate of its own, the paper's C."""
 
     candidate: Gate | StateGate
     transform: Gate | StateGate
@@ -34,21 +34,23 @@ class RHNInfo(NamedTuple):
 
 
 def rhn(params: tuple[RHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, tuple[RHNInfo, ...]]]:
-    r"""One step of a recurrent highway network with coupled gates (Zilly et al. 2017, eqs. 6 to 8 with c = 1 - t), for l = 1, ..., L.
+    r"""Compute one step of a recurrent highway network with coupled gates (Zilly et al. 2017, eqs. 6 to 8, c = 1 - t).
+
+    For l = 1, ..., L:
 
     .. math::
         h_l = \tanh([l = 1] x W_H + s_{l-1} R_{Hl} + b_{Hl}), \quad t_l = \sigma([l = 1] x W_T + s_{l-1} R_{Tl} + b_{Tl}), \\
         s_l = h_l \odot t_l + s_{l-1} \odot (1 - t_l)
 
     s_0 is the state before the step, y = s_L the state after it. Each layer has one bias for each gate, as in the paper and the authors'
-    TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias: that is 2
-    for their Penn Treebank, 4 for enwik8 and text8. Tied, the gates of one layer share a projection R; those of different layers see
-    different states, and have different ones.
+    TensorFlow code; their Torch code has two in the first layer. The biases of the transform gates start at minus the carry bias, which
+    is 2 for their Penn Treebank, 4 for enwik8 and text8. If matrices are tied, the gates of one layer share a projection R. Each layer has
+    its own, since it sees another state.
 
     Args:
-      params: the layers, first to last; the first alone has input matrices.
+      params: the layers, first to last. Only the first has input matrices.
       s: state, (batch, n).
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
       s_L, (y, info): the new state, the output y = s_L, and the gates of each layer.
@@ -65,10 +67,10 @@ def rhn(params: tuple[RHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input)
 def rhn_uncoupled(
     params: tuple[UncoupledRHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input
 ) -> tuple[Array, tuple[Array, tuple[RHNInfo, ...]]]:
-    r"""One step of a recurrent highway network whose carry gates have parameters of their own (Zilly et al. 2017, eqs. 6 to 9).
+    r"""Compute one step of a recurrent highway network with separate carry gates (Zilly et al. 2017, eqs. 6 to 9).
 
     As `rhn`, but :math:`s_l = h_l \odot t_l + s_{l-1} \odot c_l` with :math:`c_l = \sigma([l = 1] x W_C + s_{l-1} R_{Cl} + b_{Cl})`. The
-    state may grow without bound. The authors ran the coupled form alone.
+    state may grow without bound. The authors ran the coupled form only.
     """
     info = []
     for layer in params:

@@ -1,4 +1,4 @@
-"""Layers of a cell, one above the other within each step: a cell again."""
+"""Stacks: several layers of a cell within each step, which are a cell again."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,27 +13,32 @@ from lrpt.errors import UsageError
 
 
 class StackParams(NamedTuple):
-    """The parameters of the layers, first to last; of one of them where all are the same."""
+    """Parameters of the layers, first to last; a single entry if all layers share their parameters."""
 
     layers: tuple[Any, ...]
 
 
+def layer_of(template: Any, path: tuple[Any, ...]) -> int | None:
+    """Return the number of the layer, from 0, to which a leaf of a template belongs, by the leaf's path; None if it is no stack's."""
+    return path[1].idx if isinstance(template, StackParams) else None
+
+
 @cache
 def stacked(cell: Cell, layers: int, shared: bool = False) -> Cell:
-    """A cell that is several layers of another.
+    """Return a cell that is a stack of layers of another cell.
 
-    In each step layer k + 1 gets the output of layer k as its input, or what `cell.stream` says; each keeps its own state through time. The
-    first gets the input, the last gives the output. The carry and the info are tuples with an entry for each layer. Parameters are named
-    `layers_0_...`. Tied matrices share R with others of their layer only.
+    In each step the input of layer k + 1 is the output of layer k, or its `cell.stream`. Each layer keeps its own state through time. The
+    first layer gets the input, the last layer gives the output. The carry and the info are tuples with an entry for each layer. Parameters
+    are named `layers_0_...`. Tied matrices share R only with others of their layer.
 
     Args:
-      cell: what a layer does.
-      layers: how many.
-      shared: whether all layers have the same parameters; inputs are then as wide as outputs. So Kalchbrenner et al. (2016) tie a grid LSTM
-        along its depth.
+      cell: the cell of each layer.
+      layers: the number of layers.
+      shared: whether all layers share their parameters, as a grid LSTM of Kalchbrenner et al. (2016) that is tied along its depth. Inputs
+        are then as wide as outputs.
 
     Raises:
-      UsageError: fewer layers than one; from the template, that widths do not fit.
+      UsageError: fewer layers than one; from the template, widths that do not fit.
     """
     if layers < 1:
         raise UsageError(f"a stack of {layers} layers was asked for: it needs at least one")

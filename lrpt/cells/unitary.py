@@ -1,4 +1,4 @@
-"""Unitary evolution networks: a state of complex numbers that each step turns and reflects, so that its norm neither grows nor vanishes."""
+"""Unitary evolution networks: a complex state that each step rotates and reflects, so that its norm neither grows nor vanishes."""
 
 import math
 from functools import cache
@@ -11,7 +11,9 @@ from jax.nn import relu
 from jaxtyping import Array, Complex, Float
 
 from lrpt.cells.cell import Cell, CellSpec
-from lrpt.matrices import Bias, Diagonal, MatrixSpec, Operator, OperatorSpec, Reflection, Rotation, type_of_input
+from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation
+from lrpt.specs import MatrixSpec, OperatorSpec
+from lrpt.symbols import type_of_input
 
 
 class UnitaryParams(NamedTuple):
@@ -24,7 +26,7 @@ class UnitaryParams(NamedTuple):
 
 
 class UnitaryWithoutFourierParams(NamedTuple):
-    """As `UnitaryParams`, with the real and imaginary parts of the input matrix apart, and a real scale for each component."""
+    """Parameters with separate input matrices for real and imaginary parts, and a real scale for each component."""
 
     input_real: Operator
     input_imaginary: Operator
@@ -35,25 +37,25 @@ class UnitaryWithoutFourierParams(NamedTuple):
 
 
 class UnitaryInfo(NamedTuple):
-    """What the nonlinearity multiplies each component by, (batch, n)."""
+    """Factor of the nonlinearity for each component, (batch, n)."""
 
     rescale: Float[Array, "*b n"]
 
 
 def unitary(params: UnitaryParams, h: Float[Array, "*b n2"], x: type_of_input) -> tuple[Array, tuple[Array, UnitaryInfo]]:
-    r"""One step of the unitary evolution network (Arjovsky et al. 2016, eqs. 6 and 8), acting on z = h_re + i h_im.
+    r"""Compute one step of the unitary evolution network (Arjovsky et al. 2016, eqs. 6 and 8), acting on z = h_re + i h_im.
 
     .. math::
         W = D_3 R_2 F^{-1} D_2 \Pi R_1 F D_1, \quad a = W z + V x, \quad z' = a \odot \max(|a| + b, 0) / (|a| + 10^{-5})
 
     F is the unitary Fourier transform, :math:`\Pi` a fixed permutation, D_k a diagonal of phases, R_k a reflection. The constant in the
-    denominator is that of the authors' code (complex_RNN, models.py), as are the starts: phases uniform within +-pi, b within +-0.01 (the
-    paper has zero), reflections Glorot uniform (the paper within +-1; their scale is irrelevant), V as one real matrix to both parts.
+    denominator is that of the authors' code (complex_RNN, models.py). So is the initialization: phases uniform within +-pi, b within +-0.01
+    (the paper has zero), reflections Glorot uniform (the paper has +-1; their scale is irrelevant), V as one real matrix to both parts.
 
     Args:
       params: its operators.
       h: state, (batch, 2n): real parts, then imaginary parts.
-      x: input, (batch, m) floats or (batch,) integers, which stand for one-hot vectors.
+      x: input, (batch, m) floats, or (batch,) integers that stand for one-hot vectors.
 
     Returns:
       h', (y, info): the new state, the output y = h' of width 2n, and the factor of the nonlinearity.
@@ -68,11 +70,11 @@ def unitary(params: UnitaryParams, h: Float[Array, "*b n2"], x: type_of_input) -
 def unitary_without_fourier(
     params: UnitaryWithoutFourierParams, h: Float[Array, "*b n2"], x: type_of_input
 ) -> tuple[Array, tuple[Array, UnitaryInfo]]:
-    r"""The unitary network that Miceli Barone 2016 compares with, which is not the published one (lowrank-gru, models.py).
+    r"""Compute one step of the unitary network of Miceli Barone 2016 (lowrank-gru, models.py), which is not the published one.
 
     As `unitary`, but :math:`W = S D_3 R_2 D_2 \Pi R_1 D_1`: the Fourier transforms are commented out in that code, and a trainable real
-    scale S, which starts at 1, follows. Training adds `scale_penalty` to the loss. Phases start Glorot uniform of shape (3, n), hence near
-    zero, and V is drawn as two matrices.
+    scale S follows, which is initialized to 1. Training adds `scale_penalty` to the loss. Phases are initialized by Glorot's rule for the
+    shape (3, n), hence near zero, and V is drawn as two matrices.
     """
     (d1, d2, d3), (r1, r2) = params.rotations, params.reflections
     z = r2.apply(d2.apply(_permute(r1.apply(d1.apply(_complex(h))))))
@@ -81,7 +83,7 @@ def unitary_without_fourier(
 
 
 def scale_penalty(scale: Float[Array, " n"], weight: float = 5.0) -> Float[Array, ""]:
-    """5 sum (s - 1)^2: what lowrank-gru adds to the loss for the scales s of `unitary_without_fourier`."""
+    """Return 5 sum (s - 1)^2, which lowrank-gru adds to the loss for the scales s of `unitary_without_fourier`."""
     return weight * jnp.sum(jnp.square(scale - 1))
 
 
@@ -96,14 +98,14 @@ def _permute(z: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
 
 @cache
 def _permutation(n: int) -> np.ndarray:
-    """The one that both codes draw, from NumPy's generator with seed 1234."""
+    """Return the fixed permutation of both codes, from NumPy's generator with seed 1234."""
     return np.random.RandomState(1234).permutation(n).astype(np.int32)
 
 
 def _mod_relu(a: Complex[Array, "*b n"], bias: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, UnitaryInfo]]:
     square = a.real**2 + a.imag**2
     positive = square > 0
-    # The root of zero has no finite derivative, and a is zero where neither the state nor the input says anything.
+    # The square root of zero has no finite derivative, and a is zero if state and input are zero.
     modulus = jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
     rescale = relu(modulus + bias) / (modulus + 1e-5)
     h = jnp.concatenate([a.real * rescale, a.imag * rescale], axis=-1)

@@ -1,26 +1,26 @@
 r"""Variable computation: units that decide in each step how many of their dimensions to update (Jernite et al. 2017).
 
-A scheduler looks at the state and the input, :math:`m = \sigma(u \cdot h + v \cdot x + b)` (eq. 7), and the unit updates the first part of
-its n dimensions, of about that proportion. In training it does so by a soft mask (eqs. 8 and 11), for i = 1, ..., n:
+A scheduler maps the state and the input to a share :math:`m = \sigma(u \cdot h + v \cdot x + b)` (eq. 7). The unit updates about the first
+m n of its n dimensions. In training it does so by a soft mask (eqs. 8 and 11), for i = 1, ..., n:
 
 .. math::
     e_i = Thres_\epsilon(\sigma(\lambda (m n - i)))
 
-Thres maps what is above 1 - epsilon to 1 and what is below epsilon to 0. It is constant there, so that the scheduler learns through the
-dimensions between alone: those within ln((1 - epsilon) / epsilon) / lambda of m n. The sharpness lambda is a setting: training may change
-it by a schedule, in the paper 0.1 in the first epoch and 0.1 more in each, up to 1. The paper does not state epsilon; `EPSILON` makes the
-band 23 dimensions wide at lambda = 1.
+Thres maps values above 1 - epsilon to 1 and values below epsilon to 0. It is constant there, so the scheduler learns only through the
+dimensions between: those within ln((1 - epsilon) / epsilon) / lambda of m n. The sharpness lambda is a setting, which training
+may change by a schedule: in the paper it is 0.1 in the first epoch and grows by 0.1 in each, up to 1. The paper does not state epsilon;
+`EPSILON` makes the band 23 dimensions wide at lambda = 1.
 
-The units are those of `lrpt.cells.elman`, `gru` and `lstm`, exactly so where the mask is one everywhere. At m = 1 the soft mask is not: by
-eq. 8 its last dimension is then one half, and in the limit of infinite sharpness floor(m n) dimensions are updated, where the text says
+The units are those of `lrpt.cells.elman`, `gru` and `lstm`, and equal them if the mask is one everywhere. The soft mask at m = 1 is not: by
+eq. 8 its last dimension is one half. In the limit of infinite sharpness, eq. 8 updates floor(m n) dimensions, while the text says
 ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = e (1 -
-u). Inputs are as wide as the state. Matrices may be stored in any way; the vectors u and v are full ones, and start at zero, as the bias b
-does unless the initialization draws biases: m = 1/2.
+u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized to zero. So is the
+bias b unless the initialization draws biases. Hence m starts at 1/2.
 
-Eqs. 9 and 13 end in h_t where h_{t-1} is meant, and say i where x is meant.
+Eqs. 9 and 13 print h_t for h_{t-1}, and i for x.
 
-`hard_step` updates exactly the first d dimensions, by the upper left d x d blocks of all matrices (section 4.1), and `block_step` is faster
-the fewer these are.
+`hard_step` updates exactly the first d dimensions, by the upper left d x d blocks of all matrices (section 4.1). `block_step` computes the
+same, and takes less time for smaller d.
 """
 
 import math
@@ -42,16 +42,17 @@ from lrpt.cells.elman import ELMAN, ElmanParams, elman
 from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import BiasSpec, Dense, OperatorSpec, SettingSpec, is_operator, leading_block
+from lrpt.matrices import Dense, is_operator, leading_block
+from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 
 EPSILON = 1e-5
-"""What the mask rounds: chosen here, for want of a published value."""
+"""Threshold of the mask. The paper does not publish a value; this one is chosen here."""
 
 ROUNDINGS = {"ceil": jnp.ceil, "floor": jnp.floor}
 
 
 class VariableParams(NamedTuple):
-    """The parameters of a unit and its scheduler; sharpness is the paper's lambda."""
+    """Parameters of a unit and its scheduler; sharpness is the paper's lambda."""
 
     unit: ElmanParams | GRUParams | LSTMParams
     scheduler: Gate
@@ -59,7 +60,7 @@ class VariableParams(NamedTuple):
 
 
 class VariableInfo(NamedTuple):
-    """The schedule of one step: m, of shape (batch,), and the mask e, (batch, n); and the gates of the unit."""
+    """Schedule of one step: m, of shape (batch,), the mask e, (batch, n), and the gates of the unit."""
 
     proportion: Float[Array, "*b"]
     mask: Float[Array, "*b n"]
@@ -70,7 +71,7 @@ VCStep = tuple[Array, tuple[Array, VariableInfo]]
 
 
 def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
-    r"""One step of the VCRNN (Jernite et al. 2017, eqs. 9 and 13).
+    r"""Compute one step of the VCRNN (Jernite et al. 2017, eqs. 9 and 13).
 
     .. math::
         h' = e \odot \tanh((e \odot x) W + (e \odot h) U + b) + (1 - e) \odot h
@@ -79,7 +80,7 @@ def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
       params: unit, scheduler and sharpness; every matrix is square and maps row vectors.
       h: state, (batch, n).
       x: input, (batch, n).
-      epsilon: where the mask becomes 0 or 1.
+      epsilon: threshold below which the mask is rounded to 0, and from 1 of which it is rounded to 1.
 
     Returns:
       h', (y, info): the new state, the output y = h', the schedule and the gates.
@@ -88,7 +89,7 @@ def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
 
 
 def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
-    r"""One step of the VCGRU (Jernite et al. 2017, eqs. 14 to 16); arguments as those of `vcrnn`.
+    r"""Compute one step of the VCGRU (Jernite et al. 2017, eqs. 14 to 16); arguments as for `vcrnn`.
 
     .. math::
         u = \sigma((e \odot x) W_u + (e \odot h) U_u + b_u), \quad r = \sigma((e \odot x) W_r + (e \odot h) U_r + b_r), \\
@@ -100,14 +101,14 @@ def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
 def vclstm(
     params: VariableParams, carry: LSTMCarry, x: Float[Array, "*b n"], epsilon: float = EPSILON
 ) -> tuple[LSTMCarry, tuple[Array, VariableInfo]]:
-    r"""One step of a variable computation LSTM, which the paper leaves to future work (section 6); arguments as those of `vcrnn`.
+    r"""Compute one step of a variable computation LSTM, which the paper leaves to future work (section 6); arguments as for `vcrnn`.
 
     As in the VCGRU, the gates i, f, g and o see the masked input and the masked h, and the mask reaches the state through the gates:
 
     .. math::
         c' = e \odot i \odot g + (1 - e \odot (1 - f)) \odot c, \quad h' = e \odot o \odot \tanh(c') + (1 - e) \odot h
 
-    The scheduler sees h.
+    The input of the scheduler is h.
     """
     return _step("vclstm", partial(soft_mask, params.sharpness, epsilon), params, carry, x)
 
@@ -142,7 +143,7 @@ _UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru)
 
 
 def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:
-    """e of eqs. 8 and 11, from m."""
+    """Compute the mask e of eqs. 8 and 11 from m."""
     e = sigmoid(sharpness * (_exact(m) * n - _positions(m, n))).astype(m.dtype)
     return jnp.where(e > 1 - epsilon, 1, jnp.where(e < epsilon, 0, e))
 
@@ -152,17 +153,17 @@ def _hard(rounding: str, m: Array, n: int) -> Array:
 
 
 def _exact(m: Array) -> Array:
-    """In a type that tells neighbouring positions apart, which bfloat16 does up to 256 only."""
+    """Cast to a type that distinguishes neighbouring positions; bfloat16 does so only up to 256."""
     return m.astype(jnp.promote_types(m.dtype, jnp.float32))
 
 
 def _positions(m: Array, n: int) -> Array:
-    """1, ..., n beside m of shape (batch, 1)."""
+    """Return 1, ..., n in a shape that broadcasts with m, (batch, 1)."""
     return jnp.arange(1, n + 1, dtype=_exact(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
 
 
 def _schedule(scheduler: Gate, carry: Any, x: Array) -> Array:
-    """m, (batch, 1)."""
+    """Compute m, (batch, 1)."""
     return sigmoid(scheduler(x, _hidden(carry)))
 
 
@@ -179,18 +180,18 @@ def _step(name: str, mask: Callable[[Array, int], Array], params: VariableParams
 
 @cache
 def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
-    """The step of a unit that updates its first d dimensions and leaves the others: for evaluation, no gradient reaches the scheduler.
+    """Return the step of a unit that updates exactly its first d dimensions. It is for evaluation: no gradient reaches the scheduler.
 
     Args:
       name: 'vcrnn', 'vcgru' or 'vclstm'.
-      rounding: 'ceil' updates the d = ceil(m n) dimensions of section 4.1, 'floor' the floor(m n) that eq. 8 has in the limit of infinite
-        sharpness, one less.
+      rounding: 'ceil' updates the d = ceil(m n) dimensions of section 4.1, 'floor' updates floor(m n), the limit of eq. 8 for
+        infinite sharpness.
 
     Raises:
       UsageError: another name, or another rounding.
 
     Returns:
-      The function `(params, carry, x) -> (carry, (y, info))`, as that of the soft mask, with a mask of zeros and ones.
+      The function `(params, carry, x) -> (carry, (y, info))`, as with the soft mask, but with a mask of zeros and ones.
     """
     check_choice("the unit with variable computation", name, _UNITS)
     check_choice("rounding", rounding, ROUNDINGS)
@@ -200,10 +201,10 @@ def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tup
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Blocks:
-    """The parameters of a unit, cut to upper left blocks of several sizes.
+    """Parameters of a unit, cut to upper left blocks of several sizes.
 
     Attributes:
-      scheduler: as it was.
+      scheduler: the whole scheduler.
       units: the unit's parameters for each size.
       sizes: rows and columns of the blocks, ascending up to n.
     """
@@ -214,11 +215,11 @@ class Blocks:
 
 
 def blocks(params: VariableParams, sizes: Sequence[int]) -> Blocks:
-    """Cuts the matrices of a unit, once, before the loop over time.
+    """Cut the matrices of a unit to blocks, once, before the loop over time.
 
     Args:
-      params: of a unit whose matrices can be cut: see `lrpt.matrices.leading_block`.
-      sizes: of the blocks, ascending, the last one n.
+      params: parameters of a unit whose matrices can be cut (`lrpt.matrices.leading_block`).
+      sizes: sizes of the blocks, ascending, the last one n.
 
     Raises:
       UsageError: other sizes, or matrices of another kind.
@@ -236,10 +237,10 @@ def _cut(unit: Any, size: int) -> Any:
 
 @cache
 def block_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
-    """As `hard_step`, for one example at a time, with products by the smallest of several blocks that has the d dimensions.
+    """Return `hard_step` for one example at a time, with products by the smallest of several blocks that has the d dimensions.
 
-    It computes what `hard_step` computes, in about the time that a unit of that size takes. Its parameters are `Blocks`, which only the
-    plain loop takes.
+    It computes the values of `hard_step` in about the time of a unit of that size. Its parameters are `Blocks`, which only the plain loop
+    takes.
 
     Returns:
       The function `(blocks, carry, x) -> (carry, (y, info))` for a batch of one. The info has no gates: their width changes.
@@ -269,7 +270,7 @@ def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array
 
 @cache
 def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
-    """A unit with variable computation: 'vcrnn', 'vcgru' or 'vclstm', with another threshold of the mask.
+    """Return a unit with variable computation, 'vcrnn', 'vcgru' or 'vclstm', with another threshold of the mask.
 
     Raises:
       UsageError: another name, or a threshold outside 0 to 1/2; from the template, inputs that are not as wide as the state.

@@ -19,7 +19,7 @@ import numpy as np
 
 from lrpt.devices import processes
 from lrpt.errors import UsageError
-from lrpt.recurrence import KERNEL, sharing_caches
+from lrpt.recurrence import KERNEL
 
 AXIS = "devices"
 
@@ -160,6 +160,11 @@ def axis_of_batch(layout: Layout) -> str | None:
     return AXIS if layout.shards > 1 else None
 
 
+def sharers(layout: Layout) -> int:
+    """Return how many devices run at the same time and share the cache of a CPU: all devices of a process. Accelerators share none."""
+    return len(layout.devices) // layout.processes if on_cpu() else 1
+
+
 def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
     """Makes of one key another for each device that shares a batch. So what is dropped depends on the number of devices."""
     if layout.shards == 1:
@@ -178,8 +183,6 @@ def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int,
     """`function` on every device at once; arguments and results have an axis of devices, and one of models where those are stacked."""
     if layout.stacked > 1:
         function = jax.vmap(function)
-    if on_cpu():
-        function = sharing_caches(len(layout.devices) // layout.processes)(function)
     return jax.pmap(function, axis_name=AXIS, devices=layout.devices, donate_argnums=donate)
 
 

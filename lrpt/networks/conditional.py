@@ -1,8 +1,9 @@
-"""The conditional recurrent network as a language model: `lrpt.cells.conditional` with a readout of its fast state.
+"""The conditional recurrent network as a language model: `lrpt.cells.conditional` and a readout of its fast state.
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
-on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end: `NextSymbol.words`,
-`NextBit.characters`. Training in the authors' code also predicts the next word, with a share of the loss; here it predicts symbols alone.
+on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
+`NextBit.characters`) and has a `CodedSize` as its input size. Training in the authors' code also predicts the next word, with a share of
+the loss; here it predicts symbols alone.
 """
 
 from collections.abc import Mapping
@@ -23,12 +24,13 @@ from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names
+from lrpt.symbols import CodedSize, decode
 
 
 @accepts_short_names
 @dataclass(frozen=True)
 class ConditionalConfig(Steady):
-    """A conditional network: the widths of its two levels; further settings are in groups."""
+    """Configuration of a conditional network: the widths of its two levels; further settings are in groups."""
 
     size: int = 100
     """n: width of the fast state, which steps with each symbol"""
@@ -51,7 +53,7 @@ class ConditionalConfig(Steady):
 
     @property
     def compiled(self) -> "ConditionalConfig":
-        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        """The part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, initial=DrawConfig())
 
     @property
@@ -59,26 +61,27 @@ class ConditionalConfig(Steady):
         return False
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """Adds 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), where both levels are of one size and their matrices full."""
+        """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and full matrices."""
         alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"
         return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "ConditionalNetwork":
-        """The network for a task of symbols that says which units they complete; it does not look at the batch.
+    def build(
+        self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1
+    ) -> "ConditionalNetwork":
+        """Return the network for a task whose symbols say which units they complete: its input size is a `CodedSize`.
 
         Raises:
-          UsageError: a task that does not say it.
+          UsageError: a task of another kind.
         """
-        units = input_size // output_size - 1
-        if units < 1 or input_size % output_size or reads != "all":
+        if not isinstance(input_size, CodedSize) or input_size.symbols != output_size or input_size.units < 1 or reads != "all":
             raise UsageError(
                 f"a conditional network reads which word or character a symbol completes, and this task has {input_size} inputs for "
                 f"{output_size} symbols: give --data.words 2, or --data.characters for bits"
             )
-        return ConditionalNetwork(self, output_size, units)
+        return ConditionalNetwork(self, input_size.symbols, input_size.units, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
-        """Shapes of the parameters.
+        """Return the shapes of the parameters.
 
         Raises:
           UsageError: the configuration does not fit together, or not to the task.
@@ -94,45 +97,47 @@ class ConditionalConfig(Steady):
 
 
 class ConditionalNetwork(nn.Module):
-    r"""Symbols with the units that they complete, to predictions of the next symbol.
+    r"""A conditional network that predicts the next symbol from symbols and the units that they complete.
 
     .. math::
         s_t = x_t \bmod V, \quad u_t = \lfloor x_t / V \rfloor, \quad o_t = h_t O + b
 
-    A unit is complete where u_t is not 0; it is then number u_t - 1 of the slow level's table.
+    A unit is complete if u_t is not 0. It is then number u_t - 1 of the slow level's table.
 
     Attributes:
-      config: both levels.
-      symbols: V, which are also predicted.
-      units: how many words or characters there are.
+      config: configuration of both levels.
+      symbols: V, number of symbols, which are inputs and predictions.
+      units: the number of words or characters.
+      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ConditionalConfig
     symbols: int
     units: int
+    sharers: int = 1
 
     @property
     def cell(self) -> Cell:
         return conditional_cell(self.units, self.config.slow_size)
 
     def __call__(self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False) -> Float[Array, "b t v"]:
-        """Predictions at every step. `mask` is true where a step counts."""
+        """Return predictions for every step. `mask` is true for steps that count."""
         return self.advance(inputs, mask, train=train)[0]
 
     @nn.compact
     def advance(
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b t v"], Any]:
-        """(predictions, the states after the last step), from the states that an earlier sequence ended in."""
-        config, codes = self.config, inputs.T
-        xs = ConditionalInput(codes % self.symbols, jnp.maximum(codes // self.symbols - 1, 0), codes >= self.symbols)
+        """Return (predictions, the states after the last step). `start` has the states in which an earlier sequence ended."""
+        config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
         if start is not None:
             carry = start.instead_of(carry)
+        tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T
-        carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=config.loop.tuning)
+        carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)
         return jnp.swapaxes(self.readout(y), 0, 1), carry
 
     def readout(self, y: Float[Array, "t b n"]) -> Float[Array, "t b v"]:

@@ -114,10 +114,9 @@ class LoopConfig:
         check_choices(self, "model.loop")
         check_at_least(1, self, "model.loop.chunk")
 
-    @property
-    def tuning(self) -> Tuning:
-        """What the fast loop is given."""
-        return Tuning(self.chunk, self.store)  # type: ignore[arg-type]
+    def tuning(self, sharers: int) -> Tuning:
+        """Return the choices for a loop that runs on this number of devices with a common cache."""
+        return Tuning(self.chunk, self.store, sharers)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How many parameters a model has, from the shapes of its own parameters; no number is written down."""
+"""Counts of parameters, computed from the shapes of a model's own parameters."""
 
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from lrpt.networks.sequence_model import ModelConfig
 
 
 class Counts(NamedTuple):
-    """The size of a model.
+    """Sizes of a model.
 
     Attributes:
-      true: every trainable scalar.
-      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): the input matrix of
-        one gate is counted, those of the others and the initial state are not.
+      true: number of trainable scalars.
+      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): only the
+        input matrix of one gate is counted, and the initial state is not.
     """
 
     true: int
@@ -23,10 +23,10 @@ class Counts(NamedTuple):
 
 
 def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
-    """The parameters of a network; where it is not a recurrent one, both counts are the true one.
+    """Count the parameters of a network. Both counts are the true one if the network is not recurrent.
 
     Args:
-      config: the network.
+      config: configuration of the network.
       input_size: width of the inputs, or the number of symbols.
       output_size: width of the predictions.
 
@@ -41,23 +41,26 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
 
 
 def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, figures: int = 2) -> int:
-    """Bytes that devices which share a batch average at every update, each of its own: one number for each parameter, and `figures`.
+    """Return the bytes of each device that devices with a sharded batch average at every update: the gradient and `figures` metrics.
 
-    A ring sends 2 (N - 1) / N times as many from each of N devices. Statistics of batch normalization come on top.
+    A ring sends 2 (N - 1) / N times as many bytes from each of N devices. Statistics of batch normalization are not included.
 
     Args:
-      figures: scalars that a task reports beside the gradient, 'loss' among them.
+      config: configuration of the network.
+      input_size: width of the inputs, or the number of symbols.
+      output_size: width of the predictions.
+      figures: number of scalar metrics of a task, including 'loss'.
     """
     shapes = config.parameter_shapes(input_size, output_size)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * figures
 
 
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
-    """The parameters of a `SequenceModel` by what they are for, in a sum that is the true count.
+    """Count the parameters of a `SequenceModel` by purpose. The sum is the true count.
 
-    'recurrent' (all gates), 'bias', 'operator' (of cells that have operators of their own), 'input' (one gate's matrix, with the projection
-    R that tied gates share), 'further_input' (what the input matrices of the other gates add), 'embedding', 'initial_state' and 'readout'
-    (matrix and bias, or only the bias where the matrix is that of the embedding). Scales of weight normalization are counted with their
+    'recurrent' (all gates), 'bias', 'operator' (for cells with operators of their own), 'input' (one gate's matrix and the projection R
+    that tied gates share), 'further_input' (the input matrices of the other gates), 'embedding', 'initial_state' and 'readout'
+    (matrix and bias, or only the bias if the matrix is that of the embedding). Scales of weight normalization are counted with their
     matrices.
     """
     params = config.parameter_shapes(input_size, output_size)
@@ -77,6 +80,6 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
 
 
 def _further_gates(part: dict[str, object]) -> int:
-    """What the entries of all gates but the largest add up to; a shared projection is nobody's."""
+    """Sum the sizes of all gates but the largest. Exclude projections shared between gates."""
     sizes = [num_params(factors) for name, factors in part.items() if not name.startswith("shared")]
     return sum(sizes) - max(sizes, default=0)

@@ -15,8 +15,10 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError, check_shares
-from lrpt.matrices import Bias, Call, Composite, MatrixSpec, Operator, Weighted, is_operator, type_of_input
+from lrpt.matrices import Bias, Call, Composite, Operator, is_operator
 from lrpt.settings import OneOf, check_choices
+from lrpt.specs import MatrixSpec
+from lrpt.symbols import Weighted, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 CANDIDATES = "candidate", "projected"

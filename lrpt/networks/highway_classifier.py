@@ -1,15 +1,15 @@
-"""The low-rank Highway classifier of images as vectors.
+"""Low-rank Highway classifiers of images as vectors.
 
 Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_layer.py, highwaylrdiagdropoutbn_layer.py,
-l2hinge_classifier.py). Where that code differs from what stands here:
+l2hinge_classifier.py). That code differs in these points:
 
 - It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here it is the square root of (variance + 1e-5), and
   running variances, as in Ioffe and Szegedy 2015. Its first running standard deviations start at 0, which makes the cost before training
   about 1e4 and more; here they start at 1. The rate of the running averages, 0.1, is the same.
 - Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
-  training. Within a layer the two differ by a constant factor, which the batch normalization that follows removes, and otherwise the
-  factors L and D absorb.
-- One pair of masks serves both gates of a layer: `dropout.shared_masks`. The default draws a pair for each.
+  training. Within a layer the two differ by a constant factor. Batch normalization removes it; without normalization the factors L
+  and D absorb it.
+- One pair of masks serves both gates of a layer: `dropout.shared_masks`. By default each gate has its own pair here.
 - It draws R and L from normal distributions of the variance that Glorot's uniform ones have here. In the low-rank plus diagonal network
   they start from the singular vectors of a random orthogonal matrix instead, and each diagonal as the ratio of what these miss of one
   random vector to that vector, which is heavy-tailed; here diagonals start within +-0.01. The paper names no start.
@@ -31,7 +31,7 @@ from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
 from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
 from lrpt.initialization import glorot_uniform
-from lrpt.matrices import Dense, Diagonal, LowRank, LowRankPlusDiagonal, Operator
+from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import Reads, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
@@ -41,7 +41,7 @@ PenaltyForm = Literal["squared", "original"]
 
 
 class Masks(NamedTuple):
-    """What dropout multiplies by: the state, (batch, n), and its projection, (batch, d)."""
+    """Dropout masks of the state, (batch, n), and of its projection, (batch, d)."""
 
     state: Float[Array, "b n"]
     projection: Float[Array, "b d"]
@@ -49,7 +49,7 @@ class Masks(NamedTuple):
 
 @dataclass(frozen=True)
 class Computed:
-    """A matrix, or whatever stands for one, as the function it computes: an operator that a layer can be given."""
+    """An operator that computes a given function."""
 
     function: Callable[[Array], Array]
 
@@ -90,7 +90,7 @@ class HighwayDropoutConfig:
 @accepts_short_names
 @dataclass(frozen=True)
 class HighwayConfig(Steady):
-    """A Highway network: its depth, its width and its regularization; further settings are in groups."""
+    """Configuration of a Highway network: depth, width and regularization; further settings are in groups."""
 
     depth: int = 5
     """T: number of Highway layers"""
@@ -125,19 +125,19 @@ class HighwayConfig(Steady):
 
     @property
     def compiled(self) -> "HighwayConfig":
-        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        """The part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, transform_bias=0.0)
 
     @property
     def needs_gpu(self) -> bool:
         return False
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "HighwayClassifier":
-        """The network for a task that gives vectors, of any width, and asks for one prediction."""
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
+        """Return the network for a task with vectors of any width and one prediction. It has no loop over time that devices could share."""
         return HighwayClassifier(self, output_size, axis_name)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
-        """Shapes of the parameters; running averages are not among them.
+        """Return the shapes of the parameters, without running averages.
 
         Raises:
           UsageError: the configuration does not fit together, for example a rank above the size.
@@ -154,7 +154,7 @@ class HighwayConfig(Steady):
 
 
 class HighwayClassifier(nn.Module):
-    """Inputs to scores of classes: dense layer, Highway layers, dense readout (Miceli Barone 2016, appendix A.1).
+    """A Highway network that scores classes: dense layer, Highway layers, dense readout (Miceli Barone 2016, appendix A.1).
 
     Dropout -> Dense without bias -> batch norm -> activation -> T Highway layers -> Dropout -> Dense. In training, `apply` needs the
     random numbers `dropout` and the mutable collection `batch_stats`.
@@ -162,7 +162,7 @@ class HighwayClassifier(nn.Module):
     Attributes:
       config: the network.
       output_size: number of classes.
-      axis_name: the mapped axis over which a batch is spread, if it is; its parts are then normalized together.
+      axis_name: the mapped axis over which a batch is sharded, if there is one. Shards are normalized together.
     """
 
     config: HighwayConfig
@@ -170,14 +170,14 @@ class HighwayClassifier(nn.Module):
     axis_name: str | None = None
 
     def __call__(self, inputs: Float[Array, "b m"], mask: None = None, *, train: bool = False) -> Float[Array, "b k"]:
-        """Scores, one for each class; the highest is the prediction."""
+        """Return scores, one for each class; the highest is the prediction."""
         return self.advance(inputs, train=train)[0]
 
     @nn.compact
     def advance(
         self, inputs: Float[Array, "b m"], mask: None = None, start: None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b k"], None]:
-        """As `__call__`, in the form that training asks of every network; there is no state."""
+        """Return (scores, no state), which is the interface that training uses."""
         config = self.config
         x = nn.Dropout(config.dropout.inputs, deterministic=not train, name="input_dropout")(inputs)
         if config.inputs.rank is not None:
@@ -196,7 +196,7 @@ class HighwayClassifier(nn.Module):
 
 
 class HighwayLayer(nn.Module):
-    """`lrpt.cells.highway` with matrices that drop and normalize on the way."""
+    """A layer of `lrpt.cells.highway` with dropout and batch normalization inside its matrices."""
 
     config: HighwayConfig
     axis_name: str | None = None
@@ -213,7 +213,7 @@ class HighwayLayer(nn.Module):
         return highway(params, x, ACTIVATIONS[config.activation])[0]
 
     def masks(self, x: Float[Array, "b n"], train: bool) -> tuple[Masks, Masks]:
-        """What each of the two gates sees of the state and of its projection."""
+        """Draw the masks of the two gates."""
         dropout = self.config.dropout
 
         def drop(rate: float, width: int) -> Float[Array, "b w"]:
@@ -231,13 +231,13 @@ class HighwayLayer(nn.Module):
 
 
 class RegularizedMatrix(nn.Module):
-    r"""x W of one gate, with dropout before and batch normalization after each factor.
+    r"""A product x W of one gate, with dropout before and batch normalization after each factor.
 
     .. math::
         \tilde x = x \odot m_0, \quad p = N(\tilde x R), \quad q = s \odot N((p \odot m_1) L + \tilde x \odot D)
 
-    N subtracts the mean over the batch and divides by the standard deviation; s is trainable and starts at 1; the shift is the bias of the
-    gate, which the layer adds to q. A matrix that is not low-rank has :math:`q = s \odot N(\tilde x W)`.
+    N subtracts the mean over the batch and divides by the standard deviation. s is trainable and initialized to 1. The shift is the bias of
+    the gate, which the layer adds to q. A matrix without such factors has :math:`q = s \odot N(\tilde x W)`.
     """
 
     config: HighwayConfig
@@ -247,25 +247,23 @@ class RegularizedMatrix(nn.Module):
     def __call__(self, matrix: Operator, x: Float[Array, "b n"], masks: Masks, *, train: bool) -> Float[Array, "b n"]:
         norm = partial(batch_norm, self.config, self.axis_name, train, use_bias=False)
         x = x * masks.state
-        if isinstance(matrix, LowRank | LowRankPlusDiagonal):
-            p = norm(use_scale=False, name="projection_norm")(Dense(matrix.right.T).apply(x))
-            q = Dense(matrix.left).apply(p * masks.projection)
-            if isinstance(matrix, LowRankPlusDiagonal):
-                q = q + Diagonal(matrix.diagonal).apply(x)
-        else:
-            q = matrix.apply(x)
+
+        def between(projected: Float[Array, "b d"]) -> Float[Array, "b d"]:
+            return norm(use_scale=False, name="projection_norm")(projected) * masks.projection
+
+        q = matrix.apply_between(between, x) if isinstance(matrix, Composite) else matrix.apply(x)
         return norm(name="norm")(q)
 
 
 def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **options: Any) -> Callable[[Array], Array]:
-    """Batch normalization by the batch in training and by running averages in evaluation, or nothing where it is off."""
+    """Return batch normalization: by the batch in training, by running averages in evaluation. Return the identity if it is off."""
     if not config.batch_norm:
         return lambda x: x
     return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, axis_name=axis_name, **options)
 
 
 def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyForm = "squared") -> Float[Array, ""]:
-    r"""What the readout matrix W adds to the mean loss.
+    r"""Compute the penalty of the readout matrix W, which training adds to the mean loss.
 
     Args:
       kernel: W, without the bias.

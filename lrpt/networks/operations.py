@@ -1,14 +1,13 @@
-r"""Counting multiplications, and the size of the Elman network that does as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+r"""Counts of multiplications, and the size of the Elman network with the same count: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
 
 The paper gives no formula. Its rows of units with constant computation follow d = f n with f = 1 for the Elman unit, 2 for the LSTM and
-:math:`\sqrt 2` for the GRU and the conditional network, up to the rounding of its print (1450 for 1448). Variable computation multiplies by
-the root of the mean of m^2. With matrices counted, the factor of the GRU is :math:`\sqrt 3`: six products of n x n where the Elman unit has
-two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper,
+:math:`\sqrt 2` for the GRU and the conditional network, up to rounding in print (1450 for 1448). Variable computation multiplies by
+the root of the mean of m^2. A count of the matrices gives the GRU the factor :math:`\sqrt 3`: six products of n x n while the Elman unit
+has two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper,
 `multiplications` and `equivalent_size` count.
 """
 
 import math
-from functools import singledispatch
 from typing import Any
 
 import jax
@@ -17,7 +16,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells import VariableParams
 from lrpt.errors import check_choice
-from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, is_operator
+from lrpt.matrices import is_operator
 
 PAPER_FACTORS = {
     "elman": 1.0,
@@ -33,13 +32,13 @@ Proportions = float | Float[Array, "..."] | Float[np.ndarray, "..."]
 
 
 def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> float:
-    """d = f n sqrt(mean m^2), the paper's convention.
+    """Return d = f n sqrt(mean m^2), the paper's convention.
 
     Args:
       cell: a name in `PAPER_FACTORS`.
-      size: n; of the conditional network, one of its two equal levels.
-      proportions: m of every step of a run, or the share of dimensions whose mask is above zero, which the paper counts; 1 for units with
-        constant computation.
+      size: n, for the conditional network that of each of its two equal levels.
+      proportions: m of every step of a run, or the share of dimensions whose mask is above zero, which is what the paper counts; 1 for
+        units with constant computation.
 
     Raises:
       UsageError: another cell.
@@ -49,11 +48,11 @@ def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> fl
 
 
 def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
-    """Multiplications of one step inside its matrices, for each proportion.
+    """Count the multiplications of one step inside its matrices, for each proportion.
 
     The matrices of a unit with variable computation are used in their first m n rows and columns, its scheduler always in full. Inputs
-    are vectors, also where symbols are looked up. Products of gates with states are not counted, nor are biases. A projection R that tied
-    matrices share is counted for each of them, and layers that have the same parameters once.
+    count as vectors, even if symbols are looked up. Products of gates with states and biases are not counted. A projection R that tied
+    matrices share is counted for each of them. Layers that share all parameters are counted once.
 
     Args:
       params: a cell's parameters, or their shapes from `jax.eval_shape`.
@@ -68,7 +67,7 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
 
 
 def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
-    """The mean of `multiplications` over steps of which only the means of m and of its square are known."""
+    """Return the mean of `multiplications` over steps, from the means of m and of m^2."""
     none, half, full = multiplications(params, np.array([0.0, 0.5, 1.0]))
     # Every count is none + a m + b m^2.
     a, b = 4 * half - full - 3 * none, 2 * (none + full) - 4 * half
@@ -76,7 +75,7 @@ def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
 
 
 def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
-    """d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
+    """Return d of the Elman network with the same mean count: 2 d^2 for an input as wide as the state."""
     return math.sqrt(np.mean(per_step) / 2)
 
 
@@ -85,28 +84,8 @@ def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
     return sum((_count(operator, m) for operator in operators), np.zeros_like(m))
 
 
-@singledispatch
 def _count(operator: Any, m: np.ndarray) -> np.ndarray:
-    raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: register them here")
-
-
-@_count.register
-def _(operator: Bias, m: np.ndarray) -> np.ndarray:
-    return np.zeros_like(m)
-
-
-@_count.register
-def _(operator: Dense, m: np.ndarray) -> np.ndarray:
-    n_in, n_out = operator.shape
-    return n_in * n_out * m**2
-
-
-@_count.register
-def _(operator: Diagonal, m: np.ndarray) -> np.ndarray:
-    return operator.shape[0] * m
-
-
-@_count.register(LowRank | LowRankPlusDiagonal)
-def _(operator: LowRank | LowRankPlusDiagonal, m: np.ndarray) -> np.ndarray:
-    products = operator.left.shape[0] * sum(operator.shape)
-    return (products + isinstance(operator, LowRankPlusDiagonal) * operator.shape[0]) * m
+    if not hasattr(operator, "work"):
+        raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: give it a method `work` (lrpt.matrices.Costed)")
+    products, elementwise = operator.work(m)
+    return np.zeros_like(m) + products + elementwise

@@ -66,8 +66,16 @@ class NetworkConfig(Protocol):
         """The same figures of a task, with what the network knows to say beside them."""
         ...
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> nn.Module:
-        """The network for a task, whose batches are spread over the mapped axis of that name, if there is one."""
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> nn.Module:
+        """Return the network for a task.
+
+        Args:
+          input_size: width of the inputs, or the number of symbols.
+          output_size: width of the predictions.
+          reads: 'last' for one prediction after the last step, 'all' for one at each step.
+          axis_name: mapped axis over which batches are sharded, if there is one.
+          sharers: devices that run the network at the same time and share a cache.
+        """
         ...
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:

@@ -12,14 +12,15 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import INITIALIZATIONS, of_readout
-from lrpt.matrices import Weighted
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
+from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.settings import OneOf, accepts_short_names, check_choices
+from lrpt.symbols import Weighted
 
 
 @accepts_short_names
@@ -114,9 +115,9 @@ class ModelConfig(Steady):
     def needs_gpu(self) -> bool:
         return self.loop.kind == KERNEL
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "SequenceModel":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
         """The network for a task; it does not look at the batch, whatever axis that is spread over."""
-        return SequenceModel(self, input_size, output_size, reads)
+        return SequenceModel(self, input_size, output_size, reads, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Shapes of the parameters.
@@ -144,10 +145,12 @@ class Recurrent(nn.Module):
     Attributes:
       config: which cell, how large, how its matrices are stored.
       input_size: width m of the inputs, or the number of symbols where they are integers.
+      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ModelConfig
     input_size: int
+    sharers: int = 1
 
     @property
     def cell(self) -> Cell:
@@ -185,7 +188,8 @@ class Recurrent(nn.Module):
         carry = self.initial_carry(rows)
         if start is not None:
             carry = start.instead_of(carry)
-        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=config.loop.tuning)
+        tuning = config.loop.tuning(self.sharers)
+        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning)
 
     def _masked(self, template: Any, params: Any, rows: int) -> Any:
         """The parameters, with this sequence's masks before the matrices."""
@@ -270,16 +274,18 @@ class SequenceModel(nn.Module):
       input_size: width of the inputs, or the number of symbols where they are integers.
       output_size: width of the predictions: classes, or regressed values.
       reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
+      sharers: devices that run the network at the same time and share a cache.
     """
 
     config: ModelConfig
     input_size: int
     output_size: int
     reads: Reads = "last"
+    sharers: int = 1
 
     def setup(self) -> None:
         config = self.config
-        self.recurrent = Recurrent(config, config.embedding_width or self.input_size)
+        self.recurrent = Recurrent(config, config.embedding_width or self.input_size, self.sharers)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
         kernel, bias = of_readout(config.initial.kind, config.initial.scale, self.recurrent.cell.output_size(self.recurrent.spec))
@@ -297,6 +303,11 @@ class SequenceModel(nn.Module):
                 f"{self.config.embedding_width} against {width}, {self.output_size} against {self.input_size}: "
                 f"change --model.embeddings.width"
             )
+
+    def by_layer(self, params: Any) -> dict[int, list[Array]]:
+        """Return the arrays of each layer of a tree like the parameters, by the layer's number from 0."""
+        network = Recurrent(self.config, self.config.embedding_width or self.input_size, parent=None)
+        return split_by_layer(network.cell.template(network.spec), params["recurrent"]["cell"])
 
     def __call__(
         self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False

@@ -150,10 +150,10 @@ class VariableConfig(ModelConfig):
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
         return found
 
-    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None) -> "VariableModel":
+    def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "VariableModel":
         if self.has_scheduler and self.guided_symbols and max(self.guided_symbols) >= input_size:
             raise UsageError(f"model.guided_symbols has {max(self.guided_symbols)}, and the task has {input_size} symbols, from 0 on")
-        return VariableModel(self, input_size, output_size, reads)
+        return VariableModel(self, input_size, output_size, reads, sharers)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A cell over time: which outputs are kept, which steps are padding, and which loop runs it."""
+"""Recurrence: a cell over time, with a choice of outputs, a padding mask, and a choice of loops."""
 
 from typing import Any, Literal
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.recurrence.deferred import fast, sharing_caches
+from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
 from lrpt.recurrence.skipping import skipping
@@ -15,10 +15,10 @@ from lrpt.recurrence.skipping import skipping
 Outputs = Literal["all", "last", "info"]
 
 LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint}
-"""Twins: the same arguments, the same numbers."""
+"""Loops by name: twins with the same arguments and the same numbers."""
 
 KERNEL = "kernel"
-"""In the place of a loop's name: the whole sequence in one launch."""
+"""Name of the accelerator kernel that runs a whole sequence in one launch, in the place of a loop's name."""
 
 __all__ = [
     "BY_RULE",
@@ -33,7 +33,6 @@ __all__ = [
     "fast",
     "plain",
     "recur",
-    "sharing_caches",
 ]
 
 
@@ -48,25 +47,25 @@ def recur(
     loop: str = "plain",
     tuning: Tuning = BY_RULE,
 ) -> tuple[Any, Any]:
-    """Runs a cell over a sequence.
+    """Run a cell over a sequence.
 
     Args:
       step: a cell, `(params, carry, x) -> (carry, (y, info))`.
-      params: its parameters.
+      params: the cell's parameters.
       carry: its state before the first step, each leaf (b, ...).
       xs: inputs, each leaf (t, b, ...).
-      mask: true where a step counts. A step that does not count leaves the state as it was; its output is zero.
-      outputs: 'all' returns y at every step, 'last' y at each row's last step that counts (nothing else is stored), 'info' the pair
-        (y, info) at every step.
+      mask: padding mask, true for steps that count. A step that does not count leaves the state unchanged and has an output of zero.
+      outputs: 'all' returns y of every step, 'last' returns y of each row's last step that counts (nothing else is stored), 'info' returns
+        the pair (y, info) of every step.
       loop: a name in `LOOPS`; or 'kernel', which is `lrpt.recurrence.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
-      tuning: what the loop is not to choose by itself.
+      tuning: choices that the loop would otherwise make by rule.
 
     Raises:
       AssertionError: the mask does not have the time and batch axes of the inputs.
-      UsageError: the kernel does not take this cell, or these sizes.
+      UsageError: the kernel does not support this cell or these sizes.
 
     Returns:
-      The carry after the last step, and what `outputs` names: (t, b, ...) leaves, or (b, ...) for 'last'.
+      The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
     if loop == KERNEL:
         return sequence(step, params, carry, xs, mask, outputs=outputs)
@@ -104,19 +103,14 @@ def _without_output(body: Step) -> Step:
 
 
 def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | None:
-    """Which leaf of the state after a step its output is, if it is one: it need not be carried a second time."""
-    found: list[int] = []
-
-    def look(x: Any) -> None:
-        state, y = body(params, carry, x)
-        found.extend(i for i, leaf in enumerate(jax.tree.leaves(state)) if leaf is y)
-
-    jax.eval_shape(look, jax.tree.map(lambda a: a[0], xs))
-    return found[0] if found else None
+    """Return the number of the leaf of the new state that is also the output, None if there is none: it need not be carried twice."""
+    first = jax.tree.map(lambda a: a[0], xs)
+    *state, y = jax.make_jaxpr(lambda carry, x: jax.tree.leaves(body(params, carry, x)))(carry, first).jaxpr.outvars
+    return next((i for i, leaf in enumerate(state) if leaf is y), None)
 
 
 def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:
-    """Row by row `new` where valid, else `old`."""
+    """Select row by row: `new` for valid rows, else `old`."""
     return jax.tree.map(lambda n, o: jnp.where(valid.reshape(valid.shape + (1,) * (n.ndim - 1)), n, o), new, old)
 
 

@@ -1,28 +1,26 @@
-"""The fast loop: any cell, no hand-written gradient, weight gradients formed once for each chunk of steps.
+"""The fast loop: weight gradients once for each chunk of steps, for any cell, without a hand-written gradient.
 
-Reverse mode through `lax.scan` keeps every intermediate of every step and forms small weight gradients at each. Here the forward pass keeps
-of each step the state before it and the products that cost more to have again than to store, as what a projection R makes of a vector; or,
-where that would take much memory, the state before each chunk of steps, from which the rest is computed again. The backward pass takes the
-chunks, last one first, and of each
+Reverse mode through `lax.scan` stores every intermediate of every step and forms small weight gradients at each step. The fast loop stores
+the state before each step, and products that are more expensive to recompute than to store, such as the projection of a vector by R. If
+that would take much memory, it stores only the state before each chunk of steps. The backward pass takes the chunks, last one first:
 
-1. recomputes and linearizes its steps in one batch, since their states are known;
-2. walks back through them with the linear maps alone: the cotangent of the state goes from step to step, those of the operators' outputs
-   are set aside;
-3. forms each operator's gradient from all its inputs and cotangents in the chunk at once.
+1. It recomputes and linearizes the steps of a chunk in one batch, since their states are known.
+2. It walks back through them with the linear maps alone. The cotangent of the state goes from step to step; the output cotangents of the
+   operators are stored.
+3. It computes each operator's gradient from all its inputs and output cotangents in the chunk at once.
 
-To see inputs and output cotangents of the operators, the step is linearized with each of them wrapped: a call records its input v and
-adds a perturbation that is zero, whose cotangent is that of the output. Matrices themselves are constants there. Hence a cell may call
-`apply` and nothing else: whatever else it read from a matrix would be lost from the gradient, and is refused.
+To record inputs and output cotangents, the step is linearized with intercepted operators. A call records its input v and adds a
+perturbation of zero to the output, whose cotangent is that of the output. Matrices are constants of this linearization. So a cell may call
+`apply` and nothing else: anything else that it read from a matrix would be lost from the gradient, and is refused.
 
-An operator that is a `Composite`, as a product of low rank, is watched by its parts: what R makes of a vector, and the cotangent that L
-makes of a cotangent, are had from the walk and not made again for the gradients. An R that several matrices share is applied to the state
-once, forward and backward, and those of different matrices that are applied to the same vector are applied as one wider product.
+A `Composite` operator, such as a low-rank matrix, is intercepted by its parts: the products with R and with L^T are results of the walk and
+not recomputed for the gradients. An R that several matrices share is applied to the state once, forward and backward. Projections of the
+same vector by different matrices are one wider product.
+
+docs/fast_loop.md has a worked example and the invariants.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
 
@@ -33,30 +31,29 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from lrpt.matrices import Dense
+from lrpt.recurrence.interception import replayed, trace_calls
 from lrpt.recurrence.leaves import distinct, is_inexact
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
 from lrpt.recurrence.products import Calls
-from lrpt.recurrence.taps import replayed, trace_calls
 
 VALUES_PER_CHUNK = 90_000
-"""Steps times batch times width: about a dozen arrays of so many lie in the caches."""
-
-_sharers: ContextVar[int] = ContextVar("_sharers", default=1)
+"""Steps times batch times width of a chunk: about a dozen arrays of this size fit in the caches."""
 
 STORED_BYTES = 256 * 2**20
-"""What takes more than this is kept at the boundaries of chunks only."""
+"""Memory above which only the states before chunks are stored."""
 
 
 def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
-    """As `loops.plain`, in values and in reverse-mode gradients of any order.
+    """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
-    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and something is kept of
-    every step unless all of it together takes more than 256 MiB.
+    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and the state before
+    every step is stored unless that takes more than 256 MiB.
 
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
       TypeError: forward-mode differentiation, which needs `plain`, or a matrix made of parts that are not stored in it.
+      RuntimeError: the cell is not pure: it made other matrix calls when it was traced again.
     """
     steps = jax.tree.leaves(xs)[0].shape[0]
     if steps == 0:
@@ -64,7 +61,8 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
-    length, all_steps = tuning.chunk or chunk_length(steps, calls.values()), keeps_all(steps, (carry, calls.kept_outputs()), tuning)
+    length = tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers)
+    all_steps = keeps_all(steps, (carry, calls.kept_outputs()), tuning)
     try:
         return _run(step, calls, params, carry, xs, length, all_steps)
     except TypeError as error:
@@ -75,7 +73,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
 
 @cache
 def supported() -> bool:
-    """Whether this JAX lets a step be taken apart as `LinearStep` does, with the closure of `jax.vjp` and with jaxprs. If not, warns."""
+    """Return whether `LinearStep` works with this version of JAX: it relies on the closure of `jax.vjp` and on jaxprs. If not, warn."""
 
     def step(matrix: Any, carry: Array, x: Array) -> tuple[Array, None]:
         return jnp.tanh(matrix.apply(carry) + x), None
@@ -92,32 +90,28 @@ def supported() -> bool:
     return True
 
 
-@contextmanager
-def sharing_caches(devices: int) -> Iterator[None]:
-    """While loops are traced that so many devices run at the same time: chunks by rule are as much shorter."""
-    token = _sharers.set(devices)
-    try:
-        yield
-    finally:
-        _sharers.reset(token)
+def chunk_length(steps: int, values: int, sharers: int = 1) -> int:
+    """Return the default length of a chunk: 90,000 values, 2 to 64 steps, preferably a divisor of the sequence's length.
 
-
-def chunk_length(steps: int, values: int) -> int:
-    """Steps in a chunk, of `values` each: 90,000 in all, 2 to 64 steps, preferably a divisor, so that no shorter chunk is left."""
-    longest = min(max(2, min(64, VALUES_PER_CHUNK // (values * _sharers.get()))), steps)
+    Args:
+      steps: length of the sequence.
+      values: values in a step: batch size times width.
+      sharers: devices that share a cache, among which the values are divided.
+    """
+    longest = min(max(2, min(64, VALUES_PER_CHUNK // (values * sharers))), steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
 
 
 def keeps_all(steps: int, kept: Any, tuning: Tuning) -> bool:
-    """Whether something is kept of every step, and not only the states before chunks."""
+    """Return whether to store the state before every step, not only before every chunk."""
     if tuning.store != "auto":
         return tuning.store == "all"
     return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept)) <= STORED_BYTES
 
 
 def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int, all_steps: bool) -> tuple[Any, Any]:
-    """`lax.scan` with the reverse mode of this file, in chunks of `length`."""
+    """Run `lax.scan` with the reverse mode of this module, in chunks of `length`."""
     arrays, build = distinct(params)
 
     def bound(arrays: list[Any]) -> Any:
@@ -146,7 +140,7 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
 
 
 def _with_steps(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
-    """(last carry, ys, (the state before each step, what is kept of it))."""
+    """Return (last carry, ys, (the state before each step, the stored outputs of each step))."""
 
     def body(before: Any, x: Any) -> tuple[Any, Any]:
         (after, y), kept = bound(before, x)
@@ -157,7 +151,7 @@ def _with_steps(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
 
 
 def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any, Any, Any]:
-    """(last carry, ys, (the state before each chunk, nothing))."""
+    """Return (last carry, ys, (the state before each chunk, nothing))."""
 
     def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
         after, ys = lax.scan(lambda carry, x: bound(carry, x)[0], before, xs)
@@ -168,7 +162,7 @@ def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any,
 
 
 def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_steps: bool) -> tuple[Any, Any, Any]:
-    """Cotangents of (last carry, ys) -> of (the arrays of the parameters, first carry, xs)."""
+    """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), linear.calls.kept_outputs())
     chunk = partial(_chunk, linear, linear.fixed(_first(before[0]), _first(xs), nothing), all_steps)
     d_last, d_ys = (_instantiated(part) for part in cotangents)
@@ -183,35 +177,25 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
-    """Walks back through a chunk: (cotangent of the state after it, gradients so far) -> (before it, gradients), and d x."""
+    """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((before it, gradients), d x)."""
     before, xs, d_ys = sequence
     if not all_steps:
         _, _, before = _with_steps(linear.advance, _first(before[0]), xs)
     d_after, (matrices, raw) = state
     carries, kept = before
     varying, inputs = jax.vmap(linear.recompute)(carries, xs, kept)
-    places: list[int] = []  # of each output's cotangent among those stored; filled while the scan is traced
+    one, d_y = jax.eval_shape(_first, (varying, d_ys))
+    equal = linear.equal_cotangents(one, fixed, (d_after, d_y))  # the scan stores each cotangent once
 
     def body(state: Any, step: Any) -> tuple[Any, Any]:
         d_after, raw = state
         residuals, d_y = step
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
-        stored: list[Any] = []
-        places[:] = [_position(stored, d) for d in d_outputs]
-        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), (stored, d_x)
+        return (d_before, jax.tree.map(jnp.add, raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
 
     (d_before, raw), (stored, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
-    matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in places])
+    matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal])
     return (d_before, (matrices, raw)), d_x
-
-
-def _position(distinct: list[Any], value: Any) -> int:
-    """Where `value` stands in a list, to which it is added if new: the terms of a sum share one cotangent, which is stored once."""
-    for i, other in enumerate(distinct):
-        if other is value:
-            return i
-    distinct.append(value)
-    return len(distinct) - 1
 
 
 def _first(xs: Any) -> Any:
@@ -219,12 +203,12 @@ def _first(xs: Any) -> Any:
 
 
 def _instantiated(cotangents: Any) -> list[Any]:
-    """The cotangents of everything that can be differentiated, zeros where nothing came."""
+    """Return the cotangents of everything differentiable, with zeros for symbolic zeros."""
     leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
     return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]  # pyright: ignore[reportArgumentType]
 
 
 def _or_none(tree: Any, cotangents: list[Any]) -> Any:
-    """Cotangents in the shape of `tree`, None for what has no derivative."""
+    """Return cotangents in the shape of `tree`, None for leaves that are not differentiable."""
     rest = iter(cotangents)
     return jax.tree.map(lambda leaf: next(rest) if is_inexact(leaf) else None, tree)

@@ -1,4 +1,4 @@
-"""Parameter trees of a cell taken apart: operators and raw arrays, arrays that stand in several places, what can be differentiated."""
+"""Leaves of a cell's parameter tree: operators and raw arrays, arrays that occur more than once, differentiable arrays."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from lrpt.matrices import is_operator
 
 
-class Tapped:
-    """An operator whose calls go through a function, and which has nothing but `apply`."""
+class Intercepted:
+    """An operator whose calls go through a function. It has no other attribute than `apply`."""
 
     __slots__ = ("_call", "_kind")
 
@@ -29,7 +29,7 @@ class Tapped:
 
 
 class Leaves(NamedTuple):
-    """A parameter tree with its operators whole: `leaves` are operators and raw arrays."""
+    """A parameter tree whose leaves are operators and raw arrays."""
 
     leaves: list[Any]
     treedef: Any
@@ -41,17 +41,17 @@ class Leaves(NamedTuple):
     def raw(self) -> list[Any]:
         return [leaf for leaf in self.leaves if not is_operator(leaf)]
 
-    def tapped(self, call: Callable[[int, Any, Any], Any], raw: Sequence[Any]) -> Any:
-        """The tree with its operators applied by `call(which leaf, operator, v)` and its raw arrays replaced."""
+    def intercepted(self, call: Callable[[int, Any, Any], Any], raw: Sequence[Any]) -> Any:
+        """Return the tree with operators that are applied by `call(number of the leaf, operator, v)`, and with other raw arrays."""
         rest = iter(raw)
-        taps = (
-            Tapped(partial(call, i, leaf), type(leaf).__name__) if is_operator(leaf) else next(rest) for i, leaf in enumerate(self.leaves)
+        return self.treedef.unflatten(
+            Intercepted(partial(call, i, leaf), type(leaf).__name__) if is_operator(leaf) else next(rest)
+            for i, leaf in enumerate(self.leaves)
         )
-        return self.treedef.unflatten(taps)
 
 
 def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """The arrays of a tree, those that stand in it more than once only once, and a function that builds the tree from them."""
+    """Return the arrays of a tree, each once, and a function that builds the tree from such arrays."""
     leaves, treedef = jax.tree.flatten(params)
     arrays = list({id(leaf): leaf for leaf in leaves}.values())
     place = places(arrays)
@@ -60,22 +60,17 @@ def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 
 def places(arrays: Sequence[Any]) -> dict[int, int]:
-    """Where each array stands, by its identity."""
+    """Return the place of each array in a sequence, by the array's identity. The caller keeps the arrays alive."""
     return {id(array): i for i, array in enumerate(arrays)}
 
 
 def is_inexact(array: Any) -> bool:
-    """Whether it can be differentiated."""
+    """Return whether an array can be differentiated."""
     return jnp.issubdtype(jnp.result_type(array), jnp.inexact)
 
 
-def is_rows(v: Any) -> bool:
-    """Whether an operator's input is rows of numbers, and not symbols or multiples of one-hot rows."""
-    return isinstance(v, jax.Array) and is_inexact(v)
-
-
 def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """The leaves of a tree that can be differentiated, and a function that puts others in their place."""
+    """Return the differentiable leaves of a tree, and a function that replaces them."""
     leaves, treedef = jax.tree.flatten(tree)
     floating = [is_inexact(leaf) for leaf in leaves]
 

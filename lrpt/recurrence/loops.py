@@ -1,4 +1,4 @@
-"""Loops over time: twins with the same arguments and the same numbers, which differ in what they keep for the backward pass.
+"""Loops over time: twins with the same arguments and the same numbers. They differ in what they store for the backward pass.
 
 Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, carry, x) -> (carry, y)`, time on the leading axis of `xs`.
 """
@@ -20,16 +20,18 @@ CHUNK = 28
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a loop would otherwise choose by rule. No choice changes the numbers by more than rounding.
+    """Choices that a loop makes by rule by default. No choice changes the numbers by more than rounding.
 
     Attributes:
-      chunk: steps that the backward pass takes at once.
-      store: the states that the fast loop keeps: those before every step, or those before every chunk, from which it computes the others
-        again.
+      chunk: steps in a chunk of the backward pass (None: by rule).
+      store: 'all' to store the state before every step, 'boundaries' to store the states before chunks and recompute the others, 'auto' for
+        'all' up to a limit of memory.
+      sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
     """
 
     chunk: int | None = None
     store: Store = "auto"
+    sharers: int = 1
 
 
 BY_RULE = Tuning()
@@ -37,18 +39,18 @@ BY_RULE = Tuning()
 
 @runtime_checkable
 class Loop(Protocol):
-    """What stands in `LOOPS`."""
+    """A loop over time, as in `LOOPS`."""
 
     def __call__(self, step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]: ...
 
 
 def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
-    """`lax.scan`: reverse mode keeps every intermediate of every step. There is nothing to tune."""
+    """Run `lax.scan`, of which reverse mode stores every intermediate of every step. There is nothing to tune."""
     return lax.scan(partial(step, params), carry, xs)
 
 
 def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
-    """A scan over chunks that are recomputed in the backward pass, which needs the states between chunks and one chunk's intermediates."""
+    """Scan over chunks that the backward pass recomputes from the states between them. It stores the intermediates of one chunk."""
 
     @partial(jax.checkpoint, prevent_cse=False)
     def chunk(params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
@@ -58,7 +60,7 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY
 
 
 def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
-    """`chunk(carry, xs) -> (carry, ys)` over chunks of a sequence, the last of which may be shorter; the results are joined."""
+    """Scan `chunk(carry, xs) -> (carry, ys)` over chunks of a sequence and join the results. The last chunk may be shorter."""
     chunks, left = divmod(jax.tree.leaves(xs)[0].shape[0], length)
     whole, rest = cut(xs, chunks, length)
     carry, ys = lax.scan(chunk, carry, whole)
@@ -69,12 +71,12 @@ def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any,
 
 
 def cut(tree: Any, chunks: int, length: int) -> tuple[Any, Any]:
-    """(that many chunks, with a leading axis of them; what is left over)."""
+    """Split a sequence into (chunks with a leading axis, the steps that are left over)."""
     whole = jax.tree.map(lambda a: a[: chunks * length].reshape((chunks, length, *a.shape[1:])), tree)
     return whole, jax.tree.map(lambda a: a[chunks * length :], tree)
 
 
 def join(whole: Any, rest: Any) -> Any:
-    """The inverse of `cut`; `rest` is None where nothing was left over."""
+    """Join what `cut` split. `rest` is None if nothing was left over."""
     whole = jax.tree.map(lambda a: a.reshape((a.shape[0] * a.shape[1], *a.shape[2:])), whole)
     return whole if rest is None else jax.tree.map(lambda a, b: jnp.concatenate([a, b]), whole, rest)

@@ -1,36 +1,52 @@
-"""Multiplying out low-rank matrices before they are used many times, where a product with the full matrix is less work."""
+"""Structured matrices multiplied out before they are used many times, if that is less work."""
 
 from typing import Any, Literal
 
 import jax
 
-from lrpt.matrices import Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Dense
 
 Materialize = Literal["auto", "always", "never"]
 
 ADVANTAGE = 0.7
-"""A full product runs as fast as two thin ones of 0.7 times as much work (measured on a CPU at n = 128)."""
+"""A full product runs as fast as two thin products of 0.7 times as much work (measured on a CPU at n = 128)."""
 
 
 def materialized(params: Any, choice: str, rows: int) -> Any:
-    """Parameters in which low-rank matrices are full ones: the same function, and gradients reach the factors through L R + D.
+    """Replace structured matrices by full ones. The function stays the same, and gradients reach the factors through `to_dense`.
+
+    Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`lrpt.matrices.Costed`) is
+    multiplied out by 'always' only.
 
     Args:
       params: a cell's parameters.
-      choice: 'always', 'never', or 'auto': where L R and full products take less work than thin products; for many rows and a square
-        matrix that is where 2d > 0.7 n.
+      choice: 'always', 'never', or 'auto': multiply out if `to_dense` and full products take less work than structured ones. For low rank,
+        many rows and a square matrix that is the case for 2d > 0.7 n.
       rows: rows that each matrix will be applied to: steps times batch.
     """
     if choice == "never":
         return params
-    kinds = LowRank, LowRankPlusDiagonal
 
     def full(matrix: Any) -> Any:
-        return Dense(matrix.to_dense()) if isinstance(matrix, kinds) and (choice == "always" or _pays(matrix, rows)) else matrix
+        return Dense(matrix.to_dense()) if _has_products(matrix) and (choice == "always" or _pays(matrix, rows)) else matrix
 
-    return jax.tree.map(full, params, is_leaf=lambda node: isinstance(node, kinds))
+    return jax.tree.map(full, params, is_leaf=_has_dense)
 
 
-def _pays(matrix: LowRank | LowRankPlusDiagonal, rows: int) -> bool:
-    (n_in, n_out), rank = matrix.shape, matrix.left.shape[0]
-    return rows * (rank * (n_in + n_out) - ADVANTAGE * n_in * n_out) > n_in * n_out * rank
+def _has_dense(node: Any) -> bool:
+    return callable(getattr(node, "to_dense", None)) and not isinstance(node, Dense)
+
+
+def _knows_costs(matrix: Any) -> bool:
+    return hasattr(matrix, "work") and hasattr(matrix, "dense_products")
+
+
+def _has_products(matrix: Any) -> bool:
+    return _has_dense(matrix) and not (_knows_costs(matrix) and not matrix.work().products)
+
+
+def _pays(matrix: Any, rows: int) -> bool:
+    if not _knows_costs(matrix):
+        return False
+    n_in, n_out = matrix.shape
+    return rows * (matrix.work().products - ADVANTAGE * n_in * n_out) > matrix.dense_products

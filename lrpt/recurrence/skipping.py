@@ -1,4 +1,4 @@
-"""Leaving out what is nothing but padding: sentences of a batch end long before the longest sentence of the text does."""
+"""Segments of padding, which loops leave out: most sentences of a batch end long before the longest one of the text."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from jax import lax
 from lrpt.recurrence.loops import BY_RULE, Loop, Step, Tuning, in_chunks
 
 SEGMENT = 32
-"""Steps that are computed or left out together."""
+"""Steps in a segment, which is computed or left out as a whole."""
 
 
 def skipping(loop: Loop) -> Loop:
-    """The same loop for inputs `(xs, mask)`, which leaves out segments of steps in which no row has a step that counts.
+    """Return the loop for inputs `(xs, mask)` that leaves out segments whose mask is false everywhere.
 
-    There the carry stays as it is and outputs are zero, as the body itself would have it. Under `vmap` nothing is left out.
+    In such a segment the carry does not change and outputs are zero, which is what the masked body computes, too. Under `vmap` nothing is
+    left out.
     """
 
     def run(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Int
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_figures
+from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Example, Split, Task
 from lrpt.tasks.text import load_texts, measure_text, name_of_text, windows
 
@@ -73,7 +74,7 @@ class NextBit:
         """
         texts = self._texts()
         splits = {part: self._split(part, np.frombuffer(text, np.uint8)) for part, text in texts.items()}
-        input_size = 2 * (1 + 256) if self.characters else 2
+        input_size = CodedSize(2, 256) if self.characters else 2
         notes = self._notes(texts)
         summarize = partial(bit_figures, period=self.period)
         return Task(splits, input_size, 2, "all", measure_text, summarize, True, ByteVocabulary(("0", "1")), notes)

@@ -21,6 +21,7 @@ from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_figures, sentence_figures
+from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Example, Split, Task
 
 SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de")
@@ -125,7 +126,7 @@ class NextSymbol:
         stream = self.reading == "stream"
         summarize = corpus_figures if stream else sentence_figures
         notes = self._notes(texts, parts, excerpts) | {"white_spaces": list(vocabulary.white_spaces)}
-        input_size = len(vocabulary) * (1 + units)
+        input_size = CodedSize(len(vocabulary), units) if units else len(vocabulary)
         return Task(splits, input_size, len(vocabulary), "all", measure_text, summarize, stream, vocabulary, notes)
 
     def _read(self, texts: dict[str, str], parts: dict[str, Symbols], size: int) -> tuple[dict[str, Any], int]:

@@ -33,7 +33,8 @@ class Program:
         self.layout = layout
         self.updates_per_call = config.train.updates_per_call or _updates_in_a_second(config, task)
 
-        model = config.model.build(task.input_size, task.output_size, task.reads, parallel.axis_of_batch(layout))
+        axis, sharers = parallel.axis_of_batch(layout), parallel.sharers(layout)
+        model = config.model.build(task.input_size, task.output_size, task.reads, axis, sharers)
         epoch = task.splits["train"].size // config.train.batch_size
         shares = Shares(parallel.average(layout), parallel.own_key(layout))
 

@@ -1,6 +1,5 @@
 """One update and one evaluation, as pure functions."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import recoveries
 from lrpt.tasks.task import Example, Split, Task
@@ -160,7 +160,7 @@ def train_step(
     grads, (figures, result) = jax.grad(loss, has_aux=True)(state.params)
     grads, figures, collections = shares.average((grads, figures, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    figures |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(grads)}
+    figures |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads)}
     count = recoveries(opt_state)
     if count is not None:
         figures["recoveries"] = count
@@ -169,16 +169,9 @@ def train_step(
     return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), figures
 
 
-_LAYER = re.compile(r"(?:^|[/_])layers_(\d+)(?:[/_]|$)")
-
-
-def layer_norms(grads: Any) -> Figures:
-    """'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of `lrpt.cells.stacked`, first to last."""
-    layers: dict[int, list[Array]] = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(grads):
-        found = _LAYER.search(jax.tree_util.keystr(path, simple=True, separator="/"))
-        if found:
-            layers.setdefault(int(found[1]), []).append(leaf)
+def layer_norms(model: nn.Module, grads: Any) -> Figures:
+    """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
+    layers = model.by_layer(grads) if isinstance(model, Layered) else {}
     return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
 
 

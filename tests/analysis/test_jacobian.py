@@ -12,8 +12,9 @@ from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Row, assert_close, netwo
 
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, rhn_jacobian, states_before, step_jacobian
 from lrpt.cells import CELLS
-from lrpt.matrices import Bias, Dense, MatrixSpec
+from lrpt.matrices import Bias, Dense
 from lrpt.recurrence import recur
+from lrpt.specs import MatrixSpec
 
 RHNS = ("rhn", "rhn_uncoupled")
 every_rhn = pytest.mark.parametrize("name", RHNS)

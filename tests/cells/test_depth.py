@@ -10,8 +10,9 @@ import pytest
 from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Network, assert_close, by_name, run
 
 from lrpt.cells import CELLS, CellSpec, ElmanParams, TransitionLayer
-from lrpt.matrices import Bias, Dense, MatrixSpec, OperatorSpec
+from lrpt.matrices import Bias, Dense
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.specs import MatrixSpec, OperatorSpec
 
 DEEP = [name for name, cell in CELLS.items() if cell.deep]
 

@@ -30,8 +30,9 @@ from table import (
 )
 
 from lrpt.cells import CELLS
-from lrpt.matrices import BiasSpec, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Dense, LowRank, LowRankPlusDiagonal
 from lrpt.recurrence import recur
+from lrpt.specs import BiasSpec
 
 every_cell_with_recurrent_matrices = pytest.mark.parametrize("cell", [cell for cell in CELLS if CELLS[cell].has_recurrent_matrices])
 

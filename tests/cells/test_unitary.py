@@ -9,8 +9,9 @@ import pytest
 from table import SIZE, Row, assert_close, gradients, network
 
 from lrpt.cells import CELLS, CellSpec, scale_penalty
-from lrpt.matrices import Bias, Dense, Diagonal, MatrixSpec, OperatorSpec, Reflection, Rotation
+from lrpt.matrices import Bias, Dense, Diagonal, Reflection, Rotation
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.specs import MatrixSpec, OperatorSpec
 
 BOTH = ("unitary", "unitary_without_fourier")
 both = pytest.mark.parametrize("cell", BOTH)

@@ -8,6 +8,7 @@ import pytest
 import experiments
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
+from lrpt.symbols import CodedSize
 
 EXPERIMENTS = [module.EXPERIMENT for module in map(experiments.module, experiments.names()) if hasattr(module, "EXPERIMENT")]
 
@@ -67,7 +68,7 @@ def test_two_updates(experiment, preset, tmp_path, little_data):
 def test_every_preset_is_a_network(experiment):
     for preset in experiment.presets.values():
         of_two_levels = hasattr(preset.config.model, "slow_size")
-        assert preset.config.model.parameter_shapes(100 if of_two_levels else 50, 50)
+        assert preset.config.model.parameter_shapes(CodedSize(50, 1) if of_two_levels else 50, 50)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

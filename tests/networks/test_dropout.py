@@ -11,11 +11,11 @@ from table import BATCH, INPUT_SIZE, PLAIN_ROWS, RANK, SIZE, STEPS, assert_close
 from lrpt.cells import CELLS
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError
-from lrpt.matrices import Weighted
 from lrpt.networks import sequence_model as models
 from lrpt.networks.dropout import Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import recur
+from lrpt.symbols import Weighted
 
 SYMBOLS = np.random.default_rng(0).integers(0, INPUT_SIZE, (BATCH, STEPS))
 VECTORS = np.random.default_rng(1).standard_normal((BATCH, STEPS, INPUT_SIZE)).astype(np.float32)

@@ -1,5 +1,7 @@
 """Networks: initial state, loop, readout."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,10 +23,11 @@ from table import (
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
-from lrpt.matrices import Dense, LowRankPlusDiagonal
+from lrpt.matrices import Dense, Diagonal, LowRankPlusDiagonal, Work
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.recurrence import LOOPS
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
 
 OUTPUT_SIZE = 4
@@ -223,6 +226,48 @@ def test_multiplied_out_matrices_give_the_same_predictions_and_gradients(choice)
     params = SequenceModel(ModelConfig(size=6, rank=3), 3, 2).init(jax.random.key(0), inputs)
     run = jax.jit(jax.value_and_grad(loss), static_argnums=1)
     assert_close(run(params, choice), run(params, "never"), atol=1e-5)
+
+
+def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
+    """A network that is built for two devices takes chunks for half of a cache."""
+    seen = []
+    rule = deferred.chunk_length
+    monkeypatch.setattr(deferred, "chunk_length", lambda *arguments: seen.append(arguments) or rule(*arguments))
+    for config in (ModelConfig(size=4, rank=2), VariableConfig("vcrnn", size=4, rank=2, embedding=4)):
+        for sharers in (1, 2):
+            inputs = jax.ShapeDtypeStruct((2, 9), jnp.int32)
+            jax.eval_shape(config.build(5, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
+    assert [sharers for _, _, sharers in seen] == [1, 2, 1, 2]
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A matrix of a user's that knows its costs: three products for a row, and two to be multiplied out."""
+
+    shape = 2, 2
+    dense_products = 2
+
+    def work(self, share=1):
+        return Work(3, 100)
+
+    def apply(self, v):
+        return v
+
+    def to_dense(self):
+        return jnp.eye(2)
+
+
+@pytest.mark.parametrize(("rows", "full"), [(11, True), (9, False)])
+def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_work(rows, full):
+    """A full product of 2 x 2 counts as 2.8: 0.2 are saved with each row. Elementwise products are free."""
+    priced = Priced()
+    found = materialized({"matrix": priced}, "auto", rows)["matrix"]
+    assert isinstance(found, Dense) == full
+
+
+def test_matrices_without_matrix_products_stay_as_they_are():
+    diagonal = Diagonal(jnp.ones(3))
+    assert materialized([diagonal], "always", 10**9)[0] is diagonal
 
 
 @pytest.mark.parametrize(

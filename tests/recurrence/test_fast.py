@@ -16,8 +16,8 @@ from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, LowRank, LowRankPlusDiagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
-from lrpt.recurrence.deferred import chunk_length, keeps_all, sharing_caches, supported
-from lrpt.recurrence.taps import trace_calls
+from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
+from lrpt.recurrence.interception import trace_calls
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
 
@@ -238,8 +238,7 @@ def test_chunks_have_about_90000_values_and_divide_the_sequence_where_possible(s
 
 
 def test_devices_that_share_caches_take_shorter_chunks():
-    with sharing_caches(2):
-        assert chunk_length(784, 10 * 128) == 28
+    assert chunk_length(784, 10 * 128, sharers=2) == 28
     assert chunk_length(784, 10 * 128) == 56
 
 

@@ -14,7 +14,7 @@ from table import assert_close
 from tiny import CONFIG, changed, lines
 
 from lrpt.errors import UsageError
-from lrpt.networks.sequence_model import SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.tasks import Adding
 from lrpt.tasks.task import Split, Task
 from lrpt.training.loop import fit
@@ -60,9 +60,26 @@ def test_gradients_of_a_stack_are_measured_by_layer():
         "bias": {"layers_0_reset": jnp.full(4, 1.0), "layers_10_reset": jnp.full(4, 3.0)},
         "recurrent": {"layers_0_reset": {"left": jnp.full((2, 4), 1.0)}, "shared_layers_0": {"right": jnp.full((1, 4), 1.0)}},
     }
-    norms = layer_norms({"recurrent": {"cell": cell}, "readout": {"bias": jnp.ones(3)}})
+    stack = SequenceModel(ModelConfig("gru", 4, rank=2, layers=11), 3, 2)
+    norms = layer_norms(stack, {"recurrent": {"cell": cell}, "readout": {"bias": jnp.ones(3)}})
     assert_close(norms, {"gradient_norm_layer_1": 4.0, "gradient_norm_layer_11": 6.0})
-    assert layer_norms({"recurrent": {"cell": {"bias": {"reset": jnp.ones(4)}}}}) == {}
+    assert layer_norms(MODEL, {"recurrent": {"cell": {"bias": {"reset": jnp.ones(4)}}}}) == {}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_every_parameter_of_the_cells_of_a_stack_belongs_to_one_layer(shared):
+    """Also what tied matrices share, scales of weight normalization, operators and biases."""
+    config = ModelConfig("unitary", 3, layers=2, shared_layers=shared, weight_norm=True, tied=True, embedding=6)
+    params = config.parameter_shapes(3, 2)
+    found = config.build(3, 2, "last").by_layer(params)
+    assert sorted(found) == [0, 1][: 2 - shared]
+    leaves = [leaf for layer in found.values() for leaf in layer]
+    assert len(leaves) == len(jax.tree.leaves(params["recurrent"]["cell"]))
+    tied = ModelConfig("rhn", 4, depth=2, rank=2, layers=2, tied=True, weight_norm=True)
+    params = tied.parameter_shapes(3, 2)
+    one, other = tied.build(3, 2, "last").by_layer(params).values()
+    assert len(one) + len(other) == len(jax.tree.leaves(params["recurrent"]["cell"]))
+    assert len(one) == len(other)
 
 
 def test_many_updates_in_one_call_are_single_ones(state):

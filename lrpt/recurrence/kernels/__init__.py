@@ -1,4 +1,4 @@
-"""Whole-sequence accelerator kernels: fast twins of the plain path, with the same parameters and the same numbers."""
+"""Accelerator kernels for whole sequences: fast twins of the plain path, with the same parameters and the same numbers."""
 
 from lrpt.recurrence.kernels.gru import sequence
 

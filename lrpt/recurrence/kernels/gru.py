@@ -1,10 +1,10 @@
-"""The persistent GRU behind the interface of the plain path: which cells it takes, how arrays are laid out, and the gradient.
+"""The persistent GRU kernel behind the interface of the plain loop: supported cells, layout of arrays, and gradient.
 
 **Not yet run on hardware**: see `lrpt.recurrence.kernels.persistent`.
 
-The kernels do only what must go step by step. What the inputs contribute is formed before the forward kernel, in one product over all
-steps. The backward pass recomputes the gates from the stored states in one batch, has the backward kernel walk back to the cotangents of
-the three pre-activations, and forms the gradients of the factors from those, again in one batch.
+The kernels do only what must go step by step. The contribution of the inputs is one product over all steps before the forward kernel. The
+backward pass recomputes the gates from the stored states in one batch. The backward kernel then walks back to the cotangents of the three
+pre-activations, and the gradients of the factors are computed from those, again in one batch.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells.gru import GRUParams, gru
 from lrpt.errors import UsageError
-from lrpt.matrices import LowRank, LowRankPlusDiagonal
+from lrpt.matrices import plus_diagonal
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
 
 SHUT = 1e9
@@ -36,14 +36,14 @@ def sequence(
     outputs: str = "all",
     interpret: Any = False,
 ) -> tuple[Float[Array, "b n"], Float[Array, "*t b n"]]:
-    """Runs a GRU over a sequence in one launch. Arguments, results and gradients are those of `lrpt.recurrence.recur`.
+    """Run a GRU over a sequence in one launch. Arguments, results and gradients are those of `lrpt.recurrence.recur`.
 
     Differentiable once, in reverse mode; `vmap` adds blocks to the launch. Not yet run on hardware. Meant for NVIDIA GPUs of compute
-    capability 9.0, where products that go step by step cut their operands to TF32: three digits of each, and what the network makes of
-    the rest over a long sequence. In interpret mode results agree with `recur` to single precision.
+    capability 9.0, where products inside the loop round their operands to TF32: three digits. Errors may accumulate over a long
+    sequence. In interpret mode results agree with `recur` to single precision.
 
     Args:
-      step: `lrpt.cells.gru.gru`, the one cell there is a kernel for.
+      step: `lrpt.cells.gru.gru`, the only supported cell.
       params: with LowRank or LowRankPlusDiagonal recurrent matrices of size n up to 256 and rank up to 64, tied or not, and input matrices
         of any kind.
       h: state before the first step.
@@ -74,10 +74,10 @@ def sequence(
 
 
 def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
-    """What the kernel cannot do, or nothing."""
+    """Return the reason why the kernel does not support the arguments, or an empty string."""
     if step is not gru:
         return f"cell {getattr(step, '__name__', step)}"
-    others = [type(gate.recurrent).__name__ for gate in params if type(gate.recurrent) not in (LowRank, LowRankPlusDiagonal)]
+    others = [type(gate.recurrent).__name__ for gate in params if plus_diagonal(gate.recurrent) is None]
     if others:
         return f"recurrent matrix {others[0]}"
     rank = max(gate.recurrent.left.shape[0] for gate in params)
@@ -94,14 +94,14 @@ def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
 
 
 def _outputs(states: Float[Array, "t b n"], mask: Bool[Array, "t b"] | None, outputs: str) -> Float[Array, "*t b n"]:
-    """y of every step, or of the last that counts; zero where none does."""
+    """Return y of every step, or of the last step that counts; zero if none counts."""
     if outputs == "last":
         states, mask = states[-1], None if mask is None else jnp.any(mask, 0)
     return states if mask is None else jnp.where(mask[..., None], states, jnp.zeros_like(states))
 
 
 def _states(interpret: Any, recurrent: Recurrent, inputs: Float[Array, "t 3 b n"], h: Float[Array, "b n"]) -> Float[Array, "t b n"]:
-    """The states after every step, from x W + b of the three gates."""
+    """Compute the states after every step from x W + b of the three gates."""
     from lrpt.recurrence.kernels import persistent  # imports Pallas, which takes seconds
 
     plan = _plan(recurrent, interpret)
@@ -116,7 +116,7 @@ def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tupl
 
 
 def _pull(interpret: Any, saved: Any, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
-    """Cotangents of the states -> of the recurrent matrices, the inputs' contributions and the first state."""
+    """Map cotangents of the states to those of the recurrent matrices, the inputs' contributions and the first state."""
     from lrpt.recurrence.kernels import persistent
 
     recurrent, inputs, h, states = saved
@@ -150,10 +150,11 @@ def _pad(array: Array, *shape: int) -> Array:
 
 
 def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
-    """The factors that map to d, those that map back to n, and the diagonals, each by part, as `persistent` takes them."""
-    rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in recurrent])
-    columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in recurrent])
-    diagonals = [getattr(matrix, "diagonal", jnp.zeros(matrix.shape[0], jnp.float32)) for matrix in recurrent]
+    """Return the factors that map to d, those that map back to n, and the diagonals, each split into parts for `persistent`."""
+    matrices = [plus_diagonal(matrix) for matrix in recurrent]
+    rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in matrices])
+    columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in matrices])
+    diagonals = [matrix.diagonal for matrix in matrices if matrix is not None]
 
     def by_part(array: Array, axis: int) -> Array:
         return jnp.moveaxis(array.reshape(*array.shape[:axis], plan.parts, plan.rows, *array.shape[axis + 1 :]), axis, 0)
@@ -163,7 +164,7 @@ def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[
 
 
 def _pack(plan: Plan, array: Float[Array, "t k b n"]) -> Float[Array, "t tiles parts k rows examples"]:
-    """Eight examples to a tile, innermost, and the components by part; both padded with zeros."""
+    """Split examples into tiles of eight, innermost, and components into parts; both are padded with zeros."""
     steps, kinds, batch, _ = array.shape
     tiles = -(-batch // EXAMPLES)
     padded = _pad(array, steps, kinds, EXAMPLES * tiles, plan.size)

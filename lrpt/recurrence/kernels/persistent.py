@@ -1,12 +1,13 @@
-"""The two Pallas kernels for Mosaic GPU: a low-rank GRU over a whole sequence in one launch, forward and backward.
+"""Two Pallas kernels for Mosaic GPU: a low-rank GRU over a whole sequence in one launch, forward and backward.
 
 **Not yet run on hardware.** The bodies are checked in Pallas's GPU interpret mode on CPU, and lower for CUDA; their speed is unknown.
-Interpret mode has no clusters, tensor-core rounding, register layouts or swizzled memory: what depends on those is only known to compile.
+Interpret mode has no clusters, tensor-core rounding, register layouts or swizzled memory: code that depends on those is only known to
+compile.
 
-A block of threads takes 8 examples, which are the columns of its tiles. It copies the factors to shared memory once and keeps the state in
-registers; only the inputs and outputs of each step pass through global memory. Products run on the tensor cores (`wgmma`), which cut
-single-precision operands to TF32 (10 bits of mantissa) and add up in float32: about as XLA does on these devices by default, but whatever
-`jax_default_matmul_precision` says.
+A block of threads processes 8 examples, which are the columns of its tiles. It copies the factors to shared memory once and keeps the
+state in registers; only the inputs and outputs of each step pass through global memory. Products run on the tensor cores (`wgmma`), which
+round single-precision operands to TF32 (10 bits of mantissa) and accumulate in float32. XLA does about the same on these devices by
+default, but the kernels do it for every `jax_default_matmul_precision`.
 
 Factors that do not fit one block are split over a cluster of blocks, each with its own part of the state's components. A low-rank product
 then needs one exchange: the sum over the parts of d numbers for each example, which the blocks write into each other's shared memory.
@@ -31,7 +32,7 @@ from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, Plan
 
 UPDATE, RESET, CANDIDATE = range(3)
 
-# What says that all of a reference is loaded: JAX 0.10 wants to be told, and 0.12 has no argument for it.
+# Index argument that loads a whole reference: JAX 0.10 requires it, JAX 0.12 has no such argument.
 _WHOLE = ((),) if "idx" in inspect.signature(plgpu.load).parameters else ()
 
 
@@ -43,7 +44,7 @@ def forward(
     wide: Float[Array, "parts 3 rows d"],
     diagonal: Float[Array, "parts 3 rows"],
 ) -> Float[Array, "t tiles parts rows examples"]:
-    """The states of `lrpt.cells.gru` at every step, from the pre-activations' part x W + b that does not depend on the state."""
+    """Compute the states of `lrpt.cells.gru` at every step from x W + b, which does not depend on the state."""
     body = partial(_forward, plan, inputs.shape[0])
     out = jax.ShapeDtypeStruct((*inputs.shape[:3], *inputs.shape[4:]), jnp.float32)
     products = (plan.pair_rows, ROWS)
@@ -57,7 +58,7 @@ def backward(
     wide: Float[Array, "parts 3 rows d"],
     diagonal: Float[Array, "parts 3 rows"],
 ) -> tuple[Float[Array, "t tiles parts 3 rows examples"], Float[Array, "tiles parts rows examples"]]:
-    r"""Cotangents of the three pre-activations at every step, and of the state before the first one.
+    r"""Compute cotangents of the three pre-activations at every step, and of the state before the first step.
 
     Args:
       streams: at each step the state h before it, u, r, m, and the cotangent of the state h' after it.
@@ -71,7 +72,13 @@ def backward(
 
 
 def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int], slots: int) -> Any:
-    """`body` for every tile and part. `products`: rows of each narrow product; `slots`: vectors of n that are multiplied at one time."""
+    """Return the kernel that runs `body` for every tile and part.
+
+    Args:
+      tiles: number of tiles of examples.
+      products: rows of each narrow product.
+      slots: vectors of n components that are multiplied at one time.
+    """
     here = plan.parts if plan.interpret else 1  # in interpret mode all parts share one block
     scratch = {
         "narrow_here": _shared((here, plan.narrow_rows, plan.rows)),
@@ -90,19 +97,19 @@ def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int]
 
 
 def _shared(shape: tuple[int, ...], minor: int | None = None) -> Any:
-    """Shared memory in the tiles that `wgmma` reads, swizzled as widely as rows of `minor` numbers allow."""
+    """Return shared memory in the tiles that `wgmma` reads, with the widest swizzle that rows of `minor` numbers allow."""
     swizzle = plgpu.find_swizzle(32 * (minor or shape[-1]))
     transforms = (plgpu.TilingTransform((8, swizzle // 4)), plgpu.SwizzleTransform(swizzle))
     return plgpu.SMEM(shape, jnp.float32, transforms=transforms)
 
 
 def _columns(plan: Plan, here: int, rows: int, minor: int) -> Any:
-    """A (rows, 8) operand of a product. The tensor cores want its columns contiguous; interpret mode knows no transposed references."""
+    """Return a (rows, 8) operand. Tensor cores need contiguous columns; interpret mode has no transposed references."""
     return plgpu.SMEM((here, rows, EXAMPLES), jnp.float32) if plan.interpret else _shared((here, EXAMPLES, rows), minor)
 
 
 class _Block:
-    """One part's factors in shared memory, and the products with them."""
+    """Factors of one part in shared memory, and products with them."""
 
     def __init__(self, plan: Plan, narrow: Any, wide: Any, diagonal: Any, scratch: dict[str, Any]) -> None:
         self.plan = plan
@@ -127,7 +134,7 @@ class _Block:
         return ref if self.plan.interpret else ref.transpose((1, 0))
 
     def read(self, ref: Any, index: tuple[Any, ...], layout: Any = plgpu.Layout.WGMMA) -> Array:
-        """An array in registers, spread over the threads as the results of `wgmma` are."""
+        """Load an array into registers, in the layout of the results of `wgmma`."""
         return ref[index] if self.plan.interpret else plgpu.load(ref.at[index], *_WHOLE, layout=layout, optimized=False)
 
     def zeros(self) -> Array:
@@ -135,7 +142,7 @@ class _Block:
         return value if self.plan.interpret else plgpu.layout_cast(value, plgpu.Layout.WGMMA)
 
     def write(self, ref: Any, value: Array) -> None:
-        """Puts an operand where the tensor cores will read it."""
+        """Write an operand to the shared memory that the tensor cores read."""
         ref[...] = value if self.plan.interpret else plgpu.layout_cast(value, plgpu.Layout.WGMMA_TRANSPOSED)
         plgpu.commit_smem()
 
@@ -143,7 +150,7 @@ class _Block:
         return lax.broadcast_in_dim(self.diagonal[gate], value.shape, (0,)) * value
 
     def shrink(self, gate: int, slot: int, product: int) -> Any:
-        """The narrow factor of a gate, and of those below it that share its tiles, times a vector; summed over the parts."""
+        """Multiply a vector by the narrow factor of a gate, and of gates in the same tiles, and sum over the parts."""
         target = self.narrowed[product]
         first = gate * self.plan.rank
         total = self.sum_over_parts(_matmul(self.narrow.at[first : first + target.shape[0]], self.vectors[slot]), product)
@@ -151,7 +158,7 @@ class _Block:
         return target
 
     def sum_over_parts(self, summand: Array, product: int) -> Array:
-        """The block sends its summand to all, itself included. A summand is overwritten only by a block that has this block's next one."""
+        """Send this block's summand to all blocks, and sum theirs. A block overwrites a summand only once it has this block's next one."""
         if self.plan.parts == 1:
             return summand
         received, arrived = self.partial[product], self.arrived.at[product]
@@ -166,12 +173,12 @@ class _Block:
         return sum(summands[1:], summands[0])
 
     def widen(self, *factors_and_vectors: tuple[int, Any]) -> Array:
-        """The sum of the wide factors of gates times vectors of d."""
+        """Sum the products of the gates' wide factors with vectors of d components."""
         return _matmul(*(x for gate, vector in factors_and_vectors for x in (self.wide.at[gate], vector)))
 
 
 def _matmul(*operands: Any) -> Array:
-    """a @ b + c @ d + ..., from shared memory."""
+    """Compute a @ b + c @ d + ... from shared memory."""
 
     def product(total: Any) -> Array:
         for a, b in zip(operands[::2], operands[1::2], strict=True):
@@ -194,7 +201,7 @@ def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide:
 
     def step(t: Any, carry: Any) -> Any:
         h, x = carry
-        following = read(jnp.minimum(t + 1, steps - 1))  # on its way while this step computes
+        following = read(jnp.minimum(t + 1, steps - 1))  # loads while this step computes
         block.write(block.vectors[0], h)
         pair = block.shrink(UPDATE, 0, 0)
         u = _sigmoid(x[UPDATE] + block.times_diagonal(UPDATE, h) + block.widen((UPDATE, pair.at[:rank])))

@@ -1,4 +1,4 @@
-"""How a low-rank GRU is laid out for the persistent kernels: tiles, parts, and the shared memory they take."""
+"""Layout of a low-rank GRU for the persistent kernels: tiles, parts, and their shared memory."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +9,18 @@ EXAMPLES = 8
 ROWS = 64
 """Rows of a tile that `wgmma` multiplies."""
 SHARED_BYTES = 227 * 1024 - 4 * 1024
-"""Shared memory of a block on compute capability 9.0, less what barriers and alignment may take."""
+"""Shared memory of a block on compute capability 9.0, minus a reserve for barriers and alignment."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one problem is laid out.
+    """Layout of one problem.
 
     Attributes:
       size: n, components of the state, a multiple of 64.
       rank: d, of the recurrent matrices, a multiple of 8.
       parts: blocks over which the components are split.
-      interpret: what `plgpu.kernel` takes: False to compile, or parameters of interpret mode, where a part is a thread of one block.
+      interpret: argument of `plgpu.kernel`: False to compile, or parameters of interpret mode, in which a part is a thread of one block.
     """
 
     size: int
@@ -45,19 +45,19 @@ class Plan:
 
     @property
     def shared_bytes(self) -> int:
-        """No less than what either kernel allocates in a block: factors, operands of products, and the summands of other parts."""
+        """Upper bound of the memory that either kernel allocates in a block: factors, operands of products, summands of other parts."""
         factors = self.rows * (self.narrow_rows + 3 * self.rank)
         vectors = EXAMPLES * (2 * self.rows + 3 * ROWS * (1 + self.parts))
         return 4 * (factors + vectors)
 
 
 def plan_for(size: int, rank: int, interpret: Any = False) -> Plan:
-    """The plan of fewest parts that fits shared memory; one of 64 components to a part fits up to `MAX_SIZE` and `MAX_RANK`."""
+    """Return the plan with the fewest parts that fits shared memory. Parts of 64 components fit up to `MAX_SIZE` and `MAX_RANK`."""
     size, rank = round_up(size, ROWS), round_up(rank, 8)
     splits = (parts for parts in range(1, size // ROWS + 1) if size % (parts * ROWS) == 0)
     return next(p for p in (Plan(size, rank, parts, interpret) for parts in splits) if p.shared_bytes <= SHARED_BYTES)
 
 
 def round_up(value: int, multiple: int) -> int:
-    """The least multiple that is not below `value`."""
+    """Return the least multiple that is not below `value`."""
     return -(-value // multiple) * multiple

@@ -1,4 +1,7 @@
-"""Seeing what a cell does with its matrices: every call of an operator, its input, and a place to hang the cotangent of its output."""
+"""Interception of operator calls: a step runs with operators whose `apply` records its input and may perturb its output.
+
+`Survey` lists the calls of a step. `Replay` runs the step again and answers the same calls by planned products.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -9,35 +12,41 @@ import jax
 from lrpt.matrices import Composite, Projection
 from lrpt.recurrence.leaves import Leaves, distinct, places
 from lrpt.recurrence.loops import Step
-from lrpt.recurrence.products import Calls, Part, Product, Ready, is_costly
+from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
+from lrpt.symbols import input_for
 
 
-class Watch(ABC):
-    """Sees every call of an operator in a step.
+class Interception(ABC):
+    """An interception of every operator call of one trace of a step.
 
-    A part that is applied to the same vector again, as the projection R that several matrices share, counts as one call.
+    A part that is applied to the same array again, as the projection R that several matrices share, counts as one call. Arrays are compared
+    by identity, so all of them are kept here: an identity is unique only among arrays that are alive.
+
+    Args:
+      arrays: the arrays of the cell's parameters, each once.
     """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
+        self._arrays = arrays
         self._places = places(arrays)
-        self._known: dict[tuple[Part, int], Any] = {}
+        self._known: dict[tuple[Part, int], tuple[Any, Any]] = {}  # (part, identity of an input) -> (the input, the output)
 
     @abstractmethod
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
-        """operator.apply(v), which was not asked for before."""
+        """Return operator.apply(v); called once for every pair of operator and input."""
 
-    def tapped(self, params: Leaves, raw: Sequence[Any]) -> Any:
-        """The tree with operators whose calls are seen, and other raw arrays."""
-        return params.tapped(lambda _, operator, v: self.call(operator, v), raw)
+    def intercepted(self, params: Leaves, raw: Sequence[Any]) -> Any:
+        """Return the parameter tree with intercepted operators and other raw arrays."""
+        return params.intercepted(lambda _, operator, v: self.call(operator, v), raw)
 
     def call(self, operator: Any, v: Any) -> Any:
-        """operator.apply(v), seen."""
+        """Apply an operator; the parts of a composite one are called one by one."""
         if isinstance(operator, Composite):
-            return operator.apply_by(self.call, v)
+            return operator.apply_by(self.call, input_for(operator, v))
         part = self._part(operator)
         if (part, id(v)) not in self._known:
-            self._known[part, id(v)] = self.answer(operator, part, v)
-        return self._known[part, id(v)]
+            self._known[part, id(v)] = v, self.answer(operator, part, input_for(operator, v))
+        return self._known[part, id(v)][1]
 
     def _part(self, operator: Any) -> Part:
         arrays, treedef = jax.tree.flatten(operator)
@@ -49,12 +58,11 @@ class Watch(ABC):
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 
 
-class Survey(Watch):
-    """Finds out which calls there are, and which of them one product can answer."""
+class Survey(Interception):
+    """A list of the calls of a step, grouped into products: projections of the same array are one product."""
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
-        self._inputs: list[Any] = []  # kept alive: they are told apart by their identity
         self._numbers: dict[Any, int] = {}
         self._members: list[list[tuple[Part, Any]]] = []
         self._pieces: list[tuple[int, slice]] = []
@@ -62,7 +70,6 @@ class Survey(Watch):
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
         y = operator.apply(v)
-        self._inputs.append(v)
         projects = isinstance(operator, Projection) and isinstance(v, jax.Array)
         number = self._numbers.setdefault(id(v) if projects else (len(self._pieces),), len(self._members))
         if number == len(self._members):
@@ -74,7 +81,7 @@ class Survey(Watch):
         return y
 
     def calls(self) -> Calls:
-        """What was seen."""
+        """Return the calls that were recorded."""
         products = [Product(tuple(part for part, _ in members)) for members in self._members]
         return Calls(products, [_side_by_side([y for _, y in members]) for members in self._members], self._pieces, self._kept)
 
@@ -83,13 +90,15 @@ def _side_by_side(outputs: Sequence[Any]) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*outputs[0].shape[:-1], sum(y.shape[-1] for y in outputs)), outputs[0].dtype)
 
 
-class Replay(Watch):
-    """Answers the calls of a step as planned, and keeps the input of each product.
+class Replay(Interception):
+    """Answers to the calls of one trace of a step by planned products, with a record of the products' inputs.
+
+    Calls are answered in the order of the survey, so a replay serves one trace only, and `finish` must end it.
 
     Args:
-      calls: those of the step.
-      operators: those of its products.
-      arrays: those of the parameters.
+      calls: the calls of the step.
+      operators: the operators of its products.
+      arrays: the arrays of the cell's parameters, each once.
       perturbations: one for each product, added to its output, for a step that is to be linearized.
       kept: outputs that are known already, by the numbers of their products.
     """
@@ -97,32 +106,56 @@ class Replay(Watch):
     def __init__(
         self,
         calls: Calls,
-        operators: Sequence[Ready],
+        operators: Sequence[PreparedOperator],
         arrays: Sequence[Any],
         perturbations: Sequence[Any] | None = None,
         kept: Mapping[int, Any] | None = None,
     ) -> None:
         super().__init__(arrays)
-        self._pieces, self._operators, self._kept, self._perturbations = iter(calls.pieces), operators, kept or {}, perturbations
+        self._calls, self._answered = calls, 0
+        self._operators, self._kept, self._perturbations = operators, kept or {}, perturbations
         self.outputs: list[Any] = []
         self.inputs: list[Any] = []
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
-        number, piece = next(self._pieces)
+        number, piece = self._next(part)
         if number == len(self.inputs):
             self.inputs.append(v)
             self.outputs.append(self._first_answer(number, v))
         y = self.outputs[number]
         return y if piece == slice(0, y.shape[-1]) else y[..., piece]
 
+    def _next(self, part: Part) -> tuple[int, slice]:
+        """Return which product answers the next call, and with which of its outputs."""
+        if self._answered == len(self._calls.pieces):
+            raise _impure("more")
+        number, piece = self._calls.pieces[self._answered]
+        if part not in self._calls.products[number].parts:
+            raise _impure("other")
+        self._answered += 1
+        return number, piece
+
     def _first_answer(self, number: int, v: Any) -> Any:
         if self._perturbations is None:
             return self._operators[number].apply(v)
         return self._operators[number].linearized(v, self._kept.get(number)) + self._perturbations[number]
 
+    def finish(self, results: Any) -> Any:
+        """Return the results of the step, once all calls of the survey were made."""
+        if self._answered < len(self._calls.pieces):
+            raise _impure("fewer")
+        return results
+
+
+def _impure(difference: str) -> RuntimeError:
+    return RuntimeError(
+        f"a cell made {difference} matrix calls than when it was traced before: a step must be a pure function of its parameters, state "
+        f"and input, and make the same calls each time"
+    )
+
 
 def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
-    """The calls of a step, by tracing it alone.
+    """Return the calls of a step; it is traced, not run.
 
     Raises:
       AttributeError: the step reads something of an operator other than `apply`.
@@ -130,16 +163,17 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     """
     survey = Survey(distinct(params)[0])
     leaves = Leaves.of(params)
-    jax.eval_shape(lambda carry, x: step(survey.tapped(leaves, leaves.raw()), carry, x), carry, x)
+    jax.eval_shape(lambda carry, x: step(survey.intercepted(leaves, leaves.raw()), carry, x), carry, x)
     return survey.calls()
 
 
-def replayed(step: Step, calls: Calls, operators: Sequence[Ready], arrays: Sequence[Any], params: Any) -> Callable[[Any, Any], Any]:
-    """A step with these parameters, whose matrices are applied as planned: (carry, x) -> (carry, y), and the outputs that are kept."""
+def replayed(step: Step, calls: Calls, operators: Sequence[PreparedOperator], arrays: Sequence[Any], params: Any) -> Callable[..., Any]:
+    """Return the step with these parameters and planned products: (carry, x) -> ((carry, y), outputs that the backward pass is given)."""
     leaves = Leaves.of(params)
 
     def body(carry: Any, x: Any) -> tuple[Any, list[Any]]:
         replay = Replay(calls, operators, arrays)
-        return step(replay.tapped(leaves, leaves.raw()), carry, x), [replay.outputs[number] for number in calls.kept]
+        results = replay.finish(step(replay.intercepted(leaves, leaves.raw()), carry, x))
+        return results, [replay.outputs[number] for number in calls.kept]
 
     return body

@@ -1,0 +1,126 @@
+"""Specifications: what a cell asks for, before anybody decides how it is stored.
+
+A cell's template is a pytree in the shape of its parameters, with a specification for each leaf. `lrpt.parametrizations.Parameters` creates
+the parameters and fills the template in. A cell with a matrix of its own shape, a bias, an operator that no configuration changes, and a
+scalar that a schedule may set:
+
+    class Params(NamedTuple):
+        input: Operator
+        recurrent: Operator
+        bias: Operator
+        decay: Operator
+        temperature: Array
+
+    def template(spec: CellSpec) -> Params:
+        return Params(
+            input=MatrixSpec(spec.input_size, spec.size, "input"),
+            recurrent=MatrixSpec(spec.size, spec.size, "recurrent"),
+            bias=BiasSpec(spec.size),
+            decay=OperatorSpec(Diagonal, (spec.size,), initial=0.9, spread=0.05),
+            temperature=SettingSpec(1.0),
+        )
+
+The cell calls `apply` of everything but the setting, which is an array. A `Gate` has an input matrix, a recurrent matrix and a bias:
+`lrpt.cells.gate_spec` returns its specification.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from lrpt.matrices import Operator
+
+
+@dataclass(frozen=True)
+class MatrixSpec:
+    """A matrix: its size, and which configuration decides how it is stored.
+
+    Attributes:
+      n_in: width of its inputs, or the number of symbols.
+      n_out: width of its outputs.
+      role: 'recurrent' or 'input', the configuration that it follows.
+      group: matrices of one role and group share their projection R if the parametrization is tied.
+    """
+
+    n_in: int
+    n_out: int
+    role: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class BiasSpec:
+    """A bias: its size, and the constant that it is initialized to. A bias of 0 follows the initialization instead."""
+
+    size: int
+    initial: float = 0.0
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator `kind(array)` that no configuration changes.
+
+    Attributes:
+      kind: the operator's class, or another function of its array.
+      shape: of the array.
+      initial: center of the uniform distribution that initializes the array.
+      spread: half of the width of that distribution.
+    """
+
+    kind: Callable[[Array], Operator]
+    shape: tuple[int, ...]
+    initial: float = 0.0
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class SettingSpec:
+    """A non-trainable scalar that a schedule may set. The cell gets a raw array.
+
+    Attributes:
+      initial: its value if no schedule sets it.
+    """
+
+    initial: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """()."""
+        return ()
+
+
+Spec = MatrixSpec | BiasSpec | OperatorSpec | SettingSpec
+Path = tuple[Any, ...]
+
+
+def role_of(spec: Spec) -> str:
+    """Return the collection of parameters that a specification belongs to: 'recurrent', 'input', 'bias', 'operator' or 'setting'."""
+    if isinstance(spec, MatrixSpec):
+        return spec.role
+    return {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}[type(spec)]
+
+
+def name_of(path: Path, spec: Spec) -> str:
+    """Return the name of a leaf of a template: its path, without a last step that repeats its role ('update' for update.recurrent)."""
+    parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+    if len(parts) > 1 and parts[-1] == role_of(spec):
+        parts.pop()
+    return "_".join(parts)
+
+
+def shared_name(spec: MatrixSpec) -> str:
+    """Return the name of the projection R that the matrices of a group share if they are tied."""
+    return "_".join(filter(None, ("shared", spec.group)))
+
+
+def paths_by_name(template: Any) -> dict[str, Path]:
+    """Return the path in a template for every name under which `Parameters` stores something, shared projections included."""
+    found: dict[str, Path] = {}
+    for path, spec in jax.tree_util.tree_flatten_with_path(template)[0]:
+        found[name_of(path, spec)] = path
+        if isinstance(spec, MatrixSpec):
+            found.setdefault(shared_name(spec), path)
+    return found

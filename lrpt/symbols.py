@@ -1,0 +1,94 @@
+"""Symbols as inputs: integers that stand for one-hot row vectors, multiples of such vectors, and symbols with the unit that they complete.
+
+All handling of symbols is here. A matrix that can select its rows (`selects_rows`) is given symbols as they are; `input_for` turns them
+into vectors for every other matrix. So a parametrization needs to know about vectors only.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Bool, Float, Inexact, Int
+
+
+class Weighted(NamedTuple):
+    """Symbols with weights: each stands for its one-hot vector times its weight."""
+
+    symbols: Int[Array, "*b"]
+    weight: Float[Array, "*b"]
+
+
+type_of_input = Float[Array, "*b i"] | Int[Array, "*b"] | Weighted
+
+
+def is_symbols(v: Any) -> bool:
+    """Return whether an input is symbols, with or without weights."""
+    return isinstance(v, Weighted) or jnp.issubdtype(jnp.result_type(v), jnp.integer)
+
+
+def is_vectors(v: Any) -> bool:
+    """Return whether an input is an array of real or complex row vectors."""
+    return isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)
+
+
+def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
+    """Return the row vectors that symbols stand for; vectors are returned as they are."""
+    if isinstance(v, Weighted):
+        return v.weight[..., None] * jax.nn.one_hot(v.symbols, width, dtype=dtype)
+    return jax.nn.one_hot(v, width, dtype=dtype) if is_symbols(v) else v
+
+
+def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:
+    """Return the products of symbols with a full matrix: its rows, times the weights if there are any."""
+    return v.weight[..., None] * _rows(kernel, v.symbols) if isinstance(v, Weighted) else _rows(kernel, v)
+
+
+@jax.custom_jvp
+def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b o"]:
+    """Select rows, with the derivative of a product by one-hot vectors: its transpose is a product, where that of indexing is a scatter."""
+    return kernel[v]
+
+
+@_rows.defjvp
+def _rows_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    (kernel, v), (d_kernel, _) = primals, tangents
+    return _rows(kernel, v), as_vectors(v, kernel.shape[0], kernel.dtype) @ d_kernel
+
+
+def input_for(operator: Any, v: Any) -> Any:
+    """Return an input as an operator takes it: symbols as vectors, unless the operator selects rows or is no matrix."""
+    if not is_symbols(v) or getattr(operator, "selects_rows", False) or not hasattr(operator, "shape"):
+        return v
+    types = [leaf.dtype for leaf in jax.tree.leaves(operator) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return as_vectors(v, operator.shape[0], jnp.result_type(*types) if types else float)
+
+
+class CodedSize(int):
+    """The input size of a task whose symbols also say which unit they complete: a word, or a character of several bits.
+
+    An input is the code s + V c, where s is one of V symbols. c is 0 if s completes no unit, and 1 + u if it completes unit u. As an
+    integer, this is the number of codes, V (1 + U) for U units.
+    """
+
+    symbols: int
+    units: int
+
+    def __new__(cls, symbols: int, units: int) -> "CodedSize":
+        """Return the size for V symbols and U units."""
+        size = super().__new__(cls, symbols * (1 + units))
+        size.symbols, size.units = symbols, units
+        return size
+
+    def __getnewargs__(self) -> tuple[int, int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.symbols, self.units
+
+
+def decode(codes: Int[Array, "*b"], symbols: int) -> tuple[Int[Array, "*b"], Int[Array, "*b"], Bool[Array, "*b"]]:
+    """Split codes into symbols, units, and whether a unit is complete; where none is, the unit is 0.
+
+    Args:
+      codes: inputs of a task whose size is a `CodedSize`.
+      symbols: V, its number of symbols.
+    """
+    return codes % symbols, jnp.maximum(codes // symbols - 1, 0), codes >= symbols

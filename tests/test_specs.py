@@ -1,0 +1,55 @@
+"""What a cell may ask for, by the example in the docstring of `lrpt.specs`."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lrpt.specs
+from lrpt import LOOPS, BiasSpec, Cell, CellSpec, Diagonal, MatrixConfig, MatrixSpec, OperatorSpec, SettingSpec, recur
+from lrpt.matrices import Operator
+from lrpt.parametrizations import Parameters
+from lrpt.specs import paths_by_name
+
+NAMES = {"NamedTuple": NamedTuple, "Operator": Operator, "Array": Any, "CellSpec": CellSpec, "Diagonal": Diagonal}
+NAMES |= {"MatrixSpec": MatrixSpec, "BiasSpec": BiasSpec, "OperatorSpec": OperatorSpec, "SettingSpec": SettingSpec}
+
+
+def example():
+    """The code of the docstring, as it is printed."""
+    lines = [line[4:] for line in str(lrpt.specs.__doc__).splitlines() if line.startswith("    ") or not line]
+    found = dict(NAMES)
+    exec("\n".join(lines), found)
+    return found["template"]
+
+
+def step(params, h, x):
+    h = params.decay.apply(h) + jnp.tanh(params.temperature * (params.input.apply(x) + params.recurrent.apply(h) + params.bias.apply(h)))
+    return h, (h, ())
+
+
+def test_the_example_is_a_cell_that_runs_in_every_loop():
+    cell, spec = Cell(step, example()), CellSpec(3, 5)
+    module = Parameters(cell.template(spec), MatrixConfig("low_rank", 2), MatrixConfig())
+    params, stored = module.init_with_output(jax.random.key(0))
+    assert jax.tree.map(jnp.shape, stored["params"]) == {
+        "input": {"input": {"kernel": (3, 5)}},
+        "recurrent": {"recurrent": {"left": (2, 5), "right": (2, 5)}},
+        "bias": {"bias": (5,)},
+        "operator": {"decay": (5,)},
+    }
+    assert np.all(np.abs(params.decay.diagonal - 0.9) <= 0.05)
+    assert params.temperature == 1.0
+    symbols = jnp.asarray([[0, 2], [1, 1], [2, 0]])
+    _, expected = recur(cell.step, params, jnp.zeros((2, 5)), symbols)
+    for loop in LOOPS:
+        np.testing.assert_allclose(recur(cell.step, params, jnp.zeros((2, 5)), symbols, loop=loop)[1], expected, rtol=1e-5)
+
+
+def test_every_name_under_which_something_is_stored_has_its_path():
+    cell = Cell(step, example())
+    module = Parameters(cell.template(CellSpec(4, 5)), MatrixConfig("low_rank", 2, tied=True), MatrixConfig("low_rank", 2, tied=True))
+    stored = module.init(jax.random.key(0))
+    paths = paths_by_name(cell.template(CellSpec(4, 5)))
+    assert {name for role in stored["params"].values() for name in role} <= paths.keys()

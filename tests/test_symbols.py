@@ -1,0 +1,176 @@
+"""Symbols as inputs: what they stand for, and matrices that know about vectors only."""
+
+import copy
+import pickle
+from dataclasses import dataclass
+from functools import partial
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import assert_close, weighted_sum
+
+from lrpt.cells import CELLS, CellSpec
+from lrpt.matrices import Composite, Dense, Diagonal, LowRank, LowRankPlusDiagonal, SymbolInputs
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
+from lrpt.recurrence import LOOPS, Tuning, recur
+from lrpt.recurrence.materialize import materialized
+from lrpt.symbols import CodedSize, Weighted, as_vectors, decode, input_for, is_symbols, is_vectors, select
+
+SYMBOLS, SIZE, STEPS, BATCH = 6, 4, 7, 3
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class BlockDiagonal:
+    """Two blocks (2, n_in / 2, n_out / 2): a matrix of a user's that has never heard of symbols, with nothing but what is asked of it."""
+
+    blocks: jax.Array
+
+    def apply(self, v):
+        parts = v.reshape(*v.shape[:-1], 2, -1)
+        return jnp.einsum("...ki,kio->...ko", parts, self.blocks).reshape(*v.shape[:-1], -1)
+
+    def to_dense(self):
+        return jax.scipy.linalg.block_diag(*self.blocks)
+
+
+class BlockDiagonalMatrices(Parametrization):
+    @nn.compact
+    def __call__(self):
+        draw = nn.initializers.normal(0.5)
+        return {name: BlockDiagonal(self.param(name, draw, (2, s.n_in // 2, s.n_out // 2))) for name, s in self.specs.items()}
+
+
+def inputs(weighted):
+    rng = np.random.default_rng(0)
+    symbols = jnp.asarray(rng.integers(0, SYMBOLS, (STEPS, BATCH)))
+    return Weighted(symbols, jnp.asarray(rng.choice([0.0, 2.0], (STEPS, BATCH)), jnp.float32)) if weighted else symbols
+
+
+def blocks_of(dense):
+    """The gradient to two blocks from that to the whole matrix."""
+    a, b = SYMBOLS // 2, SIZE // 2
+    return np.stack([dense[:a, :b], dense[a:, b:]])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("loop", "store"), [(name, "auto") for name in LOOPS] + [("fast", "boundaries")])
+def test_a_matrix_that_knows_vectors_only_stores_the_input_matrices_of_symbols(loop, store, weighted, monkeypatch):
+    """Values, and gradients to the blocks, are those of full matrices from which rows are selected."""
+    monkeypatch.setitem(PARAMETRIZATIONS, "blocks", BlockDiagonalMatrices)
+    cell, spec = CELLS["gru"], CellSpec(SYMBOLS, SIZE)
+    owner = Parameters(cell.template(spec), MatrixConfig("low_rank", 2), MatrixConfig("blocks"))
+    stored = jax.jit(owner.init)(jax.random.key(0))
+    full = Parameters(cell.template(spec), MatrixConfig("low_rank", 2), MatrixConfig())
+    gates = stored["params"]["input"]
+    dense = {"params": {**stored["params"], "input": {name: {"kernel": BlockDiagonal(b).to_dense()} for name, b in gates.items()}}}
+
+    @partial(jax.jit, static_argnames=("owner", "loop"))
+    def results(owner, stored, loop):
+        def loss(stored):
+            out = recur(
+                cell.step, owner.apply(stored), jnp.ones((BATCH, SIZE)), inputs(weighted), loop=loop, tuning=Tuning(chunk=3, store=store)
+            )
+            return weighted_sum(out), out
+
+        return jax.value_and_grad(loss, has_aux=True)(stored)
+
+    (_, out), gradient = results(owner, stored, loop)
+    (_, expected), its_gradient = results(full, dense, "plain")
+    assert_close(out, expected, rtol=1e-5)
+    of_input, its_input = gradient["params"].pop("input"), its_gradient["params"].pop("input")
+    assert_close(gradient, its_gradient, atol=1e-5)
+    assert_close(of_input, {name: blocks_of(np.asarray(g["kernel"])) for name, g in its_input.items()}, atol=1e-5)
+
+
+def test_such_a_matrix_can_be_multiplied_out(monkeypatch):
+    """By 'always' only, as it does not know its costs; rows of the full matrix are then selected."""
+    monkeypatch.setitem(PARAMETRIZATIONS, "blocks", BlockDiagonalMatrices)
+    owner = Parameters(CELLS["gru"].template(CellSpec(SYMBOLS, SIZE)), MatrixConfig(), MatrixConfig("blocks"))
+    params = owner.init_with_output(jax.random.key(0))[0]
+    assert isinstance(params.update.input, SymbolInputs)
+    always, auto = (materialized(params, choice, 10**6) for choice in ("always", "auto"))
+    assert isinstance(auto.update.input, SymbolInputs)
+    assert isinstance(always.update.input, Dense)
+    symbols = jnp.arange(SYMBOLS)
+    assert_close(always.update.input.apply(symbols), params.update.input.apply(symbols))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Sum(Composite):
+    """A sum of two parametrizations, as low rank plus diagonal is one."""
+
+    selects_rows = True
+    terms: tuple
+
+    def apply_by(self, call, v):
+        return call(self.terms[0], v) + call(self.terms[1], v)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("kind", ["low_rank_plus_diagonal", "sum", "sum_of_blocks"])
+def test_every_term_of_a_sum_gets_symbols_as_it_takes_them(kind, loop):
+    """A diagonal gets one-hot vectors, low rank selects rows; shapes are square, so that nothing else would tell the two apart."""
+    rng = np.random.default_rng(1)
+    low_rank = LowRank(*(jnp.asarray(rng.standard_normal((2, SIZE)), jnp.float32) for _ in range(2)))
+    diagonal = Diagonal(jnp.asarray(rng.standard_normal(SIZE), jnp.float32))
+    blocks = SymbolInputs(BlockDiagonal(jnp.asarray(rng.standard_normal((2, SIZE // 2, SIZE // 2)), jnp.float32)), SIZE)
+    matrix = {
+        "low_rank_plus_diagonal": LowRankPlusDiagonal(low_rank.left, low_rank.right, diagonal.diagonal),
+        "sum": Sum((low_rank, diagonal)),
+        "sum_of_blocks": Sum((blocks, diagonal)),
+    }[kind]
+    full = low_rank.to_dense() + diagonal.to_dense() if kind != "sum_of_blocks" else blocks.to_dense() + diagonal.to_dense()
+    symbols = jnp.asarray(rng.integers(0, SIZE, (STEPS, SIZE)))
+
+    def step(matrix, h, x):
+        h = jnp.tanh(h + matrix.apply(x))
+        return h, h
+
+    def loss(matrix, loop):
+        return weighted_sum(LOOPS[loop](step, matrix, jnp.zeros((SIZE, SIZE)), symbols))
+
+    value, gradient = jax.jit(jax.value_and_grad(loss), static_argnums=1)(matrix, loop)
+    expected, to_full = jax.jit(jax.value_and_grad(loss), static_argnums=1)(Dense(full), "plain")
+    assert_close(value, expected, rtol=1e-5)
+    of_terms = gradient.terms[1].diagonal if kind.startswith("sum") else gradient.diagonal
+    assert_close(of_terms, np.diag(to_full.kernel), atol=1e-5)
+
+
+def test_what_symbols_stand_for():
+    symbols, kernel = jnp.asarray([2, 0]), jnp.asarray(np.random.default_rng(2).standard_normal((3, 4)), jnp.float32)
+    weighted = Weighted(symbols, jnp.asarray([0.5, 3.0]))
+    np.testing.assert_array_equal(as_vectors(symbols, 3, float), np.eye(3)[[2, 0]])
+    np.testing.assert_array_equal(as_vectors(weighted, 3, float), np.array([[0, 0, 0.5], [3, 0, 0]]))
+    for v in (symbols, weighted):
+        assert is_symbols(v)
+        assert not is_vectors(v)
+        assert_close(select(kernel, v), as_vectors(v, 3, float) @ kernel)
+    assert is_vectors(kernel)
+    assert not is_symbols(kernel)
+
+
+def test_only_matrices_that_need_vectors_get_them():
+    symbols = jnp.asarray([1, 0])
+    assert input_for(Dense(jnp.eye(2)), symbols) is symbols
+    np.testing.assert_array_equal(input_for(Diagonal(jnp.ones(2)), symbols), np.eye(2)[[1, 0]])
+    vectors = jnp.eye(2)
+    assert input_for(Diagonal(jnp.ones(2)), vectors) is vectors
+
+
+def test_a_coded_size_is_the_number_of_codes_and_keeps_its_parts_when_copied():
+    size = CodedSize(27, 3)
+    assert size == 27 * 4
+    for same in (size, copy.deepcopy(size), pickle.loads(pickle.dumps(size))):
+        assert (same, same.symbols, same.units) == (108, 27, 3)
+
+
+def test_codes_are_decoded():
+    symbols, units, complete = decode(jnp.asarray([4, 27 + 2, 3 * 27]), 27)
+    np.testing.assert_array_equal(symbols, [4, 2, 0])
+    np.testing.assert_array_equal(complete, [False, True, True])
+    np.testing.assert_array_equal(units[complete], [0, 2])
