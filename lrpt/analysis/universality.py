@@ -64,12 +64,12 @@ _run = jax.jit(highway_stack, static_argnums=2)
 
 @dataclass(frozen=True)
 class Precision:
-    """The small numbers of the construction.
+    """Small constants of the construction.
 
     Attributes:
       gate_bias: B; gates that ignore the state are within sigma(-B) of 0 or 1.
-      pivot: diagonal entries of V are moved by this much where a pivot would be smaller.
-      slope: theta, how much a number is scaled before the hyperbolic tangent saves it; of no effect for rectifiers.
+      pivot: amount added to a diagonal entry of V whose pivot would be smaller than this.
+      slope: theta, the factor by which a number is scaled before the hyperbolic tangent saves it; without effect for rectifiers.
     """
 
     gate_bias: float
@@ -79,12 +79,12 @@ class Precision:
 
 @dataclass(frozen=True)
 class RankOneNetwork:
-    """A Highway network of rank 1 that stands for another of half its width.
+    """A Highway network with matrices of rank 1 that approximates another network of half its width.
 
     Attributes:
-      layers: its parameters, each leaf float64 with a leading axis of nT layers.
-      error: a bound on the distance to the network it stands for, in any component, on inputs within the radius it was made for. It is
-        one of exact arithmetic: float64 adds its rounding, times the condition of the functionals.
+      layers: its parameters; each leaf is float64 with a leading axis of nT layers.
+      error: a bound on the distance to the approximated network, in any component, on inputs within the given radius. It holds in exact
+        arithmetic; float64 adds its rounding, times the condition of the functionals.
       activation: a name in `lrpt.cells.highway.ACTIVATIONS`.
     """
 
@@ -93,15 +93,18 @@ class RankOneNetwork:
     activation: str
 
     def __call__(self, x: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        """What the network makes of (x, 0), without the second half. Needs 64-bit floats (`jax.enable_x64`) to be as close as it can."""
+        """Apply the network to (x, 0), and return the first half of its state.
+
+        Reaching the bound needs 64-bit floats (`jax.enable_x64`).
+        """
         wide = jnp.concatenate([x, jnp.zeros_like(x)], axis=-1)
         return _run(self.layers, wide, ACTIVATIONS[self.activation])[..., : x.shape[-1]]
 
 
 def rank_one_network(layers: Sequence[HighwayParams], radius: float, epsilon: float, activation: str = "relu") -> RankOneNetwork:
-    """A network of rank 1 whose proven distance to the given one is at most `epsilon`.
+    """Build a network of rank 1 with a proven distance of at most `epsilon` from the given one.
 
-    Half of epsilon is for pivots, a quarter for saving, what is left for the gates.
+    Half of epsilon is available for pivots, a quarter for saving, and the rest for the gates.
 
     Args:
       layers: the parameters of each layer, with matrices of any kind.
@@ -110,7 +113,7 @@ def rank_one_network(layers: Sequence[HighwayParams], radius: float, epsilon: fl
       activation: g, 'relu' or 'tanh'.
 
     Raises:
-      UsageError: there are no layers, radius or epsilon are not positive, the activation is unknown, or no bound in float64 is so small.
+      UsageError: there are no layers, radius or epsilon are not positive, the activation is unknown, or float64 cannot reach epsilon.
     """
     if not layers or not 0 < radius < math.inf or not 0 < epsilon < math.inf:
         raise UsageError(
@@ -122,7 +125,9 @@ def rank_one_network(layers: Sequence[HighwayParams], radius: float, epsilon: fl
             precision = change(value)
             if compile_network(layers, radius, precision, activation).error <= share * epsilon:
                 return precision
-        raise UsageError(f"epsilon is {epsilon}: the bound for {len(layers)} layers on radius {radius} does not get so small in float64")
+        raise UsageError(
+            f"epsilon is {epsilon}: the bound for {len(layers)} layers on radius {radius} is larger in float64: choose a larger one"
+        )
 
     powers = [2.0**-k for k in range(200)]
     precision = search(lambda pivot: Precision(math.inf, pivot, slope=1e-100), powers, 0.5)
@@ -132,7 +137,7 @@ def rank_one_network(layers: Sequence[HighwayParams], radius: float, epsilon: fl
 
 
 def compile_network(layers: Sequence[HighwayParams], radius: float, precision: Precision, activation: str = "relu") -> RankOneNetwork:
-    """As `rank_one_network`, at a given precision; its `error` says how close that is.
+    """Build a network of rank 1 with the given precision. Its `error` bounds the distance; see `rank_one_network`.
 
     Raises:
       UsageError: the activation is unknown.
@@ -167,14 +172,17 @@ class _Layer(NamedTuple):
         return len(self.c)
 
     def lipschitz(self, radius: float, activation: str) -> float:
-        """Of the layer on states within the radius, for the largest component: sigma has slope 1/4 at most, g has 1."""
+        """Bound the Lipschitz constant of the layer on states within the radius, for any component.
+
+        sigma has slope 1/4 at most, g has 1.
+        """
         v, w = np.abs(self.v).sum(1), np.abs(self.w).sum(1)
         candidate = v * radius + np.abs(self.c) if activation == "relu" else 1.0
         return float(np.max(w / 4 * (candidate + radius) + np.maximum(v, 1)))
 
 
 class _Reading(NamedTuple):
-    """A functional of x as the state at hand yields it: row . state + constant, up to error."""
+    """A functional of x, computed from the current state: row . state + constant, up to error."""
 
     row: np.ndarray
     constant: float
@@ -182,7 +190,7 @@ class _Reading(NamedTuple):
 
 
 class _Saving(NamedTuple):
-    """How p is kept: g(scale p + offset), which is scale p + offset up to `error` * scale, and at most `magnitude`."""
+    """The saved form of p: g(scale p + offset). It is scale p + offset up to `error` * scale, and at most `magnitude`."""
 
     scale: float
     offset: float
@@ -191,13 +199,15 @@ class _Saving(NamedTuple):
 
 
 class _Sweep:
-    """The n layers of rank 1 that stand for one layer, row by row, and how far their state may be from what it is meant to be.
+    """The n layers of rank 1 that replace one layer, built row by row, with bounds on the errors of their state.
 
-    Errors are relative to what exact arithmetic with ideal gates would make of the state at the start of the sweep, x.
+    Errors are relative to exact arithmetic with ideal gates on the state x at the start of the sweep.
 
     Args:
-      layer: what is computed.
+      layer: the layer to replace.
       magnitude: bounds on the components of the state (z, s) at the start.
+      precision: constants of the construction.
+      activation: g, 'relu' or 'tanh'.
     """
 
     def __init__(self, layer: _Layer, magnitude: np.ndarray, precision: Precision, activation: str) -> None:
@@ -206,13 +216,13 @@ class _Sweep:
         self.magnitude = magnitude.copy()
         self.radius = float(magnitude[:n].max())
         self.leak = float(np.exp(-np.logaddexp(0.0, precision.gate_bias)))  # sigma(-B), for an infinite B too
-        self.functionals = np.eye(n)  # row i: what is known in place of x_i
-        self.saved = np.zeros(n, bool)  # whether that is in s_i, or still x_i in z_i
+        self.functionals = np.eye(n)  # row i: the functional of x that is known instead of x_i
+        self.saved = np.zeros(n, bool)  # whether s_i holds that functional; else z_i still holds x_i
         self.scale, self.offset = np.ones(n), np.zeros(n)
         self.errors_z, self.errors_s = np.zeros(n), np.zeros(n)
 
     def step(self) -> HighwayParams:
-        """The layer that replaces the next z_i, and keeps in s_i what is lost."""
+        """Build the layer that replaces the next z_i, and saves in s_i the number that is lost."""
         i, shift = self._next_row()
         functional = self.layer.v[i] + shift * np.eye(self.layer.size)[i]
         p, q = self._read(functional), self._read(self.layer.w[i])
@@ -223,7 +233,7 @@ class _Sweep:
         return self._emit(i, p, q, saving)
 
     def _next_row(self) -> tuple[int, float]:
-        """The row with the largest pivot of those that are left, and what its diagonal entry is moved by."""
+        """Return the remaining row with the largest pivot, and the shift of its diagonal entry."""
         pivots = np.diag(np.linalg.solve(self.functionals.T, self.layer.v.T))
         i = int(np.argmax(np.where(self.saved, -1.0, np.abs(pivots))))
         return i, math.copysign(self.precision.pivot, pivots[i]) if abs(pivots[i]) < self.precision.pivot else 0.0
@@ -242,7 +252,10 @@ class _Sweep:
         return _Saving(theta, 0.0, theta**2 * bound**3 / 3, 1.0)
 
     def _account(self, i: int, shift: float, p: _Reading, q: _Reading, saving: _Saving) -> None:
-        """Bounds after the step: |t' h' + (1 - t') z' - t h - (1 - t) z| <= |t' - t| |h - z| + max(|h' - h|, |z' - z|)."""
+        """Update the bounds after a step.
+
+        They follow from |t' h' + (1 - t') z' - t h - (1 - t) z| <= |t' - t| |h - z| + max(|h' - h|, |z' - z|).
+        """
         n, x = self.layer.size, self.radius
         candidate = np.abs(self.layer.v[i]).sum() * x + abs(self.layer.c[i]) if self.activation == "relu" else 1.0
         error_z = q.error / 4 * (candidate + x) + max(p.error + shift * x, self.errors_z[i])

@@ -1,9 +1,9 @@
-r"""Counting multiplications, and the size of the Elman network that does as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+r"""Number of multiplications, and size of the Elman network with as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
 
-The paper gives no formula. Its rows of units with constant computation follow d = f n with f = 1 for the Elman unit, 2 for the LSTM and
-:math:`\sqrt 2` for the GRU and the conditional network, up to the rounding of its print (1450 for 1448). Variable computation multiplies by
-the root of the mean of m^2. With matrices counted, the factor of the GRU is :math:`\sqrt 3`: six products of n x n where the Elman unit has
-two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper,
+The paper gives no formula. Its rows of units with constant computation follow d = f n, with f = 1 for the Elman unit, 2 for the LSTM and
+:math:`\sqrt 2` for the GRU and the conditional network, up to the rounding in print (1450 for 1448). Variable computation multiplies d by
+the root of the mean of m^2. If matrices are counted, the factor of the GRU is :math:`\sqrt 3`: it has six products of n x n, the Elman
+unit two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper;
 `multiplications` and `equivalent_size` count.
 """
 
@@ -33,27 +33,27 @@ Proportions = float | Float[Array, "..."] | Float[np.ndarray, "..."]
 
 
 def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> float:
-    """d = f n sqrt(mean m^2), the paper's convention.
+    """Return d = f n sqrt(mean m^2), the paper's convention.
 
     Args:
       cell: a name in `PAPER_FACTORS`.
-      size: n; of the conditional network, one of its two equal levels.
-      proportions: m of every step of a run, or the share of dimensions whose mask is above zero, which the paper counts; 1 for units with
+      size: n; for the conditional network, the size of one of its two equal levels.
+      proportions: m of every step of a run, or the share of dimensions with a mask above zero, which the paper counts; 1 for units with
         constant computation.
 
     Raises:
-      UsageError: another cell.
+      UsageError: the cell has no published factor.
     """
     check_choice("the cell with a published equivalent size", cell, PAPER_FACTORS)
     return PAPER_FACTORS[cell] * size * math.sqrt(np.mean(np.square(np.asarray(proportions, np.float64))))
 
 
 def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
-    """Multiplications of one step inside its matrices, for each proportion.
+    """Count the multiplications of one step inside its matrices, for each proportion.
 
-    The matrices of a unit with variable computation are used in their first m n rows and columns, its scheduler always in full. Inputs
-    are vectors, also where symbols are looked up. Products of gates with states are not counted, nor are biases. A projection R that tied
-    matrices share is counted for each of them, and layers that have the same parameters once.
+    A unit with variable computation uses the first m n rows and columns of its matrices, but its scheduler in full. Inputs count as
+    vectors, even if symbols are looked up. Products of gates with states and biases are not counted. A projection R shared by tied matrices
+    is counted for each of them. Layers with shared parameters are counted once.
 
     Args:
       params: a cell's parameters, or their shapes from `jax.eval_shape`.
@@ -68,7 +68,7 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
 
 
 def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
-    """The mean of `multiplications` over steps of which only the means of m and of its square are known."""
+    """Compute the mean of `multiplications` over steps, given only the means of m and of m^2."""
     none, half, full = multiplications(params, np.array([0.0, 0.5, 1.0]))
     # Every count is none + a m + b m^2.
     a, b = 4 * half - full - 3 * none, 2 * (none + full) - 4 * half
@@ -76,7 +76,7 @@ def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
 
 
 def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
-    """d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
+    """Return the size d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
     return math.sqrt(np.mean(per_step) / 2)
 
 

@@ -153,7 +153,7 @@ def test_networks_with_other_matrices():
         ((dense_network(2, 1, 0), 1.0, 0.0), "epsilon 0.0"),
         ((dense_network(2, 1, 0), 1.0, math.nan), "epsilon nan"),
         ((dense_network(2, 1, 0), 1.0, 0.1, "elu"), "activation is 'elu': choose from relu, tanh"),
-        ((dense_network(2, 1, 0), 1.0, 1e-310), "epsilon is 1e-310: the bound for 1 layers on radius 1.0 does not get so small"),
+        ((dense_network(2, 1, 0), 1.0, 1e-310), "epsilon is 1e-310: the bound for 1 layers on radius 1.0 is larger in float64"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments, message):

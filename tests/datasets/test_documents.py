@@ -54,7 +54,7 @@ def test_python_documentation_is_english_and_says_nothing_twice():
 
 def test_a_python_without_documentation_is_told_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(UsageError, match=r"data.source is python, and this Python carries no documentation .*--data.file"):
+    with pytest.raises(UsageError, match=r"data.source is python, and this Python has no documentation .*--data.file"):
         python_documentation()
 
 

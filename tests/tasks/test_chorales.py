@@ -13,9 +13,9 @@ from test_text import PARTS, examples
 from lrpt.datasets import jsb
 from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
-from lrpt.metrics import piece_figures
+from lrpt.metrics import piece_metrics
 from lrpt.tasks import Chorales
-from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, measure_frames
+from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, frame_metrics
 from lrpt.tasks.task import Example
 
 NOTES = {
@@ -134,12 +134,12 @@ def test_figures_are_those_of_the_definitions():
     counts = np.array([6, 1, 3])
     mask = np.arange(6) < counts[:, None]
     batch = Example(jnp.zeros((3, 6, 88)), jnp.asarray(targets, jnp.float32), jnp.asarray(mask))
-    figures = measure_frames(jnp.asarray(logits, jnp.float32), batch)
+    figures = frame_metrics(jnp.asarray(logits, jnp.float32), batch)
     p = 1 / (1 + np.exp(-logits))
     lost = -np.log(np.where(targets == 1, p, 1 - p)).sum(-1)
     np.testing.assert_allclose(figures["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
     np.testing.assert_array_equal(figures["frames"], counts)
-    summary = piece_figures({name: float(values.mean()) for name, values in figures.items()})
+    summary = piece_metrics({name: float(values.mean()) for name, values in figures.items()})
     assert summary["loss"] == pytest.approx(lost[mask].mean(), rel=1e-5)
     assert summary["piece_loss"] == pytest.approx(np.mean([row[:n].mean() for row, n in zip(lost, counts, strict=True)]), rel=1e-5)
 

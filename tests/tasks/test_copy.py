@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lrpt.tasks import CopyMemory
-from lrpt.tasks.synthetic import measure_copy
+from lrpt.tasks.synthetic import copy_metrics
 from lrpt.tasks.task import Example
 
 VARIANTS = ("fixed", "variable_length", "variable_lag")
@@ -94,7 +94,7 @@ def test_figures_are_means_over_steps_and_recall_is_over_the_data():
     rng = np.random.default_rng(0)
     targets = sequences("variable_length").targets[:6]
     logits = rng.normal(size=(*targets.shape, 10))
-    figures = measure_copy(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
+    figures = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
     for i, target in enumerate(targets):
         probabilities = np.exp(logits[i]) / np.exp(logits[i]).sum(-1, keepdims=True)
         hits = logits[i].argmax(-1) == target

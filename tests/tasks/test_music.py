@@ -55,7 +55,7 @@ def test_tunes_that_cannot_be_read_are_counted_and_named(tmp_path):
 
 
 def test_files_without_tunes_are_one_line(tmp_path):
-    with pytest.raises(UsageError, match=r"a folder with no file that ends in \.abc: name another one, or a file"):
+    with pytest.raises(UsageError, match=r"a folder without \.abc files: name another folder, or a file"):
         NextNote(file=tmp_path).build(0)
     with pytest.raises(UsageError, match=r"which cannot be read \(No such file"):
         NextNote(file=tmp_path / "nowhere.abc").build(0)

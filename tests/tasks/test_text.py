@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lrpt.datasets import ptb
 from lrpt.errors import UsageError
-from lrpt.metrics import sentence_figures
+from lrpt.metrics import sentence_metrics
 from lrpt.tasks import NextSymbol, batch_indices, evaluation_streams
 from lrpt.tasks.task import Example
-from lrpt.tasks.text import as_split, lines, load_texts, measure_text
+from lrpt.tasks.text import as_split, lines, load_texts, text_metrics
 
 PARTS = ("train", "valid", "test")
 
@@ -213,13 +213,13 @@ def in_words(logits, targets, mask):
 def test_figures_are_those_of_the_definitions(masked):
     logits, targets, mask = random_batch(masked)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask) if masked else None)
-    figures = measure_text(jnp.asarray(logits, jnp.float32), batch)
+    figures = text_metrics(jnp.asarray(logits, jnp.float32), batch)
     losses = in_words(logits, targets, mask)
     np.testing.assert_allclose(figures["loss"], [np.mean(sentence) for sentence in losses], rtol=1e-5)
     np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
     np.testing.assert_array_equal(figures["symbols"], [len(sentence) for sentence in losses])
 
-    summary = sentence_figures({name: float(np.mean(values)) for name, values in figures.items()})
+    summary = sentence_metrics({name: float(np.mean(values)) for name, values in figures.items()})
     every = np.concatenate(losses)
     np.testing.assert_allclose(summary["loss"], np.mean([np.mean(sentence) for sentence in losses]), rtol=1e-5)
     np.testing.assert_allclose(summary["sentence_perplexity"], np.exp(np.mean([np.mean(sentence) for sentence in losses])), rtol=1e-5)
@@ -231,7 +231,7 @@ def test_logits_of_few_bits_are_judged_in_float32():
     logits, targets, mask = random_batch(True)
     rounded = jnp.asarray(logits, jnp.bfloat16)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask))
-    figures = measure_text(rounded, batch)
+    figures = text_metrics(rounded, batch)
     losses = in_words(np.asarray(rounded, np.float64), targets, mask)
     assert all(figure.dtype == jnp.float32 for figure in figures.values())
     np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
@@ -240,7 +240,7 @@ def test_logits_of_few_bits_are_judged_in_float32():
 def test_what_is_behind_a_sentence_has_no_gradient():
     logits, targets, mask = random_batch(True)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask))
-    grads = jax.grad(lambda logits: measure_text(logits, batch)["loss"].mean())(jnp.asarray(logits, jnp.float32))
+    grads = jax.grad(lambda logits: text_metrics(logits, batch)["loss"].mean())(jnp.asarray(logits, jnp.float32))
     assert not np.any(np.asarray(grads)[~mask])
     assert np.all(np.abs(np.asarray(grads)[mask]).max(-1) > 0)
 
@@ -294,7 +294,7 @@ def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
     [
         ({"text_share": 0.0}, "data.text_share is 0.0: expected a number above 0, at most 100"),
         ({"train_share": 101.0}, "data.train_share is 101.0: expected a number above 0, at most 100"),
-        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has given parts: choose source ptb_joined"),
+        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has published splits: choose source ptb_joined"),
     ],
 )
 def test_shares_that_cannot_be_read_are_refused(options, says):
@@ -321,5 +321,5 @@ def test_inputs_say_which_word_is_complete(tmp_path):
 
 
 def test_words_need_a_stream(tmp_path):
-    with pytest.raises(UsageError, match=r"data\.words is 2, and sentences begin afresh: choose --data\.reading stream"):
+    with pytest.raises(UsageError, match=r"data\.words is 2, and each sentence starts from the initial state: .*--data\.reading stream"):
         NextSymbol(words=2)
