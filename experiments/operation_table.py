@@ -1,4 +1,4 @@
-"""How much the units of Jernite et al. 2017 compute: the "RNN-d" of its tables, as printed, by its convention, and as counted.
+"""Amounts of computation of the units of Jernite et al. 2017: the "RNN-d" of its tables, as printed, by its convention, and as counted.
 
     python -m experiments.operation_table            a table
     python -m experiments.operation_table --json     the same as a JSON list

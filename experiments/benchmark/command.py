@@ -1,4 +1,4 @@
-"""How fast recurrent networks train, beside common ways to train them.
+"""Training times of recurrent networks, beside common ways to train them.
 
     python -m experiments.benchmark                                      every workload, about half an hour
     python -m experiments.benchmark --workloads permuted_mnist char --rounds 15 --json benchmark.json --figure benchmark.png

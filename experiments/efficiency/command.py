@@ -1,4 +1,4 @@
-"""How well trained networks predict beside how much they compute: Figure 4 of Jernite et al. 2017.
+"""Accuracy of trained networks against the amount of computation: Figure 4 of Jernite et al. 2017.
 
     python -m experiments.efficiency RUN_DIRECTORY RUN_DIRECTORY ...
     python -m experiments.efficiency runs/europarl --score bits_per_character --figure efficiency.png

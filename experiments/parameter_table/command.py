@@ -1,4 +1,4 @@
-"""How many parameters the networks of the papers have: as printed, by the papers' convention, and in truth.
+"""Numbers of parameters of the papers' networks: as printed, by the papers' convention, and in full.
 
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list

@@ -26,7 +26,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Number the characters of `text` in the order of their code points."""
+        """Assign numbers to the characters of `text` in the order of their code points."""
         return cls((END_CHARACTER, "<unk>", *sorted({*text} - {END_CHARACTER, UNKNOWN_CHARACTER})))
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def of(cls, text: str, min_count: int = 1) -> Self:
-        """Number the words that occur at least `min_count` times in `text`, in the order of their code points.
+        """Assign numbers to the words that occur at least `min_count` times in `text`, in the order of their code points.
 
         '<unk>' is the unknown word.
         """
@@ -92,7 +92,7 @@ class ByteVocabulary:
 
     @classmethod
     def of(cls, text: bytes) -> Self:
-        """Number the bytes that occur in `text`."""
+        """Assign numbers to the bytes that occur in `text`."""
         present = np.bincount(np.frombuffer(text, np.uint8), minlength=256).nonzero()[0]
         return cls(tuple(map(chr, present)))
 

@@ -181,7 +181,7 @@ class OptimConfig:
 
     @property
     def rate(self) -> float:
-        """The initial learning rate: the one that was given, or that of the recipe."""
+        """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
     def decayed(self, learning_rate: LearningRate, update: Int[Array, ""], epoch: int) -> LearningRate:

@@ -201,7 +201,10 @@ def name_of_text(source: str, file: Path | None) -> str:
 
 
 def common_words(text: str, min_count: int) -> dict[str, int]:
-    """Number the words that occur at least `min_count` times, from 2 on, in the order of their code points. White space separates words."""
+    """Assign numbers from 2 on to the words that occur at least `min_count` times, in the order of their code points.
+
+    White space separates words.
+    """
     counts = Counter(text.split())
     return {word: number for number, word in enumerate(sorted(word for word in counts if counts[word] >= min_count), 2)}
 

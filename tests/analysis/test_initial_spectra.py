@@ -1,4 +1,4 @@
-"""Networks before training: discs and eigenvalues by hand where they are known."""
+"""Tests of networks at initialization: discs and eigenvalues in cases with known values."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Where text comes from that needs no download, and what can be wrong with a file."""
+"""Tests of texts that need no download, and of invalid files."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The Penn Treebank: the real files where they are, and small files in their place for what can go wrong."""
+"""Tests of the Penn Treebank: the published files if they are available, and small files in their place for failures."""
 
 import hashlib
 
@@ -15,13 +15,13 @@ NAMES = [source.name for source in ptb.FILES]
 
 
 def content(name):
-    """Lines as they are published, each between two blanks; parts differ."""
+    """Make lines in the published form, each between two blanks. Splits differ."""
     return "".join(f" {name} <unk> {number} \n" for number in range(SENTENCES[name.split(".")[1]])).encode()
 
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Small files, registered in the place of the published ones; the directory is where they would be downloaded from."""
+    """Register small files in place of the published ones, in a directory that serves as the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     for name in NAMES:
@@ -37,7 +37,7 @@ def published(tmp_path, monkeypatch):
 
 @pytest.fixture
 def user(tmp_path, published):
-    """A directory of the user's that has all three files; the mirror has none."""
+    """Make a user's directory with all three files; the mirror has none."""
     directory = tmp_path / "user"
     published.rename(directory)
     return directory
@@ -138,7 +138,7 @@ def files(data_dir, tmp_path):
     return tmp_path
 
 
-# Counts as they are known for the published files: 5,017,482 / 393,042 / 442,423 characters with ends of lines, 10,000 types of words.
+# Known counts of the published files: 5,017,482 / 393,042 / 442,423 characters with line ends, 10,000 different words.
 def test_the_published_files(files):
     texts = load(files)
     assert {name: len(text) for name, text in texts.items()} == {"train": 5_017_482, "valid": 393_042, "test": 442_423}

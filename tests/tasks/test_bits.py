@@ -1,4 +1,4 @@
-"""Texts bit by bit: windows, buffers, where characters end, and the figures."""
+"""Tests of texts as bits: windows, buffers, ends of characters, and metrics."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ def task_of(tmp_path, text=TEXT, **options):
 
 
 def spelled(text, buffer=0):
-    """The bits of a text, written out."""
+    """Write out the bits of a text."""
     return "".join(f"{byte:08b}" + "0" * buffer for byte in text.encode())
 
 

@@ -1,4 +1,4 @@
-"""Files as bytes: windows, alphabets, prefixes, and small files in the place of enwik8 and text8."""
+"""Tests of files as bytes: windows, alphabets, prefixes, and small files in place of enwik8 and text8."""
 
 import hashlib
 from zipfile import ZipFile
@@ -25,7 +25,7 @@ def task_of(tmp_path, content=CONTENT, **options):
 
 
 def bytes_of(task, part):
-    """The bytes that a part predicts."""
+    """Return the bytes that a split predicts."""
     numbers = np.concatenate(predicted(examples(task.splits[part])))
     return bytes(ord(task.vocabulary.symbols[number]) for number in numbers)
 
@@ -94,7 +94,7 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Archives of 2,000 bytes, registered in the place of the published ones, where they would be downloaded from."""
+    """Register archives of 2,000 bytes in place of the published ones, in a directory that serves as the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     corpora = {}

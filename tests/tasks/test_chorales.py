@@ -1,4 +1,4 @@
-"""Music: pieces from files of both formats, drawn ones against a loop, and what is lost at a frame."""
+"""Tests of polyphonic music: files of both formats, generated pieces against a loop, and the loss of a frame."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ def write(path, notes=NOTES):
 
 
 def pieces_of(batch):
-    """The (inputs, targets) of each piece, without padding, which must be silent."""
+    """Return the (inputs, targets) of each piece without padding, and check that padding is silent."""
     inputs, targets, masks = map(np.asarray, batch)
     assert not np.any(inputs[~masks])
     assert not np.any(targets[~masks])
@@ -93,7 +93,7 @@ def test_a_file_that_is_missing_is_named(tmp_path, name):
 
 
 def progression_by_a_loop(tonic, mode, uniform):
-    """The notes of each frame, from the same random numbers, by the words of the docstring."""
+    """Generate the notes of each frame from the same random numbers, as the docstring describes."""
     frames, degree, tones = [], 0, None
     for index, (hold, following, *voices) in enumerate(uniform):
         if index and hold >= 1 / 3:
@@ -146,7 +146,7 @@ def test_figures_are_those_of_the_definitions():
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Small files, registered in the place of the published ones, where they would be downloaded from."""
+    """Register small files in place of the published ones, in a directory that serves as the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     files = {}

@@ -1,4 +1,4 @@
-"""The copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
+"""Tests of the copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
 
 from functools import cache
 
@@ -22,7 +22,7 @@ def sequences(variant):
 
 
 def in_words(data, blanks, steps):
-    """'data' symbols, then so many blanks, then the run symbol, then blanks; the data are to be written right after the run symbol."""
+    """Describe a sequence: `data` symbols, blanks, the run symbol, then blanks. Data must be written right after the run symbol."""
     inputs = [*data, *[8] * blanks, 9]
     targets = [8] * len(inputs) + list(data)
     return inputs + [8] * (steps - len(inputs)), targets + [8] * (steps - len(targets))
@@ -71,13 +71,13 @@ def test_test_sequences_follow_the_training_sequences_in_one_stream():
 
 
 def without_memory(targets):
-    """The best predictions of a network that knows where data are to be written, but not which: certain blanks, and 1/8 for each symbol."""
+    """Return the best predictions without memory: blanks where no data are written, else 1/8 for each data symbol."""
     blank = jnp.where(jnp.arange(10) == 8, 0.0, -jnp.inf)
     guess = jnp.where(jnp.arange(10) < 8, 0.0, -jnp.inf)
     return jnp.where((targets == 8)[..., None], blank, guess)
 
 
-# lrpt_originals: 10 ln 8 / 520, 10 ln 8 / 120, and 5.5 ln 8 / 120 for lengths that are uniform on 1..10.
+# Published baselines: 10 ln 8 / 520, 10 ln 8 / 120, and 5.5 ln 8 / 120 for lengths that are uniform on 1..10.
 @pytest.mark.parametrize(
     ("variant", "lag", "loss", "tolerance"),
     [("fixed", 500, 0.03999, 1e-5), ("variable_lag", 100, 0.17329, 1e-5), ("variable_length", 100, 0.0953, 0.004)],

@@ -1,4 +1,4 @@
-"""Melodies as a task: parts, symbols, files that cannot be read, and O'Neill's tunes where they are."""
+"""Tests of melodies: splits, symbols, unreadable files, and O'Neill's tunes if they are available."""
 
 import hashlib
 
@@ -75,7 +75,7 @@ def test_a_file_of_another_encoding_is_read(tmp_path):
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Two small files in the place of O'Neill's, where they would be downloaded from."""
+    """Register two small files in place of O'Neill's, in a directory that serves as the mirror."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
     files = []

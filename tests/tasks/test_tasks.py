@@ -1,4 +1,4 @@
-"""What every task promises, whatever it asks."""
+"""Tests of the contract that every task fulfils."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("config", TASKS.values(), ids=TASKS)
 
 @cache
 def compiled(config, name, seed=1):
-    """A split, and its batches compiled."""
+    """Compile the batches of a split."""
     split = config.build(seed).splits[name]
     return split, jax.jit(split.batch)
 
@@ -50,7 +50,7 @@ def test_an_example_depends_on_nothing_but_its_index(config, name):
 
 
 def test_the_seed_is_read_from_the_arrays_alone(config):
-    """So that one compiled program serves every seed."""
+    """One compiled program can then serve every seed."""
     one, make = compiled(config, "train", 1)
     two, _ = compiled(config, "train", 2)
     assert one.size == two.size

@@ -1,4 +1,4 @@
-"""Texts as examples: each symbol predicted once, from the one before it, and judged as the paper's code judges."""
+"""Tests of texts as examples: each symbol is predicted once, from the symbol before it; metrics match the paper's code."""
 
 from functools import cache
 
@@ -24,7 +24,7 @@ def examples(split, indices=None):
 
 
 def predicted(batch):
-    """The symbols that each example predicts."""
+    """Return the symbols that each example predicts."""
     targets = np.asarray(batch.targets)
     masks = np.ones(targets.shape, bool) if batch.mask is None else np.asarray(batch.mask)
     return [row[mask].tolist() for row, mask in zip(targets, masks, strict=True)]
@@ -42,13 +42,13 @@ def task_of(tmp_path, text, **options):
 
 @cache
 def compiled(steps, masked):
-    """One program for all texts of the same layout."""
+    """Compile one program for all texts with the same layout."""
     numbers = np.zeros(1, np.uint8)
     split = as_split(numbers, np.array([0, 0]), np.array([steps, steps - masked]))
     return jax.jit(split.batch)
 
 
-# Lengths of lines, so that few programs are compiled; the last line lacks its end in two of them.
+# Fixed line lengths, so that few programs are compiled. In two of the texts the end of the last line is missing.
 LAYOUTS = [([3, 1, 6, 2], True), ([6, 6, 6], True), ([1, 6, 0, 0, 4], False), ([0, 0, 6], False)]
 
 
@@ -202,7 +202,7 @@ def random_batch(masked, shape=(5, 7, 4)):
 
 
 def in_words(logits, targets, mask):
-    """What is lost at each predicted symbol, sentence by sentence, in float64."""
+    """Return the loss of each predicted symbol, sentence by sentence, in float64."""
     return [
         [-np.log(np.exp(row)[target] / np.exp(row).sum()) for row, target, counts in zip(*sentence, strict=True) if counts]
         for sentence in zip(logits, targets, mask, strict=True)

@@ -1,4 +1,4 @@
-"""Texts as words: the vocabulary, the windows, and the real Penn Treebank where it is."""
+"""Tests of texts as words: the vocabulary, windows, and the Penn Treebank if it is available."""
 
 import jax.numpy as jnp
 import numpy as np
