@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"}
 """Metrics for which lower is better. Higher is better for all others, except those in `NEITHER_BETTER`."""
@@ -29,6 +29,23 @@ def perplexity(nats: float) -> float:
 def bits(nats: float) -> float:
     """Convert nats to bits: nats / ln 2."""
     return nats / math.log(2)
+
+
+def sums_over_steps(losses: Float[Array, "b t"], mask: Bool[Array, "b t"] | None, steps: str) -> dict[str, Float[Array, " b"]]:
+    """Sum the losses of each sequence, in nats, over the steps that count.
+
+    Args:
+      losses: loss of each step.
+      mask: true at steps that count; None if all do.
+      steps: name of the number of steps in the result, such as 'symbols'.
+
+    Returns:
+      'loss', the mean over steps, 'nats', the sum, and the number of steps.
+    """
+    counted = jnp.ones_like(losses, bool) if mask is None else mask
+    nats = jnp.sum(losses, axis=-1, where=counted)
+    count = jnp.sum(counted, axis=-1, dtype=jnp.float32)
+    return {"loss": nats / count, "nats": nats, steps: count}
 
 
 def corpus_metrics(means: Mapping[str, float]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from lrpt.datasets.europarl import load_europarl
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import cross_entropy
-from lrpt.metrics import corpus_metrics, sentence_metrics
+from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.tasks.task import Example, Split, Task
 
 SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de")
@@ -277,8 +277,4 @@ def excerpt(arrays: Any, index: Int[Array, ""], steps: int, masked: bool) -> Exa
 
 def text_metrics(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
     """Return 'nats', the summed cross-entropy of an excerpt, 'symbols', the number of its predictions, and 'loss', nats per symbol."""
-    losses = cross_entropy(logits.astype(jnp.float32), batch.targets)
-    counted = jnp.ones_like(losses, bool) if batch.mask is None else batch.mask
-    nats = jnp.sum(losses, axis=-1, where=counted)
-    symbols = jnp.sum(counted, axis=-1, dtype=jnp.float32)
-    return {"loss": nats / symbols, "nats": nats, "symbols": symbols}
+    return sums_over_steps(cross_entropy(logits.astype(jnp.float32), batch.targets), batch.mask, "symbols")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import mnist
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import PermutedImages
 
@@ -29,19 +29,12 @@ def content(name):
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register small files in place of the published ones, in a directory that serves as the mirror."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    sources = []
-    for name in NAMES:
-        packed, _ = content(name)
-        (mirror / name).write_bytes(packed)
-        sources.append(Source(name, (mirror / name).as_uri(), len(packed), hashlib.sha256(packed).hexdigest()))
-    monkeypatch.setattr(mnist, "FILES", tuple(sources))
-    monkeypatch.setattr(mnist, "COUNTS", COUNTS)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    mnist.load_mnist.cache_clear()
-    yield mirror
-    mnist.load_mnist.cache_clear()
+    with empty_mirror(tmp_path, monkeypatch, mnist.load_mnist) as mirror:
+        for name in NAMES:
+            (mirror / name).write_bytes(content(name)[0])
+        monkeypatch.setattr(mnist, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(mnist, "COUNTS", COUNTS)
+        yield mirror
 
 
 @pytest.fixture

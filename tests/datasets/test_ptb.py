@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import ptb
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import NextSymbol
 
@@ -22,17 +22,12 @@ def content(name):
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register small files in place of the published ones, in a directory that serves as the mirror."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    for name in NAMES:
-        (mirror / name).write_bytes(content(name))
-    sources = (Source(name, (mirror / name).as_uri(), len(content(name)), hashlib.sha256(content(name)).hexdigest()) for name in NAMES)
-    monkeypatch.setattr(ptb, "FILES", tuple(sources))
-    monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    ptb.load_ptb.cache_clear()
-    yield mirror
-    ptb.load_ptb.cache_clear()
+    with empty_mirror(tmp_path, monkeypatch, ptb.load_ptb) as mirror:
+        for name in NAMES:
+            (mirror / name).write_bytes(content(name))
+        monkeypatch.setattr(ptb, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
+        yield mirror
 
 
 @pytest.fixture

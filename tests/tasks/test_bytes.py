@@ -6,10 +6,10 @@ from zipfile import ZipFile
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 from test_text import PARTS, examples, predicted
 
 from lrpt.datasets import wikipedia
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import NextByte
 from lrpt.tasks.bytes import cut_bytes
@@ -95,23 +95,17 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register archives of 2,000 bytes in place of the published ones, in a directory that serves as the mirror."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    corpora = {}
-    for name, content in (("enwik8", CONTENT), ("text8", LETTERS)):
-        archive = mirror / f"{name}.zip"
-        with ZipFile(archive, "w") as file:
-            file.writestr(name, content)
-        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        source = Source(archive.name, archive.as_uri(), archive.stat().st_size, sha256)
-        md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        corpora[name] = wikipedia.Corpus(source, md5, wikipedia.CORPORA[name].alphabet)
-    monkeypatch.setattr(wikipedia, "CORPORA", corpora)
-    monkeypatch.setattr(wikipedia, "CHUNK", 20)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    wikipedia.load_wikipedia.cache_clear()
-    yield mirror
-    wikipedia.load_wikipedia.cache_clear()
+    with empty_mirror(tmp_path, monkeypatch, wikipedia.load_wikipedia) as mirror:
+        corpora = {}
+        for name, content in (("enwik8", CONTENT), ("text8", LETTERS)):
+            archive = mirror / f"{name}.zip"
+            with ZipFile(archive, "w") as file:
+                file.writestr(name, content)
+            md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+            corpora[name] = wikipedia.Corpus(source_of(archive), md5, wikipedia.CORPORA[name].alphabet)
+        monkeypatch.setattr(wikipedia, "CORPORA", corpora)
+        monkeypatch.setattr(wikipedia, "CHUNK", 20)
+        yield mirror
 
 
 @pytest.mark.parametrize(("name", "content"), [("enwik8", CONTENT), ("text8", LETTERS)])

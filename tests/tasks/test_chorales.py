@@ -1,6 +1,5 @@
 """Tests of polyphonic music: files of both formats, generated pieces against a loop, and the loss of a frame."""
 
-import hashlib
 import json
 
 import jax
@@ -8,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.io
+from mirrors import empty_mirror, source_of
 from test_text import PARTS, examples
 
 from lrpt.datasets import jsb
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.metrics import piece_metrics
 from lrpt.tasks import Chorales
@@ -147,18 +146,11 @@ def test_figures_are_those_of_the_definitions():
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register small files in place of the published ones, in a directory that serves as the mirror."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    files = {}
-    for kind, source in jsb.FILES.items():
-        path = write(mirror / source.name)
-        files[kind] = Source(path.name, path.as_uri(), path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
-    monkeypatch.setattr(jsb, "FILES", files)
-    monkeypatch.setattr(jsb, "COUNTS", {part: len(pieces) for part, pieces in NOTES.items()})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    jsb.load_jsb.cache_clear()
-    yield mirror
-    jsb.load_jsb.cache_clear()
+    with empty_mirror(tmp_path, monkeypatch, jsb.load_jsb) as mirror:
+        files = {kind: source_of(write(mirror / source.name)) for kind, source in jsb.FILES.items()}
+        monkeypatch.setattr(jsb, "FILES", files)
+        monkeypatch.setattr(jsb, "COUNTS", {part: len(pieces) for part, pieces in NOTES.items()})
+        yield mirror
 
 
 def assert_same_pieces(actual, expected):
