@@ -16,7 +16,7 @@ from lrpt.errors import UsageError
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 
-# Our gates by Flax's letters, in the order in which torch.nn.GRU and torch.nn.LSTM stack theirs.
+# Flax's letter -> our gate, in the stacking order of torch.nn.GRU and torch.nn.LSTM.
 GATES = {
     "gru_cudnn": {"r": "reset", "z": "update", "n": "candidate"},
     "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},

@@ -74,7 +74,7 @@ class NextByte:
     def _alphabet(self, whole: bytes) -> bytes:
         if self.source != "text8":
             return whole
-        from lrpt.datasets.wikipedia import CORPORA  # as above
+        from lrpt.datasets.wikipedia import CORPORA  # imported here as in _texts
 
         alphabet = CORPORA["text8"].alphabet
         if unexpected := set(whole) - set(alphabet):
@@ -92,7 +92,7 @@ class NextByte:
         }
         if self.file is None or self.source == "python":
             return metadata
-        from lrpt.datasets.wikipedia import is_published  # as above
+        from lrpt.datasets.wikipedia import is_published  # imported here as in _texts
 
         if is_published(self.source, whole):
             return metadata

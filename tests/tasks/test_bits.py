@@ -54,8 +54,8 @@ def test_inputs_say_which_character_is_complete(tmp_path, buffer):
 def test_figures_are_of_bits_and_of_characters(tmp_path):
     task = task_of(tmp_path, buffer=8, steps=30)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, 2)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, 2)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary == pytest.approx({"loss": np.log(2), "bits_per_bit": 1, "bits_per_character": 16}, rel=1e-5)
 
 

@@ -54,8 +54,8 @@ def test_windows_of_a_file_are_its_bytes(tmp_path, steps):
 def test_figures_are_in_bits(tmp_path):
     task = task_of(tmp_path)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
 
 

@@ -133,12 +133,12 @@ def test_figures_are_those_of_the_definitions():
     counts = np.array([6, 1, 3])
     mask = np.arange(6) < counts[:, None]
     batch = Example(jnp.zeros((3, 6, 88)), jnp.asarray(targets, jnp.float32), jnp.asarray(mask))
-    figures = frame_metrics(jnp.asarray(logits, jnp.float32), batch)
+    metrics = frame_metrics(jnp.asarray(logits, jnp.float32), batch)
     p = 1 / (1 + np.exp(-logits))
     lost = -np.log(np.where(targets == 1, p, 1 - p)).sum(-1)
-    np.testing.assert_allclose(figures["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
-    np.testing.assert_array_equal(figures["frames"], counts)
-    summary = piece_metrics({name: float(values.mean()) for name, values in figures.items()})
+    np.testing.assert_allclose(metrics["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
+    np.testing.assert_array_equal(metrics["frames"], counts)
+    summary = piece_metrics({name: float(values.mean()) for name, values in metrics.items()})
     assert summary["loss"] == pytest.approx(lost[mask].mean(), rel=1e-5)
     assert summary["piece_loss"] == pytest.approx(np.mean([row[:n].mean() for row, n in zip(lost, counts, strict=True)]), rel=1e-5)
 

@@ -86,18 +86,18 @@ def test_loss_without_memory(variant, lag, loss, tolerance):
     task = CopyMemory(variant, lag=lag).build(0)
     test = task.splits["test"]
     examples = jax.jit(test.batch)(test.arrays, jnp.arange(1000))
-    figures = task.measure(without_memory(examples.targets), examples)
-    assert abs(float(figures["loss"].mean()) - loss) < tolerance
+    metrics = task.measure(without_memory(examples.targets), examples)
+    assert abs(float(metrics["loss"].mean()) - loss) < tolerance
 
 
 def test_figures_are_means_over_steps_and_recall_is_over_the_data():
     rng = np.random.default_rng(0)
     targets = sequences("variable_length").targets[:6]
     logits = rng.normal(size=(*targets.shape, 10))
-    figures = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
+    metrics = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
     for i, target in enumerate(targets):
         probabilities = np.exp(logits[i]) / np.exp(logits[i]).sum(-1, keepdims=True)
         hits = logits[i].argmax(-1) == target
-        np.testing.assert_allclose(figures["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
-        np.testing.assert_allclose(figures["accuracy"][i], hits.mean(), rtol=1e-6)
-        np.testing.assert_allclose(figures["recall"][i], hits[target != 8].mean(), rtol=1e-6)
+        np.testing.assert_allclose(metrics["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
+        np.testing.assert_allclose(metrics["accuracy"][i], hits.mean(), rtol=1e-6)
+        np.testing.assert_allclose(metrics["recall"][i], hits[target != 8].mean(), rtol=1e-6)

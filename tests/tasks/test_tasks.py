@@ -87,9 +87,9 @@ def test_shapes_are_those_the_task_names(config):
 def test_figures_have_one_value_for_each_example(config):
     task = config.build(0)
     examples = batch(config, "test", [0, 1, 2])
-    figures = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
-    assert "loss" in figures
-    assert {name: figure.shape for name, figure in figures.items()} == dict.fromkeys(figures, (3,))
-    summary = task.summarize({name: float(figure.mean()) for name, figure in figures.items()} | {"seen": 5.0})
-    assert {"loss", "seen"} < summary.keys() or summary.keys() == {*figures, "seen"}
+    metrics = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
+    assert "loss" in metrics
+    assert {name: values.shape for name, values in metrics.items()} == dict.fromkeys(metrics, (3,))
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()} | {"seen": 5.0})
+    assert {"loss", "seen"} < summary.keys() or summary.keys() == {*metrics, "seen"}
     assert all(isinstance(value, float) for value in summary.values())

@@ -213,13 +213,13 @@ def in_words(logits, targets, mask):
 def test_figures_are_those_of_the_definitions(masked):
     logits, targets, mask = random_batch(masked)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask) if masked else None)
-    figures = text_metrics(jnp.asarray(logits, jnp.float32), batch)
+    metrics = text_metrics(jnp.asarray(logits, jnp.float32), batch)
     losses = in_words(logits, targets, mask)
-    np.testing.assert_allclose(figures["loss"], [np.mean(sentence) for sentence in losses], rtol=1e-5)
-    np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
-    np.testing.assert_array_equal(figures["symbols"], [len(sentence) for sentence in losses])
+    np.testing.assert_allclose(metrics["loss"], [np.mean(sentence) for sentence in losses], rtol=1e-5)
+    np.testing.assert_allclose(metrics["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
+    np.testing.assert_array_equal(metrics["symbols"], [len(sentence) for sentence in losses])
 
-    summary = sentence_metrics({name: float(np.mean(values)) for name, values in figures.items()})
+    summary = sentence_metrics({name: float(np.mean(values)) for name, values in metrics.items()})
     every = np.concatenate(losses)
     np.testing.assert_allclose(summary["loss"], np.mean([np.mean(sentence) for sentence in losses]), rtol=1e-5)
     np.testing.assert_allclose(summary["sentence_perplexity"], np.exp(np.mean([np.mean(sentence) for sentence in losses])), rtol=1e-5)
@@ -231,10 +231,10 @@ def test_logits_of_few_bits_are_judged_in_float32():
     logits, targets, mask = random_batch(True)
     rounded = jnp.asarray(logits, jnp.bfloat16)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask))
-    figures = text_metrics(rounded, batch)
+    metrics = text_metrics(rounded, batch)
     losses = in_words(np.asarray(rounded, np.float64), targets, mask)
-    assert all(figure.dtype == jnp.float32 for figure in figures.values())
-    np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
+    assert all(values.dtype == jnp.float32 for values in metrics.values())
+    np.testing.assert_allclose(metrics["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
 
 
 def test_what_is_behind_a_sentence_has_no_gradient():
@@ -249,8 +249,8 @@ def test_what_is_behind_a_sentence_has_no_gradient():
 def test_uniform_predictions_are_in_doubt_among_all_symbols(tmp_path, reading):
     task = task_of(tmp_path, TEXT, reading=reading, steps=10)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     symbols = len(task.vocabulary)
     expected = {"loss": np.log(symbols), "perplexity": symbols, "bits_per_character": np.log2(symbols)}
     if reading == "sentences":
