@@ -249,8 +249,8 @@ def as_split(
 ) -> Split:
     """Make a split of excerpts of a text, padded to the longest of them. Examples have no masks if all excerpts have the same length.
 
-    The text is stored once. It is padded with one symbol 0 in front, the input of the first prediction, and with as many at its end as an
-    excerpt may reach beyond it. `read` contains the input number of each symbol if inputs are not the symbols themselves.
+    The text is stored once. One symbol 0 in front of it is the input of the first prediction. The symbols 0 behind it allow reading the
+    longest excerpt at any start. `read` contains the input number of each symbol if inputs are not the symbols themselves.
     """
     steps = int(lengths.max())
     kept = {"text": symbols} if read is None or read is symbols else {"text": symbols, "read": read}
