@@ -198,7 +198,7 @@ def recurrent_parameters(size: int, rank: int) -> int:
 @cache
 def _line(rank: int) -> tuple[int, int]:
     """Return the number of parameters at n = rank, and the number added per unit. The total is linear in n, so two counts suffice."""
-    one, two = (count(ModelConfig(size=n, rank=rank), 2, 1).true for n in (rank, 2 * rank))
+    one, two = (count(ModelConfig(size=n, matrices=TiedStorageConfig("low_rank_plus_diagonal", rank)), 2, 1).true for n in (rank, 2 * rank))
     return one, (two - one) // rank
 
 

@@ -84,7 +84,7 @@ COPIED = "printed as for the LRD-GRU above; the convention gives 2.52 M"
 
 def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
     """Return a network of the copy, adding and image tasks (lowrank-gru, models.py)."""
-    return ModelConfig(size=size, parametrization=parametrization, rank=rank)
+    return ModelConfig(size=size, matrices=TiedStorageConfig(parametrization, rank))
 
 
 def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
@@ -95,7 +95,9 @@ def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = Fa
 
 def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
     """Return a network of the language models with LSTMs (lowrank-lstm), with an initial state fixed at zero."""
-    return ModelConfig(cell="lstm", size=size, parametrization=parametrization, rank=rank, trainable_initial_state=False)
+    return ModelConfig(
+        cell="lstm", size=size, matrices=TiedStorageConfig(parametrization, rank), initial=InitialConfig(trainable_state=False)
+    )
 
 
 PUBLISHED = [
