@@ -1,11 +1,11 @@
-"""How much the units of Jernite et al. 2017 compute: the "RNN-d" of its tables, as printed, by its convention, and as counted.
+"""Amounts of computation of the units of Jernite et al. 2017: the "RNN-d" of its tables, as printed, by its convention, and as counted.
 
     python -m experiments.operation_table            a table
     python -m experiments.operation_table --json     the same as a JSON list
 
-Tables 1 and 3. RNN-d is the size of the Elman network of as many multiplications, for which the paper gives no formula: see
-`lrpt.networks.operations`. For units with a scheduler 'm' is the root of the mean square of m_t that the printed RNN-d implies; counts are
-those at this m.
+The rows are those of Tables 1 and 3. RNN-d is the size of the Elman network with as many multiplications; the paper gives no formula for
+it (see `lrpt.networks.operations`). For units with a scheduler, 'm' is the root mean square of m_t that the printed RNN-d implies, and
+multiplications are counted at this m.
 """
 
 import json
@@ -26,7 +26,7 @@ PROGRAM = "python -m experiments.operation_table"
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Command-line options of the table."""
 
     json: bool = False
     """print a JSON list of objects instead of a table"""
@@ -34,7 +34,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of the paper's tables: symbols read and predicted, and RNN-d as printed."""
+    """A row of the paper's tables: number of symbols, and RNN-d as printed."""
 
     where: str
     config: VariableConfig
@@ -44,7 +44,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `m` is None for units with constant computation."""
+    """A line of the table. `m` is None for units with constant computation."""
 
     where: str
     model: str
@@ -82,31 +82,31 @@ PRINTED = [
 
 @cache
 def row(printed: Printed) -> Row:
-    """Counts a network."""
+    """Count the operations of a network."""
     config = printed.config
     m = printed.size / (PAPER_FACTORS[config.cell] * config.size) if config.has_scheduler else 1.0
-    figures = config.summarize({"active": m, "active_squared": m**2})
+    metrics = config.summarize({"active": m, "active_squared": m**2})
     return Row(
         where=printed.where,
         model=config.label,
         parameters=count(config, printed.symbols, printed.symbols).true,
         m=m if config.has_scheduler else None,
         printed=printed.size,
-        convention=figures["paper_equivalent_size"],
-        counted=figures["equivalent_size"],
-        multiplications=figures["multiplications"],
+        convention=metrics["paper_equivalent_size"],
+        counted=metrics["equivalent_size"],
+        multiplications=metrics["multiplications"],
     )
 
 
 def cells(r: Row) -> list[str]:
-    """A line as text."""
+    """Format a line as text."""
     m = "" if r.m is None else f"{r.m:.3f}"
     numbers = f"{r.printed:,}", f"{r.convention:,.0f}", f"{r.counted:,.0f}", f"{r.multiplications:,.0f}"
     return [r.where, r.model, f"{r.parameters:,}", m, *numbers]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table; exits with 2 where a flag is wrong."""
+    """Print the table. Exit with status 2 if an option is invalid."""
     console = Console()
     with Explained(console):
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Operations of units.", Options())

@@ -1,12 +1,12 @@
-"""What growth costs: time against devices, bytes between them, memory against length and state size. The figures of docs/scaling.md.
+"""Costs of growth: time against devices, bytes sent between them, memory against sequence length and state size (docs/scaling.md).
 
     python -m experiments.scaling traffic       bytes averaged per update, for every published model; no training
-    python -m experiments.scaling hosts         what the largest text8 model needs on many hosts; on paper
+    python -m experiments.scaling hosts         requirements of the largest text8 model on many hosts; computed, not measured
     python -m experiments.scaling memory        what fits into the memory of an accelerator, from compiled programs
     python -m experiments.scaling devices       time per update on 1, 2 and 4 host devices
 
-Memory is that of temporaries, as the compiler gives it (`memory_analysis`), at four small sizes. It grows with steps T, batch B and state
-size n as B T (a n + b) + c n + d, whose coefficients are found so, and printed; all that is larger is extrapolated by this formula.
+Memory is the memory of temporaries reported by the compiler (`memory_analysis`) for four small programs. It depends on steps T, batch B and
+state size n as B T (a n + b) + c n + d. The command solves for the coefficients, prints them, and extrapolates larger sizes.
 """
 
 import statistics
@@ -36,41 +36,41 @@ from lrpt.runs.console import Console
 PROGRAM = "python -m experiments.scaling"
 GIB = 2**30
 COPIES = 4
-"""of the parameters: themselves, their gradient, and two of an optimizer such as Adam"""
+"""Copies of the parameters: themselves, their gradient, and two for an optimizer such as Adam."""
 
 CHUNK = 32
-"""steps that the chunked loop recomputes at once"""
+"""Steps per chunk of the chunked loop."""
 
 LOOPS = {"plain": ("plain", "auto"), "fast, --model.store all": ("fast", "all"), "fast, --model.store boundaries": ("fast", "boundaries")}
-"""How the recurrence is differentiated: loop, and what the chunked one stores."""
+"""Ways to differentiate the recurrence: name -> loop, and what the chunked loop stores."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says after what is asked."""
+    """Command-line options; each names the subcommand it belongs to."""
 
     devices: tuple[int, ...] = (1, 2, 4)
-    """devices: how many"""
+    """devices: numbers of devices"""
     workload: str = "permuted_mnist"
-    """devices: what to train, as in the benchmark"""
+    """devices: workload of the benchmark to train"""
     rounds: int = 15
-    """devices: times to measure each number, in turn"""
+    """devices: measurements for each number of devices, taken in turn"""
     memory: tuple[float, ...] = (24.0, 139.0)
-    """memory: of an accelerator, in GiB"""
+    """memory: memory sizes of an accelerator, in GiB"""
     batch: int = 20
-    """memory: examples at once"""
+    """memory: examples per batch"""
     rank: int = 64
-    """memory: of the low-rank-plus-diagonal GRU"""
+    """memory: rank of the low-rank-plus-diagonal GRU"""
     sizes: tuple[int, ...] = (128, 1024, 8192)
-    """memory: state sizes for which the longest sequence is asked"""
+    """memory: state sizes for which to find the longest sequence"""
     lengths: tuple[int, ...] = (100, 1000, 10000)
-    """memory: lengths for which the largest state is asked"""
+    """memory: sequence lengths for which to find the largest state"""
     hosts: int = 32
-    """hosts: how many, of one accelerator each"""
+    """hosts: number of hosts with one accelerator each"""
     teraflops: float = 50.0
-    """hosts: what an accelerator reaches"""
+    """hosts: achieved TFLOP/s of an accelerator"""
     gigabits: tuple[float, ...] = (10.0, 100.0, 400.0)
-    """hosts: per second, between any two of them"""
+    """hosts: network bandwidths between two hosts, in Gbit/s"""
 
     def __post_init__(self) -> None:
         check_choice("workload", self.workload, WORKLOADS)
@@ -81,7 +81,7 @@ class Options:
 
 
 def traffic(options: Options, console: Console) -> None:
-    """Bytes that are averaged per update, for every published model."""
+    """Print the bytes averaged per update for every published model."""
     models = [(p.where, p.config.label, p.config, p.sizes) for p in PUBLISHED]
     highway = [preset.config.model for name, preset in HIGHWAY.presets.items() if name != "quick"]
     models += [("A.1", model.label, model, (784, 10)) for model in highway]
@@ -90,11 +90,11 @@ def traffic(options: Options, console: Console) -> None:
 
 
 class Need(NamedTuple):
-    """What one update of a model takes on each of several hosts.
+    """Requirements of one update on each of several hosts.
 
     Attributes:
       operations: floating-point operations of one host.
-      sent: bytes that it sends, by a ring.
+      sent: bytes sent by one host in a ring all-reduce.
     """
 
     operations: float
@@ -102,13 +102,16 @@ class Need(NamedTuple):
 
 
 def need(model: ModelConfig, symbols: int, batch: int, steps: int, hosts: int) -> Need:
-    """Six operations for each parameter, example and step; 2 (N - 1) / N of the averaged bytes."""
+    """Compute the requirements of one update.
+
+    It takes six operations per parameter, example and step. A ring sends 2 (N - 1) / N of the averaged bytes, with N hosts.
+    """
     operations = 6 * count(model, symbols, symbols).true * batch * steps / hosts
     return Need(operations, 2 * (hosts - 1) / hosts * averaged_bytes(model, symbols, symbols))
 
 
 def hosts(options: Options, console: Console) -> None:
-    """The largest text8 model, split by its batch."""
+    """Print the requirements of the largest text8 model, with its batch split among hosts."""
     config = wiki.EXPERIMENT.presets["text8-10x1500"].config
     model, symbols, batch = config.model, wiki.SYMBOLS["text8"], config.train.batch_size
     if batch % options.hosts:
@@ -128,7 +131,7 @@ def hosts(options: Options, console: Console) -> None:
 
 
 class Fit(NamedTuple):
-    """Bytes of temporaries: B T (a n + b) + c n + d."""
+    """Coefficients of the bytes of temporaries: B T (a n + b) + c n + d."""
 
     a: float
     b: float
@@ -136,18 +139,18 @@ class Fit(NamedTuple):
     d: float
 
     def bytes(self, size: int, rows: int) -> float:
-        """For a state of `size` and B T = `rows`."""
+        """Return the bytes for a state of `size` and B T = `rows`."""
         return rows * (self.a * size + self.b) + self.c * size + self.d
 
 
 def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int], lengths: tuple[int, int] = (128, 256)) -> Fit:
-    """The coefficients that give the temporaries at two sizes and two lengths.
+    """Solve for the coefficients from the temporaries at two sizes and two lengths.
 
     Args:
       measured: (n, T) -> bytes.
       batch: B.
-      sizes: two n.
-      lengths: two T.
+      sizes: two values of n.
+      lengths: two values of T.
     """
     points = [(n, t) for n in sizes for t in lengths]
     matrix = np.array([[batch * t * n, batch * t, n, 1.0] for n, t in points])
@@ -155,7 +158,7 @@ def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int
 
 
 def measure(loop: str, store: str, options: Options) -> Callable[[int, int], float]:
-    """Temporaries of an update of a low-rank-plus-diagonal GRU, as it is compiled here."""
+    """Return a function that compiles an update of a low-rank-plus-diagonal GRU and returns the bytes of its temporaries."""
 
     def temporaries(size: int, steps: int) -> float:
         rank = min(options.rank, size)
@@ -165,19 +168,19 @@ def measure(loop: str, store: str, options: Options) -> Callable[[int, int], flo
             loop=SequenceLoopConfig(chunk=CHUNK, store=store, materialize="never"),
         )
         workload = Workload(model, 2, 1, steps, options.batch, "last")
-        return jax_contender(lrpt_network(loop), workload).figures["temporary_bytes"]
+        return jax_contender(lrpt_network(loop), workload).metrics["temporary_bytes"]
 
     return temporaries
 
 
 def longest(found: Fit, parameters: int, size: int, batch: int, budget: float) -> int:
-    """The largest T that fits, or 0."""
+    """Return the largest T that fits, or 0."""
     room = budget - COPIES * 4 * parameters - found.c * size - found.d
     return max(int(room / (batch * (found.a * size + found.b))), 0)
 
 
 def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int:
-    """The largest n that fits, or 0; its parameters grow with n too."""
+    """Return the largest n that fits, or 0. The number of parameters also grows with n."""
     low, high = 0, 2**40
     while high - low > 1:
         middle = (low + high) // 2
@@ -187,23 +190,23 @@ def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int
 
 
 def recurrent_parameters(size: int, rank: int) -> int:
-    """Of a GRU on two inputs with low-rank-plus-diagonal matrices."""
+    """Count the parameters of a GRU with two inputs and low-rank-plus-diagonal matrices."""
     start, slope = _line(rank)
     return start + (size - rank) * slope
 
 
 @cache
 def _line(rank: int) -> tuple[int, int]:
-    """The parameters at n = rank, and how many another unit adds: two counts tell all others, as their number is linear in n."""
+    """Return the number of parameters at n = rank, and the number added per unit. The total is linear in n, so two counts suffice."""
     one, two = (count(ModelConfig(size=n, matrices=TiedStorageConfig("low_rank_plus_diagonal", rank)), 2, 1).true for n in (rank, 2 * rank))
     return one, (two - one) // rank
 
 
 def memory(options: Options, console: Console) -> None:
-    """What fits with each way to differentiate the recurrence."""
+    """Print what fits into memory with each way to differentiate the recurrence."""
     parallel.request_devices(1, 1, options.batch)
     for name, (loop, store) in LOOPS.items():
-        sizes = 2 * options.rank, 4 * options.rank  # from n = 2d on the fast loop keeps what projections make of the state
+        sizes = 2 * options.rank, 4 * options.rank  # from n = 2d on, the fast loop stores the projected state
         found = fit(measure(loop, store, options), options.batch, sizes)
         console.say(f"{name}: B T ({found.a:.2f} n + {found.b:.1f}) + {found.c:,.0f} n + {found.d:,.0f} bytes")
         rows = [list(_fitting(found, gib * GIB, options)) for gib in options.memory]
@@ -219,7 +222,7 @@ def _fitting(found: Fit, budget: float, options: Options) -> Iterator[str]:
 
 
 def devices(options: Options, console: Console) -> None:
-    """Time per update of one model, its batch split over host devices."""
+    """Print the time per update of one model, with its batch split among host devices."""
     workload = WORKLOADS[options.workload]
     for number in options.devices:
         parallel.check_devices(number, workload.batch)
@@ -231,7 +234,7 @@ def devices(options: Options, console: Console) -> None:
         for n, contender in timed.items():
             start = time.perf_counter()
             contender.train()
-            if round_:  # the first one warms up
+            if round_:  # the first round is a warm-up
                 times[n].append((time.perf_counter() - start) / contender.updates)
     base = statistics.median(times[options.devices[0]])
     rows = [
@@ -241,17 +244,17 @@ def devices(options: Options, console: Console) -> None:
     console.table(["devices", "median ms per update", "min", "max", "speed"], rows, f"{options.workload}, {parallel.cores()} cores")
 
 
-ASKED = {"traffic": traffic, "hosts": hosts, "memory": memory, "devices": devices}
+SUBCOMMANDS = {"traffic": traffic, "hosts": hosts, "memory": memory, "devices": devices}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints what is asked."""
+    """Run a subcommand."""
     words, console = list(sys.argv[1:] if arguments is None else arguments), Console()
     with leaving_with_a_line(console):
         named = [] if not words or words[0].startswith("-") else words[:1]
-        options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"What growth costs: {', '.join(ASKED)}.", Options())
-        check_choice("what is asked", named[0] if named else "", ASKED)
-        ASKED[named[0]](options, console)
+        options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"Costs of growth: {', '.join(SUBCOMMANDS)}.", Options())
+        check_choice("the subcommand", named[0] if named else "", SUBCOMMANDS)
+        SUBCOMMANDS[named[0]](options, console)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The one exception that is addressed to the person at the keyboard."""
+"""Exceptions with a message for the user, and checks of configuration values that raise them."""
 
 from collections.abc import Collection
 
 
 class UsageError(ValueError):
-    """Something the user can put right: the message names the value, what was expected, and what to do.
+    """An error that the user can correct. The message names the given value, what is allowed, and what to do.
 
-    The command line prints the message on one line and exits with `code`; library callers see an ordinary `ValueError`.
+    The command line prints the message on one line and exits with `code`. Library callers see an ordinary `ValueError`.
     """
 
     def __init__(self, message: str, code: int = 2) -> None:
@@ -15,19 +15,22 @@ class UsageError(ValueError):
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raises a UsageError unless `value` is one of `choices`."""
+    """Raise a UsageError unless `value` is one of `choices`."""
     if value not in choices:
         raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:
-    """Raises a UsageError where nothing is named, or something twice."""
+    """Raise a UsageError if `values` is empty or contains a value twice."""
     if not values or len(set(values)) < len(values):
         raise UsageError(f"{flag} is {' '.join(values) or 'empty'}: give at least one, and none twice")
 
 
 def check_at_least(least: int, config: object, *flags: str) -> None:
-    """Raises a UsageError unless the field behind each of these flags is None or so large: 'train.updates' is `config.updates`."""
+    """Raise a UsageError if the value of one of `flags` is below `least`; None is allowed.
+
+    The flag 'train.updates' stands for the field `config.updates`.
+    """
     for flag in flags:
         value = getattr(config, flag.rpartition(".")[2])
         if value is not None and not value >= least:
@@ -35,7 +38,7 @@ def check_at_least(least: int, config: object, *flags: str) -> None:
 
 
 def check_shares(config: object, *flags: str) -> None:
-    """Raises a UsageError unless the field behind each of these flags is a share that leaves something: from 0 to below 1."""
+    """Raise a UsageError unless the value of each of `flags` is a share: at least 0 and below 1. Fields as in `check_at_least`."""
     for flag in flags:
         value = getattr(config, flag.rpartition(".")[2])
         if not 0 <= value < 1:

@@ -1,4 +1,4 @@
-"""What training lowers: one value for each prediction, so that whoever calls decides what the mean is taken over."""
+"""Loss functions: one value per prediction, so that the caller decides what to average over."""
 
 from typing import Literal, get_args
 
@@ -13,7 +13,7 @@ Over = Literal["sum", "mean"]
 
 
 def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
-    r"""-\log softmax(logits)[target], in nats.
+    r"""Compute the cross-entropy -\log softmax(logits)[target], in nats.
 
     Args:
       logits: unnormalized log-probabilities of the k classes.
@@ -23,12 +23,12 @@ def cross_entropy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Fl
 
 
 def squared_error(predictions: Float[Array, "*b"], targets: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """(prediction - target)^2, without the factor 1/2."""
+    """Compute the squared error (prediction - target)^2, without the factor 1/2."""
     return optax.squared_error(predictions, targets)
 
 
 def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over: str = "sum") -> Float[Array, "*b"]:
-    r"""The squared hinge loss of one class against the rest (Tang 2013, L2-SVM).
+    r"""Compute the squared hinge loss of each class against the rest (Tang 2013, L2-SVM).
 
     .. math::
         \sum_k \max(0, 1 - s_k y_k)^2, \quad y_k = 1 \text{ for the target, else } -1
@@ -39,7 +39,7 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
       over: 'sum' over classes (Miceli Barone 2016, appendix A.1), or their 'mean' (l2hinge_classifier.py).
 
     Raises:
-      UsageError: `over` is neither.
+      UsageError: `over` is neither 'sum' nor 'mean'.
     """
     check_choice("over", over, get_args(Over))
     signs = 2 * jax.nn.one_hot(targets, scores.shape[-1], dtype=scores.dtype) - 1
@@ -47,5 +47,11 @@ def squared_hinge(scores: Float[Array, "*b k"], targets: Int[Array, "*b"], over:
 
 
 def binary_cross_entropy(logits: Float[Array, "*b k"], targets: Float[Array, "*b k"]) -> Float[Array, "*b"]:
-    r"""-\sum_k [t_k \log \sigma(logit_k) + (1 - t_k) \log(1 - \sigma(logit_k))], in nats: k yes-or-no predictions as one."""
+    r"""Compute the summed binary cross-entropy of k yes-or-no predictions, in nats.
+
+    .. math::
+        -\sum_k [t_k \log \sigma(z_k) + (1 - t_k) \log(1 - \sigma(z_k))]
+
+    with the logits z and the targets t.
+    """
     return optax.sigmoid_binary_cross_entropy(logits, targets).sum(axis=-1)

@@ -1,25 +1,25 @@
-"""What is reported beside the loss: values of single predictions, and what means over many examples amount to."""
+"""Metrics: values of single predictions, and summaries computed from their means over many examples."""
 
 import math
 from collections.abc import Mapping
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 BETTER_LOW = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"}
-"""Figures of which less is better; of all others more is."""
+"""Metrics for which lower is better. Higher is better for all others, except those in `NEITHER_BETTER`."""
 
 NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "autocorrelation"}
-"""But for these, which say how much was computed."""
+"""Metrics that describe how much was computed; neither direction is better."""
 
 
 def accuracy(logits: Float[Array, "*b k"], targets: Int[Array, "*b"]) -> Float[Array, "*b"]:
-    """1 where the most probable class is the target, else 0. Of equal logits the lowest class counts as the most probable."""
+    """Return 1 for predictions whose most probable class is the target, else 0. The lowest class wins ties."""
     return (jnp.argmax(logits, axis=-1) == targets).astype(jnp.float32)
 
 
 def perplexity(nats: float) -> float:
-    """e^nats: among how many equally likely symbols one would be as much in doubt. Infinite where it is no longer a float."""
+    """Return e^nats: the number of equally likely symbols with the same uncertainty. Return infinity if it overflows a float."""
     try:
         return math.exp(nats)
     except OverflowError:
@@ -27,75 +27,94 @@ def perplexity(nats: float) -> float:
 
 
 def bits(nats: float) -> float:
-    """nats / ln 2."""
+    """Convert nats to bits: nats / ln 2."""
     return nats / math.log(2)
 
 
-def corpus_figures(means: Mapping[str, float]) -> dict[str, float]:
-    r"""Figures of a text in which every symbol weighs the same.
+def sums_over_steps(losses: Float[Array, "b t"], mask: Bool[Array, "b t"] | None, steps: str) -> dict[str, Float[Array, " b"]]:
+    """Sum the losses of each sequence, in nats, over the steps that count.
 
-    With the sums L_i (nats) and the numbers n_i (symbols predicted) of its excerpts i, in a text of V symbols:
+    Args:
+      losses: loss of each step.
+      mask: true at steps that count; None if all do.
+      steps: name of the number of steps in the result, such as 'symbols'.
+
+    Returns:
+      'loss', the mean over steps, 'nats', the sum, and the number of steps.
+    """
+    counted = jnp.ones_like(losses, bool) if mask is None else mask
+    nats = jnp.sum(losses, axis=-1, where=counted)
+    count = jnp.sum(counted, axis=-1, dtype=jnp.float32)
+    return {"loss": nats / count, "nats": nats, steps: count}
+
+
+def corpus_metrics(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Compute metrics of a text in which every symbol has the same weight.
+
+    Excerpt i has a summed loss of L_i nats over n_i predicted symbols. V is the number of symbols in the vocabulary.
 
         loss                L = \sum_i L_i / \sum_i n_i
-        perplexity          e^L, which is V where all symbols are predicted with the same probability
+        perplexity          e^L, which is V if every symbol is predicted with the same probability
         bits_per_character  L / \ln 2
 
     Args:
-      means: 'nats' and 'symbols', the means over i of L_i and n_i; the mean 'loss' of the excerpts is replaced, other figures stay.
+      means: 'nats' and 'symbols', the means over i of L_i and n_i. The excerpts' mean 'loss' is replaced; other metrics are kept.
     """
     loss = means["nats"] / means["symbols"]
     kept = {name: value for name, value in means.items() if name not in ("loss", "nats", "symbols")}
     return {"loss": loss, "perplexity": perplexity(loss), "bits_per_character": bits(loss), **kept}
 
 
-def word_figures(means: Mapping[str, float]) -> dict[str, float]:
-    """Those of `corpus_figures` that are said of words: 'loss', the nats for each word, and 'perplexity'."""
-    return {name: value for name, value in corpus_figures(means).items() if name != "bits_per_character"}
+def word_metrics(means: Mapping[str, float]) -> dict[str, float]:
+    """Compute metrics of a text of words: 'loss', in nats per word, and 'perplexity'. See `corpus_metrics`."""
+    return {name: value for name, value in corpus_metrics(means).items() if name != "bits_per_character"}
 
 
-def bit_figures(means: Mapping[str, float], period: int) -> dict[str, float]:
-    r"""Figures of a text that is read bit by bit, in the terms of Table 3 of Jernite et al. (2017).
+def bit_metrics(means: Mapping[str, float], period: int) -> dict[str, float]:
+    r"""Compute metrics of a text that is read bit by bit, as in Table 3 of Jernite et al. (2017).
 
-    With the sums L_i (nats) and the numbers n_i (bits predicted) of its excerpts i:
+    Excerpt i has a summed loss of L_i nats over n_i predicted bits.
 
         loss                L = \sum_i L_i / \sum_i n_i
         bits_per_bit        L / \ln 2, at most 1 for a network that has learnt anything
-        bits_per_character  `period` times as much
+        bits_per_character  `period` times bits_per_bit
 
     Args:
-      means: as in `corpus_figures`.
-      period: bits from the start of a character to that of the next: 8, and those of a buffer.
+      means: as in `corpus_metrics`.
+      period: bits between the starts of two characters: 8, plus the bits of a buffer.
     """
-    figures = corpus_figures(means)
-    per_bit = figures["bits_per_character"]
-    kept = {name: value for name, value in figures.items() if name not in ("perplexity", "bits_per_character")}
+    metrics = corpus_metrics(means)
+    per_bit = metrics["bits_per_character"]
+    kept = {name: value for name, value in metrics.items() if name not in ("perplexity", "bits_per_character")}
     return {**kept, "bits_per_bit": per_bit, "bits_per_character": period * per_bit}
 
 
-def sentence_figures(means: Mapping[str, float]) -> dict[str, float]:
-    r"""Figures of a text in which every one of its S sentences weighs the same, beside those of `corpus_figures`.
+def sentence_metrics(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Compute metrics of a text in which every one of its S sentences has the same weight, and those of `corpus_metrics`.
+
+    Sentence i has a summed loss of L_i nats over n_i predicted symbols.
 
         loss                 L = (1/S) \sum_i L_i / n_i
-        sentence_perplexity  e^L, what Table 2 of Miceli Barone 2018 gives for GRUs (`pred_probs` in dl4mt-lm's `small_lm_dr.py`)
+        sentence_perplexity  e^L, as in Table 2 of Miceli Barone 2018 for GRUs (`pred_probs` in dl4mt-lm's `small_lm_dr.py`)
 
-    A symbol of a short sentence thus weighs more than one of a long sentence. The rest of the literature gives `perplexity` and
-    `bits_per_character` as `corpus_figures` defines them.
+    A symbol of a short sentence thus has more weight than a symbol of a long one. The rest of the literature reports `perplexity` and
+    `bits_per_character` as `corpus_metrics` defines them.
 
     Args:
-      means: as there, and 'loss', the mean over i of L_i / n_i.
+      means: as in `corpus_metrics`, and 'loss', the mean over i of L_i / n_i.
     """
     loss = means["loss"]
-    return {"loss": loss, "sentence_perplexity": perplexity(loss), **{k: v for k, v in corpus_figures(means).items() if k != "loss"}}
+    return {"loss": loss, "sentence_perplexity": perplexity(loss), **{k: v for k, v in corpus_metrics(means).items() if k != "loss"}}
 
 
-def piece_figures(means: Mapping[str, float]) -> dict[str, float]:
-    r"""Figures of pieces of music i, in which L_i nats are lost at n_i frames.
+def piece_metrics(means: Mapping[str, float]) -> dict[str, float]:
+    r"""Compute metrics of pieces of music. Piece i has a summed loss of L_i nats over n_i predicted frames.
 
-        loss        \sum_i L_i / \sum_i n_i, in which every frame weighs the same
-        piece_loss  the mean over i of L_i / n_i, in which every piece does
+        loss        \sum_i L_i / \sum_i n_i, with the same weight for every frame
+        piece_loss  the mean over i of L_i / n_i, with the same weight for every piece
 
     Args:
-      means: 'nats', 'frames' and 'loss', the means over i of L_i, n_i and L_i / n_i; other figures stay.
+      means: 'nats', 'frames' and 'loss', the means over i of L_i, n_i and L_i / n_i. Other metrics are kept.
     """
     kept = {name: value for name, value in means.items() if name not in ("loss", "nats", "frames")}
     return {"loss": means["nats"] / means["frames"], "piece_loss": means["loss"], **kept}

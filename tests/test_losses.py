@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error
-from lrpt.metrics import accuracy, bits, corpus_figures, perplexity, piece_figures, sentence_figures, word_figures
+from lrpt.metrics import accuracy, bits, corpus_metrics, perplexity, piece_metrics, sentence_metrics, word_metrics
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])
@@ -40,8 +40,8 @@ def test_binary_cross_entropy_is_the_sum_of_the_negative_logs():
 
 def test_figures_of_pieces_and_of_words():
     means = {"loss": 3.0, "nats": 40.0, "frames": 10.0, "more": 1.0}
-    assert piece_figures(means) == {"loss": 4.0, "piece_loss": 3.0, "more": 1.0}
-    assert word_figures({"loss": 9.0, "nats": 20.0, "symbols": 10.0}) == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2))}
+    assert piece_metrics(means) == {"loss": 4.0, "piece_loss": 3.0, "more": 1.0}
+    assert word_metrics({"loss": 9.0, "nats": 20.0, "symbols": 10.0}) == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2))}
 
 
 def test_accuracy_takes_the_most_probable_class_and_the_lowest_of_equals():
@@ -61,11 +61,11 @@ def test_figures_of_a_text_are_those_of_its_definition_in_float64():
     """Two excerpts: three symbols that cost 1, 2 and 3 nats, and one that costs 0.5."""
     means = {"loss": (2.0 + 0.5) / 2, "nats": 6.5 / 2, "symbols": 4 / 2, "gradient_norm": 7.0}
     corpus = {"loss": 6.5 / 4, "perplexity": math.exp(6.5 / 4), "bits_per_character": 6.5 / 4 / math.log(2), "gradient_norm": 7.0}
-    assert corpus_figures(means) == corpus
-    assert sentence_figures(means) == corpus | {"loss": 1.25, "sentence_perplexity": math.exp(1.25)}
+    assert corpus_metrics(means) == corpus
+    assert sentence_metrics(means) == corpus | {"loss": 1.25, "sentence_perplexity": math.exp(1.25)}
 
 
 def test_a_summary_begins_with_the_loss():
     means = {"loss": 1.0, "nats": 2.0, "symbols": 2.0}
-    assert list(corpus_figures(means)) == ["loss", "perplexity", "bits_per_character"]
-    assert list(sentence_figures(means)) == ["loss", "sentence_perplexity", "perplexity", "bits_per_character"]
+    assert list(corpus_metrics(means)) == ["loss", "perplexity", "bits_per_character"]
+    assert list(sentence_metrics(means)) == ["loss", "sentence_perplexity", "perplexity", "bits_per_character"]

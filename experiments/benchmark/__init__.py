@@ -1,1 +1,1 @@
-"""How fast recurrent networks train, side by side with the obvious ways to train them."""
+"""Benchmark of training times of recurrent networks, beside common ways to train them."""

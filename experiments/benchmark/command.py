@@ -1,13 +1,13 @@
-"""How fast recurrent networks train, side by side with the obvious ways to train them.
+"""Training times of recurrent networks, beside common ways to train them.
 
     python -m experiments.benchmark                                      every workload, about half an hour
     python -m experiments.benchmark --workloads permuted_mnist char --rounds 15 --json benchmark.json --figure benchmark.png
-    python -m experiments.benchmark --from-json benchmark.json --markdown       the tables again, of times that were taken before
+    python -m experiments.benchmark --from-json benchmark.json --markdown       the tables of earlier measurements
 
-Every contender is compiled in a process of its own, with its own flags and threads. Then all are asked in turn, round after round, so that
-whatever disturbs the machine disturbs all of them. A time is the mean of a window of 0.1 s or of one call, whichever is longer; the tables
-give medians over the rounds, and ratios of medians. One update is forward, backward and RMSProp, float32. PyTorch takes part where it is
-installed.
+Every contender is compiled in its own process, with its own flags and threads. Contenders are then measured in turn, round after round, so
+that any load of the machine affects all of them. A measurement is the mean over 0.1 s or one call, whichever is longer. The tables show
+medians over the rounds, and ratios of medians. One update is forward pass, backward pass and RMSProp in float32. PyTorch takes part if it
+is installed.
 """
 
 import json
@@ -32,20 +32,20 @@ PROGRAM = "python -m experiments.benchmark"
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Command-line options of the benchmark."""
 
     workloads: tuple[str, ...] = tuple(WORKLOADS)
-    """what is computed: permuted_mnist, permuted_mnist_128, copy, adding, char, lstm, rhn"""
+    """what to train: permuted_mnist, permuted_mnist_128, copy, adding, char, lstm, rhn"""
     contenders: tuple[str, ...] = tuple(CONTENDERS)
-    """who takes part"""
+    """which contenders take part"""
     rounds: int = 15
-    """how often each contender is asked"""
+    """measurements of each contender"""
     json: Path | None = None
-    """write every figure to this file"""
+    """write all measurements to this file"""
     figure: Path | None = None
-    """draw the training times into this PNG file"""
+    """plot the training times into this PNG file"""
     from_json: tuple[Path, ...] = ()
-    """take no times, but show those of these files"""
+    """show the measurements in these files instead of taking new ones"""
     markdown: bool = False
     """print the tables in Markdown"""
 
@@ -57,7 +57,7 @@ class Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Times contenders, or reads times, and shows them; exits with 2 where a flag is wrong."""
+    """Measure contenders, or read measurements, and show them. Exit with status 2 if an option is invalid."""
     console = Console()
     with Explained(console):
         description = (__doc__ or "").partition("\n")[0]
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _take(options: Options, console: Console) -> dict[str, Any]:
-    """Times everything; each workload's table is shown as soon as it is there."""
+    """Measure all workloads. Show and save the table of each workload as soon as it is complete."""
     report: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat(), **describe(), "rounds": options.rounds, "rows": []}
     for workload in options.workloads:
         rows = measure(workload, options.contenders, options.rounds, console)
@@ -93,7 +93,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _join(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One report with the rows of all, which must be of one machine with the same packages."""
+    """Join reports into one. All must come from one machine with the same packages."""
     first = reports[0]
     for report in reports[1:]:
         for name in ("processor", "cores", "versions", "rounds"):

@@ -1,4 +1,4 @@
-"""Who is timed. Each contender is built in a process of its own, with its own flags and threads."""
+"""Contenders of the benchmark. Each is built in its own process, with its own flags and threads."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from lrpt.optim import OptimConfig
 from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
 
 UPDATES = 8
-"""Updates in a call of the contenders that make several."""
+"""Updates per call of contenders that make several."""
 
 WIDE = "--xla_cpu_prefer_vector_width=512"
 TWO = "--xla_force_host_platform_device_count=2"
@@ -27,19 +27,19 @@ TWO = "--xla_force_host_platform_device_count=2"
 
 @dataclass
 class Timed:
-    """What a contender offers to the stopwatch.
+    """A compiled contender.
 
     Attributes:
-      train: makes one call, and waits for it.
-      forward: computes the loss of the batch, and waits; None where that is another contender's work.
-      updates: updates in a call of `train`.
-      figures: parameters, operations, memory, time to compile.
+      train: makes one call and waits for it.
+      forward: computes the loss of the batch and waits; None if another contender already measures that.
+      updates: updates per call of `train`.
+      metrics: parameters, operations, memory, compile time.
     """
 
     train: Callable[[], Any]
     forward: Callable[[], Any] | None
     updates: int
-    figures: dict[str, Any]
+    metrics: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class Contender:
     """A way to train a workload's network.
 
     Attributes:
-      about: what it is, in a line.
-      build: makes it ready to be timed.
-      flags: XLA's.
-      threads: of PyTorch; None for the others, which take what there is.
-      fits: whether it has the workload's cell.
+      about: its description in one line.
+      build: compiles it.
+      flags: flags of XLA.
+      threads: threads of PyTorch; None for other contenders, which use all available threads.
+      fits: whether it supports the workload's cell.
     """
 
     about: str
@@ -62,7 +62,7 @@ class Contender:
 
 
 class FlaxNetwork(nn.Module):
-    """The dense twin of a workload, from `flax.linen`: `RNN` over its own cell, and a readout."""
+    """The dense twin of a workload in `flax.linen`: `RNN` with Flax's own cell, and a readout."""
 
     workload: Workload
 
@@ -80,7 +80,7 @@ class FlaxNetwork(nn.Module):
 
 
 def lrpt_network(recurrence: str, parametrization: str | None = None) -> Callable[[Workload], tuple[nn.Module, ModelConfig]]:
-    """This library's model, with another loop or other matrices than the workload has."""
+    """Return a builder of this library's model with the given loop, and optionally with other matrices than the workload's."""
 
     def network(w: Workload) -> tuple[nn.Module, ModelConfig]:
         changes = {"recurrence": recurrence} | ({"parametrization": parametrization, "tied": False} if parametrization else {})
@@ -91,14 +91,14 @@ def lrpt_network(recurrence: str, parametrization: str | None = None) -> Callabl
 
 
 def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
-    """`flax.linen`'s layer, and the configuration of ours that has as many recurrent parameters."""
+    """Build `flax.linen`'s layer, and the configuration of our network with as many recurrent parameters."""
     return FlaxNetwork(w), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
 
 
 def jax_contender(
     network: Callable[[Workload], tuple[nn.Module, ModelConfig]], workload: Workload, *, updates: int = 1, shards: int = 1
 ) -> Timed:
-    """A network trained by the library's own step, so that contenders differ in nothing but the network."""
+    """Compile a network with the library's own training step, so that contenders differ only in the network."""
     model, config = network(workload)
     task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
     if isinstance(model, SequenceModel):
@@ -123,16 +123,16 @@ def jax_contender(
 
     def one_call() -> None:
         nonlocal state
-        state, figures = program(state, arrays, indices)
-        jax.block_until_ready((state, figures))
+        state, metrics = program(state, arrays, indices)
+        jax.block_until_ready((state, metrics))
 
-    figures = {**sizes(workload, config), "temporary_bytes": program.memory_analysis().temp_size_in_bytes, "compile_seconds": seconds}
+    metrics = {**sizes(workload, config), "temporary_bytes": program.memory_analysis().temp_size_in_bytes, "compile_seconds": seconds}
     alone = (lambda: jax.block_until_ready(losses(state.params, arrays, indices))) if updates == 1 else None
-    return Timed(one_call, alone, updates, figures)
+    return Timed(one_call, alone, updates, metrics)
 
 
 def torch_contender(low_rank: bool, workload: Workload) -> Timed:
-    """PyTorch: its own recurrent layer, or a loop over time with low-rank matrices."""
+    """Build a contender in PyTorch: its own recurrent layer, or a loop over time with low-rank matrices."""
     from experiments.benchmark import pytorch
 
     train, forward, parameters = pytorch.build(workload, low_rank)
@@ -141,12 +141,12 @@ def torch_contender(low_rank: bool, workload: Workload) -> Timed:
 
 
 def has_flax_cell(workload: Workload) -> bool:
-    """Whether Flax and PyTorch have the workload's cell, or one of the same work."""
+    """Return whether Flax and PyTorch have the workload's cell, or one with the same amount of work."""
     return workload.model.cell in ("gru", "gru_reset_after", "lstm")
 
 
 def is_gru(workload: Workload) -> bool:
-    """Whether the loop written in PyTorch has the workload's cell."""
+    """Return whether the loop written in PyTorch supports the workload's cell."""
     return workload.model.cell.startswith("gru")
 
 

@@ -1,4 +1,4 @@
-"""What the times were taken on."""
+"""Description of the machine on which times are measured."""
 
 import platform
 from pathlib import Path
@@ -10,13 +10,13 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "torch")
 
 
 def describe() -> dict[str, object]:
-    """Processor, cores that this process may use, and versions."""
+    """Return the processor, the number of cores available to this process, and versions of packages."""
     versions = {name: found for name in PACKAGES if (found := version(name))}
     return {"processor": _processor(), "cores": cores(), "versions": {"python": platform.python_version(), **versions}}
 
 
 def _processor() -> str:
-    """The name that Linux gives it, or what Python knows."""
+    """Return the processor's name from Linux, or from Python on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

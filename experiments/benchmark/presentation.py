@@ -1,4 +1,4 @@
-"""Times as tables and as a figure."""
+"""Tables and plots of measured times."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ RIVALS = ("plain", "flax", "torch")
 
 
 def table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
-    """Columns, and a line for each contender of one workload. 'plain is x 2.4': it takes 2.4 times as long."""
+    """Return column names, and a line for each contender of one workload. 'plain is x 2.4': plain takes 2.4 times as long."""
     medians = {(row["contender"], row["measure"]): row["median_ms"] for row in rows}
     lines = []
     for row in (row for row in rows if row["measure"] == "train"):
@@ -44,7 +44,7 @@ def table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
 
 
 def by_workload(report: dict[str, Any]) -> dict[str, list[Row]]:
-    """The rows of each workload."""
+    """Group the rows of a report by workload."""
     groups: dict[str, list[Row]] = {}
     for row in report["rows"]:
         groups.setdefault(row["workload"], []).append(row)
@@ -52,7 +52,7 @@ def by_workload(report: dict[str, Any]) -> dict[str, list[Row]]:
 
 
 def markdown(report: dict[str, Any]) -> Iterator[str]:
-    """One table of the medians of training: workloads by contenders, and on what they were taken."""
+    """Yield the lines of one table of median training times, contenders by workloads, and a description of the machine."""
     groups = by_workload(report)
     names = [name for name in CONTENDERS if any(row["contender"] == name for row in report["rows"])]
     yield "| ms for an update | " + " | ".join(groups) + " |"
@@ -65,7 +65,7 @@ def markdown(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _cell(name: str, rows: Sequence[Row]) -> str:
-    """'24.1 (2.5x)': median, and how many times as long the plain loop takes."""
+    """Format a median and the relative time of the plain loop: '24.1 (2.5x)'."""
     times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train"}
     if name not in times:
         return ""
@@ -74,7 +74,7 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
 
 
 def draw(report: dict[str, Any], path: Path) -> Path:
-    """Training times as bars, a panel for each workload; whiskers are the range over the rounds."""
+    """Plot training times as bars, a panel for each workload. Whiskers are the range over the rounds."""
     groups = by_workload(report)
     with png(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]

@@ -1,4 +1,4 @@
-"""The rivals in PyTorch, which need not be installed: its own recurrent layers, and a low-rank GRU in a loop over time."""
+"""Contenders in PyTorch, which need not be installed: its own recurrent layers, and a low-rank GRU in a loop over time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from experiments.benchmark.workloads import Workload, make_task
 
 
 class Layer(nn.Module):
-    """`nn.GRU` or `nn.LSTM`, and a readout."""
+    """An `nn.GRU` or `nn.LSTM` with a readout."""
 
     def __init__(self, w: Workload) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Layer(nn.Module):
 
 
 class LowRankGRU(nn.Module):
-    """The low-rank-plus-diagonal GRU as one would write it, gates side by side, input projections taken out of the loop."""
+    """A straightforward low-rank-plus-diagonal GRU: concatenated gates, and input projections outside the loop."""
 
     def __init__(self, w: Workload) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class LowRankGRU(nn.Module):
 
 
 def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callable[[], Any], int]:
-    """(one update, one forward pass, number of parameters)."""
+    """Return a function for one update, a function for one forward pass, and the number of parameters."""
     torch.manual_seed(0)
     inputs, targets = make_task(workload).splits["train"].arrays
     xs = torch.as_tensor(inputs).transpose(0, 1).contiguous()

@@ -1,4 +1,4 @@
-"""Processes of contenders, asked in turn, round after round, so that whatever disturbs the machine disturbs all of them."""
+"""Processes of contenders, measured in turn, round after round, so that any load of the machine affects all of them."""
 
 import json
 import os
@@ -17,10 +17,10 @@ Row = dict[str, Any]
 
 
 class Process:
-    """A contender that is ready to be timed.
+    """The process of a compiled contender.
 
     Raises:
-      RuntimeError: it could not be built; the message is the last line that it wrote.
+      RuntimeError: the contender could not be built; the message is the last line of its output.
     """
 
     def __init__(self, workload: str, contender: str) -> None:
@@ -30,8 +30,8 @@ class Process:
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._process = subprocess.Popen(command, text=True, env=environment, **pipes)
         self.times: dict[str, list[dict[str, float]]] = {}
-        self.figures = self._answer()
-        self.measures = self.figures.pop("measures")
+        self.metrics = self._answer()
+        self.measures = self.metrics.pop("measures")
 
     def _answer(self) -> dict[str, Any]:
         line = self._process.stdout.readline()  # type: ignore[union-attr]
@@ -41,7 +41,7 @@ class Process:
         return json.loads(line)
 
     def time(self, measure: str) -> None:
-        """One measurement, kept in `times`."""
+        """Take one measurement, and append it to `times`."""
         self._process.stdin.write(f"{measure}\n")  # type: ignore[union-attr]
         self._process.stdin.flush()  # type: ignore[union-attr]
         self.times.setdefault(measure, []).append(self._answer())
@@ -55,7 +55,7 @@ class Process:
 
 
 def measure(workload: str, contenders: Sequence[str], rounds: int, console: Console) -> list[Row]:
-    """Times the contenders that fit a workload, all in one go. Returns a row for each of them and each measure."""
+    """Time all contenders that fit a workload. Return a row for each contender and measurement."""
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
         for name in [*contenders, "peak"]:
@@ -70,7 +70,7 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
                 for name in process.measures:
                     process.time(name)
     peak = processes.pop("peak")
-    operations = peak.figures["flops"] / _median(peak, "train", "ms") * 1e3
+    operations = peak.metrics["flops"] / _median(peak, "train", "ms") * 1e3
     return [_row(workload, name, process, m, operations) for name, process in processes.items() for m in process.measures]
 
 
@@ -79,9 +79,9 @@ def _median(process: Process, measure: str, name: str) -> float:
 
 
 def _row(workload: str, contender: str, process: Process, measure: str, peak: float) -> Row:
-    figures = dict(process.figures)
+    metrics = dict(process.metrics)
     if measure == "forward":
-        figures = {name: figures[name] for name in ("parameters", "flops", "flags")} | {"flops": figures["flops"] / 3}
+        metrics = {name: metrics[name] for name in ("parameters", "flops", "flags")} | {"flops": metrics["flops"] / 3}
     times = [time["ms"] for time in process.times[measure]]
     return {
         "workload": workload,
@@ -93,6 +93,6 @@ def _row(workload: str, contender: str, process: Process, measure: str, peak: fl
         "cpu_ms": _median(process, measure, "cpu_ms"),
         "page_faults": _median(process, measure, "page_faults"),
         "peak_flops_per_second": peak,
-        "share_of_peak": figures["flops"] / (statistics.median(times) / 1e3) / peak,
-        **figures,
+        "share_of_peak": metrics["flops"] / (statistics.median(times) / 1e3) / peak,
+        **metrics,
     }

@@ -1,4 +1,4 @@
-"""A contender's process: reads 'train' or 'forward' a line, times that for a while, and answers with a line of JSON."""
+"""The process of a contender: reads 'train' or 'forward' from each line of its input, measures that, and writes a line of JSON."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 WINDOW = 0.1
-"""Seconds that one measurement takes at least."""
+"""Minimum duration of a measurement in seconds."""
 
 
 def timed(call: Callable[[], Any], updates: int) -> dict[str, float]:
-    """Milliseconds, processor milliseconds and page faults of one update, as means over a window."""
+    """Return milliseconds, processor milliseconds and page faults of one update, in the mean over a window."""
     calls, before, start = 0, resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     while not calls or time.perf_counter() - start < WINDOW:
         call()
@@ -25,7 +25,7 @@ def timed(call: Callable[[], Any], updates: int) -> dict[str, float]:
 
 
 def peak() -> Callable[[], Any]:
-    """One product of 1024 x 1024 matrices, of 2.1 GFLOP."""
+    """Return a function that multiplies two 1024 x 1024 matrices, 2.1 GFLOP."""
     import jax
     import jax.numpy as jnp
 
@@ -35,10 +35,10 @@ def peak() -> Callable[[], Any]:
 
 
 def main(workload: str, contender: str) -> None:
-    """Serves one contender until its input ends."""
+    """Serve measurements of one contender until its input ends."""
     if contender == "peak":
         calls: dict[str, Any] = {"train": peak()}
-        updates, figures = 1, {"flops": 2 * 1024**3}
+        updates, metrics = 1, {"flops": 2 * 1024**3}
     else:
         from experiments.benchmark.contenders import CONTENDERS
         from experiments.benchmark.workloads import WORKLOADS
@@ -47,13 +47,13 @@ def main(workload: str, contender: str) -> None:
             import torch  # pyright: ignore[reportMissingImports]
 
             torch.set_num_threads(threads)
-        ready = CONTENDERS[contender].build(WORKLOADS[workload])
-        calls, updates, figures = {"train": ready.train, "forward": ready.forward}, ready.updates, ready.figures
+        built = CONTENDERS[contender].build(WORKLOADS[workload])
+        calls, updates, metrics = {"train": built.train, "forward": built.forward}, built.updates, built.metrics
     calls = {name: call for name, call in calls.items() if call}
     for call in calls.values():
         call()
         call()
-    print(json.dumps({"measures": list(calls), **figures, "flags": os.environ.get("XLA_FLAGS", "")}), flush=True)
+    print(json.dumps({"measures": list(calls), **metrics, "flags": os.environ.get("XLA_FLAGS", "")}), flush=True)
     for line in sys.stdin:
         measure = line.strip()
         print(json.dumps(timed(calls[measure], updates if measure == "train" else 1)), flush=True)

@@ -1,4 +1,4 @@
-"""What is timed: a network, its inputs' shapes, and a loss. Values are random; no time depends on them."""
+"""Workloads of the benchmark: a network, shapes of its inputs, and a loss. Input values are random, because times do not depend on them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,15 +15,15 @@ from lrpt.tasks.task import Example, Split, Task
 
 @dataclass(frozen=True)
 class Workload:
-    """One training problem.
+    """A training problem.
 
     Attributes:
-      model: the network whose matrices are structured; rivals without such matrices run its dense twin.
-      input_size: width of the inputs, or the number of symbols.
-      output_size: classes; 1 is a regression.
+      model: the network with structured matrices; contenders without such matrices run its dense twin.
+      input_size: width of the inputs, or number of symbols.
+      output_size: number of classes; 1 for a regression.
       steps: T.
       batch: B.
-      reads: whether there is one prediction, or one at every step.
+      reads: 'last' for one prediction after the last step, 'all' for one at each step.
       symbols: whether inputs are integers.
     """
 
@@ -60,7 +60,7 @@ WORKLOADS = {
 
 
 def make_task(workload: Workload) -> Task:
-    """A task with one batch of random examples."""
+    """Return a task with one batch of random examples."""
     rng = np.random.default_rng(0)
     shape = workload.batch, workload.steps
     inputs = rng.integers(0, workload.input_size, shape) if workload.symbols else rng.random((*shape, workload.input_size))
@@ -68,10 +68,10 @@ def make_task(workload: Workload) -> Task:
     targets = rng.random(predictions) if workload.output_size == 1 else rng.integers(0, workload.output_size, predictions)
     arrays = tuple(a.astype(np.int32 if a.dtype.kind == "i" else np.float32) for a in (inputs, targets))
     split = Split(workload.batch, arrays, lambda arrays, i: Example(arrays[0][i], arrays[1][i]))
-    return Task({"train": split}, workload.input_size, workload.output_size, workload.reads, _measure)
+    return Task({"train": split}, workload.input_size, workload.output_size, workload.reads, _metrics)
 
 
-def _measure(predictions: Array, batch: Example) -> dict[str, Array]:
+def _metrics(predictions: Array, batch: Example) -> dict[str, Array]:
     if predictions.shape[-1] == 1:
         return {"loss": squared_error(predictions[..., 0], batch.targets)}
     losses = cross_entropy(predictions, batch.targets)
@@ -79,7 +79,10 @@ def _measure(predictions: Array, batch: Example) -> dict[str, Array]:
 
 
 def sizes(workload: Workload, model: ModelConfig) -> dict[str, Any]:
-    """Parameters, and floating-point operations of a training step: products with matrices, times two, and three times the forward pass."""
+    """Count parameters, and floating-point operations of a training step.
+
+    A matrix product has two operations per multiplication, and a training step costs three forward passes.
+    """
     parts = count_parts(model, workload.input_size, workload.output_size)
     inputs = 0 if workload.symbols else parts["input"] + parts["further_input"]
     rows = workload.batch * workload.steps

@@ -1,1 +1,1 @@
-"""How well trained networks predict beside how much they compute: Figure 4 of Jernite et al. 2017."""
+"""Accuracy of trained networks against the amount of computation: Figure 4 of Jernite et al. 2017."""

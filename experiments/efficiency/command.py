@@ -1,10 +1,10 @@
-"""How well trained networks predict beside how much they compute: Figure 4 of Jernite et al. 2017.
+"""Accuracy of trained networks against the amount of computation: Figure 4 of Jernite et al. 2017.
 
     python -m experiments.efficiency RUN_DIRECTORY RUN_DIRECTORY ...
     python -m experiments.efficiency runs/europarl --score bits_per_character --figure efficiency.png
 
-A directory that holds runs stands for all of them. Runs are those of `europarl`, `variable_computation`, `bit_lm`, `music` and
-`conditional`, whose results say how large an Elman network does as many operations.
+A directory that contains run directories stands for all of them. Supported are runs of `europarl`, `variable_computation`, `bit_lm`,
+`music` and `conditional`, because their results contain the size of an Elman network with as many operations.
 """
 
 import json
@@ -27,26 +27,26 @@ PROGRAM = "python -m experiments.efficiency"
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Command-line options of the comparison."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """finished run directories, or directories that hold them"""
+    """finished run directories, or directories that contain them"""
     score: str = "bits_per_character"
-    """a figure of their test parts"""
+    """metric on the test split"""
     convention: str = "paper"
     """equivalent size: paper ("RNN-d" as printed) or counted (multiplications)"""
     figure: Path = Path("efficiency.png")
-    """where the figure is written"""
+    """PNG file to write"""
 
     def __post_init__(self) -> None:
         check_choice("convention", self.convention, SIZES)
 
 
 def points(options: Options) -> list[Point]:
-    """The runs, in the order of the directories.
+    """Read the runs in the order of the directories.
 
     Raises:
-      UsageError: a directory without finished runs, or a run without the score or an equivalent size.
+      UsageError: a directory contains no finished run, or a run has no such score or no equivalent size.
     """
     return [
         point_of(_read(run / "result.json"), _read(run / "config.json"), options.score, options.convention)
@@ -70,7 +70,7 @@ def _read(path: Path) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a table, and draws the figure."""
+    """Print a table, and plot it."""
     console = Console()
     words = list(sys.argv[1:] if arguments is None else arguments)
     with leaving_with_a_line(console, OF_A_READER):

@@ -1,4 +1,4 @@
-"""How well networks predict beside how much they compute: Figure 4 of Jernite et al. (2017)."""
+"""Points of a plot of accuracy against computation: Figure 4 of Jernite et al. (2017)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,17 +11,17 @@ SIZES = {
     "paper": ("paper_equivalent_size", "equivalent size RNN-d (the paper's convention)"),
     "counted": ("equivalent_size", "equivalent size (multiplications counted)"),
 }
-"""Convention -> the figure of a result, and how an axis is labelled."""
+"""Convention -> the metric in a result, and its axis label."""
 
 
 class Point(NamedTuple):
-    """A run.
+    """A run in the plot.
 
     Attributes:
-      family: runs that are joined by a line: networks of one cell, guided or not.
+      family: the line it belongs to: networks with one cell, guided or not.
       label: the network.
-      size: of the Elman network of as many operations.
-      score: of the test part.
+      size: size of the Elman network with as many operations.
+      score: metric on the test split.
     """
 
     family: str
@@ -31,24 +31,24 @@ class Point(NamedTuple):
 
 
 def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, convention: str = "paper") -> Point:
-    """What `result.json` and `config.json` of a run say.
+    """Make a point from the result and the configuration of a run.
 
     Args:
-      result: the one.
-      config: the other.
-      score: a figure of its test part, such as 'bits_per_character'.
+      result: contents of `result.json`.
+      config: contents of `config.json`.
+      score: a metric on the test split, such as 'bits_per_character'.
       convention: a name in `SIZES`.
 
     Raises:
       UsageError: the run has no such score, or no equivalent size.
     """
-    figures, name = result["metrics"]["test"], SIZES[convention][0]
+    metrics, name = result["metrics"]["test"], SIZES[convention][0]
     for wanted in (score, name):
-        if wanted not in figures:
+        if wanted not in metrics:
             raise UsageError(
-                f"the run of {result['model']} has no '{wanted}', only {', '.join(figures)}: choose another score or convention"
+                f"the run of {result['model']} has no '{wanted}', only {', '.join(metrics)}: choose another score or convention"
             )
-    return Point(_family(config["model"]), result["model"], figures[name], figures[score])
+    return Point(_family(config["model"]), result["model"], metrics[name], metrics[score])
 
 
 def _family(model: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def _family(model: Mapping[str, Any]) -> str:
 
 
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
-    """Draws the score over the equivalent size, a line for each family, and writes a PNG."""
+    """Plot the score against the equivalent size, a line for each family, and write a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
         for family in dict.fromkeys(point.family for point in points):

@@ -1,1 +1,1 @@
-"""How many parameters the networks of the papers have: as printed, by the papers' convention, and in truth."""
+"""Numbers of parameters of the papers' networks: as printed, by the papers' convention, and in full."""

@@ -1,11 +1,12 @@
-"""How many parameters the networks of the papers have: as printed, by the papers' convention, and in truth.
+"""Numbers of parameters of the papers' networks: as printed, by the papers' convention, and in full.
 
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), whose convention for GRUs counts the input matrix of one gate
-only, and no initial state: see `lrpt.networks.counting`. Recurrent highway networks of Zilly et al. 2017. LSTMs and these are counted in
-full. Nothing but the printed figures is written down here; the counts are taken from the models.
+The networks are the GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), and the recurrent highway networks of Zilly
+et al. 2017. The convention of the first two for GRUs counts the input matrix of one gate only, and no initial state (see
+`lrpt.networks.counting`). LSTMs and recurrent highway networks are counted in full. Only the printed numbers are written in this file; all
+counts are computed from the models.
 """
 
 import json
@@ -29,7 +30,7 @@ AGREES = {True: "yes", False: "no", None: ""}
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Command-line options of the table."""
 
     json: bool = False
     """print a JSON list of objects instead of a table"""
@@ -37,28 +38,28 @@ class Options:
 
 @dataclass(frozen=True)
 class Published:
-    """A printed figure, and the model that it is about.
+    """A printed number of parameters, and its model.
 
     Attributes:
       where: its place in the papers.
       config: the recurrent network.
       sizes: widths of input and output.
-      figure: as printed; empty where there is none.
-      of: what the figure counts: the recurrent layer, the whole model by the convention, or all of it.
-      remark: why it is not the count, where it is not.
+      printed: the number as printed; empty if none is.
+      of: what the number counts: the recurrent layer, the whole model by the convention, or the whole model in full.
+      remark: why the number differs from the count, if it does.
     """
 
     where: str
     config: ModelConfig
     sizes: tuple[int, int]
-    figure: str
+    printed: str
     of: Literal["recurrent layer", "model", "model, in full"] = "model"
     remark: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. `agrees`: the count that the figure is about rounds to it; None where none is printed."""
+    """A line of the table. `agrees`: whether the count rounds to the printed number; None if none is printed."""
 
     where: str
     model: str
@@ -82,18 +83,18 @@ COPIED = "printed as for the LRD-GRU above; the convention gives 2.52 M"
 
 
 def gru(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
-    """A network of the copy, adding and image tasks (lowrank-gru, models.py)."""
+    """Return a network of the copy, adding and image tasks (lowrank-gru, models.py)."""
     return ModelConfig(size=size, matrices=TiedStorageConfig(parametrization, rank))
 
 
 def language_gru(size: int, parametrization: str, rank: int = 1, tied: bool = False) -> ModelConfig:
-    """A network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
+    """Return a network of the language models (dl4mt-lm, small_lm.py): reset after the product, initial state fixed at zero."""
     matrices = {"parametrization": parametrization, "rank": rank, "tied": tied}
     return ModelConfig(cell="gru_reset_after", size=size, initial=InitialConfig(trainable_state=False), **matrices)
 
 
 def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig:
-    """A network of the language models with LSTMs (lowrank-lstm), which have a state fixed at zero, too."""
+    """Return a network of the language models with LSTMs (lowrank-lstm), with an initial state fixed at zero."""
     return ModelConfig(
         cell="lstm", size=size, matrices=TiedStorageConfig(parametrization, rank), initial=InitialConfig(trainable_state=False)
     )
@@ -129,7 +130,7 @@ PUBLISHED = [
 
 
 def row(published: Published) -> Row:
-    """Counts a model and compares."""
+    """Count the parameters of a model, and compare them with the printed number."""
     counts = count(published.config, *published.sizes)
     parts = count_parts(published.config, *published.sizes)
     layer = parts["recurrent"] + parts["bias"]
@@ -137,21 +138,27 @@ def row(published: Published) -> Row:
     return Row(
         where=published.where,
         model=published.config.label,
-        published=published.figure,
+        published=published.printed,
         of=published.of,
         recurrent_layer=layer,
         convention=counts.paper,
         true=counts.true,
-        agrees=rounds_to(counted, published.figure) if published.figure else None,
+        agrees=rounds_to(counted, published.printed) if published.printed else None,
         remark=published.remark,
     )
 
 
 def rounds_to(number: int, printed: str) -> bool:
-    """Whether `number`, rounded to the digits that are printed, is `printed` ('51.0 k'). Zeros at the end of an integer are rounding."""
+    """Return whether `number`, rounded to the printed digits, is `printed` ('51.0 k').
+
+    Zeros at the end of a printed integer count as rounded digits.
+
+    Raises:
+      ValueError: `printed` does not end in a number.
+    """
     found = re.search(r"([\d,]+)(?:\.(\d+))?(?: ([kM]))?$", printed)
     if found is None:
-        raise ValueError(f"'{printed}' ends in no figure")
+        raise ValueError(f"'{printed}' does not end in a number")
     whole, decimals, unit = found.groups(default="")
     digits = int(whole.replace(",", "") + decimals)
     step = {"": 1, "k": 1_000, "M": 1_000_000}[unit] // 10 ** len(decimals)
@@ -161,7 +168,7 @@ def rounds_to(number: int, printed: str) -> bool:
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """The table, and below it why figures differ."""
+    """Print the table, and below it the reasons for differences."""
     columns = ["", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
     console.table(columns, [cells(r) for r in rows], left=2)
     console.say(f"\n{LEGEND}")
@@ -171,12 +178,12 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 
 def cells(r: Row) -> list[str]:
-    """A line as text."""
+    """Format a line as text."""
     return [r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the table; exits with 2 where a flag is wrong."""
+    """Print the table. Exit with status 2 if an option is invalid."""
     console = Console()
     with Explained(console):
         about = "Parameters of the networks of the papers, printed and counted."

@@ -1,7 +1,7 @@
-"""Which recurrent highway networks the tables of Zilly et al. 2017 are about, and how many parameters each of them has.
+"""Recurrent highway networks in the tables of Zilly et al. 2017, with their printed numbers of parameters.
 
-Widths of Figure 5a are from the authors' README, the embedding's width is that of their TensorFlow code (`rhn.py`). Nothing but printed
-figures is written down here; `experiments.parameter_table` counts.
+Widths of Figure 5a are from the authors' README, the width of the embedding is from their TensorFlow code (`rhn.py`). Only printed numbers
+are written in this file; `experiments.parameter_table` counts.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class LanguageModelRow:
 
     Attributes:
       where: its place in the paper.
-      symbols: V, different words or bytes.
+      symbols: V, number of different words or bytes.
       depth: L.
       size: n.
-      tied: whether the softmax has the embedding's matrix, transposed.
-      printed: the size in the paper, or its README; empty where there is none.
+      tied: whether the softmax uses the transposed embedding matrix.
+      printed: the number of parameters in the paper or its README; empty if none is printed.
     """
 
     where: str
@@ -35,15 +35,15 @@ class LanguageModelRow:
 
     @property
     def embedding(self) -> int:
-        """e: n, or V where there are fewer symbols than units and the matrices need not have one shape (`rhn.py`).
+        """Return e, the width of the embedding.
 
-        The authors' Theano and Torch code has n everywhere.
+        It is n, or V if V is below n and the matrices are not tied (`rhn.py`). The authors' Theano and Torch code always uses n.
         """
         return self.symbols if self.symbols < self.size and not self.tied else self.size
 
     @property
     def config(self) -> ModelConfig:
-        """The network."""
+        """Return the configuration of the network."""
         return ModelConfig(
             "rhn",
             self.size,

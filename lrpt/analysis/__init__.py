@@ -1,1 +1,1 @@
-"""What trained networks do, and figures of it."""
+"""Analyses of trained networks, and plots of them."""

@@ -1,4 +1,4 @@
-"""What variable computation saves by the clock, for one example at a time."""
+"""Measured time of variable computation, for one example at a time."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +16,18 @@ from lrpt.networks.operations import multiplications
 from lrpt.recurrence import recur
 
 BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}
-"""The unit with constant computation behind each."""
+"""The unit with constant computation inside each unit with variable computation."""
 
 
 class Timing(NamedTuple):
-    """One contender.
+    """Timing of one contender.
 
     Attributes:
       name: 'unit' (constant computation), 'masked' (all products, and the mask), 'blocks, m = 0.25' or 'blocks, as trained'.
       proportion: mean m, None for the unit.
-      multiplications: of a mean step inside matrices, as many as the first ceil(m n) dimensions need.
-      microseconds: of a step, one value for each round.
+      multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first ceil(m n)
+      dimensions.
+      microseconds: time per step in microseconds, one value for each round.
     """
 
     name: str
@@ -36,12 +37,12 @@ class Timing(NamedTuple):
 
 
 def block_sizes(n: int, count: int) -> tuple[int, ...]:
-    """About so many sizes of blocks, at equal distances, up to n."""
+    """Return about `count` block sizes, evenly spaced up to n."""
     return tuple(sorted({-(-n * k // count) for k in range(1, count + 1)}))
 
 
 def at_constant_schedule(params: VariableParams, m: float) -> VariableParams:
-    """The same unit with a scheduler that always says m, up to rounding."""
+    """Replace the scheduler of a unit by one that always returns m, up to rounding."""
     nothing = Dense(jnp.zeros((params.scheduler.recurrent.shape[0], 1)))  # type: ignore[attr-defined]
     # The logistic function of 40 is 1 in single precision.
     bias = Bias(jnp.full(1, np.log(m / (1 - m)) if m < 1 else 40.0, jnp.float32))
@@ -58,18 +59,21 @@ def time_steps(
     count: int = 8,
     rounds: int = 9,
 ) -> list[Timing]:
-    """Times a unit with constant computation, its masked twin, and steps by blocks: at constant schedules, and at its own.
+    """Time a unit with constant computation, its masked twin, and the same unit with blocks.
 
-    Every contender runs the whole sequence in one compiled loop; they take turns, so that ratios hold whatever else the machine does.
+    Blocks are timed with constant schedules and with the trained schedule.
+
+    Every contender runs the whole sequence in one compiled loop. Contenders take turns, so that ratios hold under a changing load of the
+    machine.
 
     Args:
       cell: 'vcrnn', 'vcgru' or 'vclstm'.
-      params: of one layer.
-      carry: the state before the first step, of one row.
+      params: the parameters of one layer.
+      carry: the state before the first step, with one row.
       xs: inputs.
       proportions: m of the constant schedules.
-      count: of the sizes of blocks.
-      rounds: turns of each.
+      count: number of block sizes.
+      rounds: number of turns of each contender.
     """
     n = xs.shape[-1]
     sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell))
@@ -90,7 +94,7 @@ def time_steps(
 
 
 def _loop(step: Any) -> Any:
-    """All steps: (the last output, m of each step)."""
+    """Compile a loop over all steps that returns the last output, and m of each step."""
 
     @jax.jit
     def run(params: Any, carry: Any, xs: Array) -> tuple[Array, Array]:
@@ -105,7 +109,7 @@ def _loop(step: Any) -> Any:
 
 
 def _in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int, steps: int) -> dict[str, list[float]]:
-    """Microseconds of a step, by contender and round."""
+    """Return microseconds per step by contender, one value per round."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():

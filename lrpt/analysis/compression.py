@@ -1,8 +1,9 @@
-"""Low-rank and low-rank-plus-diagonal parameters for a trained network, ready to be trained further.
+"""Compression of a trained network to low-rank or low-rank-plus-diagonal matrices, as a start for further training.
 
-A matrix that was trained for a short while still holds much of its random start, in directions in which the state never moves. So the
-error of a matrix can be weighted by the second moments of the rows that the cell applies it to. That also sees to where the reset gate
-acts: before the product, the rows of a GRU's candidate are reset states; after it, as in Flax and PyTorch, they are the states themselves.
+After short training a matrix still contains much of its random initial value, in directions in which the state never moves. The error of
+a matrix can therefore be weighted by the second moments of the rows that the cell multiplies by it. These rows depend on where the reset
+gate acts. If it acts before the product, the rows of a GRU's candidate are reset states. If it acts after the product, as in Flax and
+PyTorch, they are the states themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,14 +25,14 @@ from lrpt.recurrence.leaves import Leaves
 from lrpt.specs import MatrixSpec
 
 NOISE = 0.1
-"""White noise that is added to the rows that a matrix is applied to, as a part of their mean square.
+"""White noise added to the rows that a matrix multiplies, as a fraction of their mean square.
 
-Errors in directions in which the trained network's state does not move would else be free, and the state of the smaller network goes there.
-With parts of 0.1 to 0.3, GRUs 128/4 to 128/24 on permuted digits had the lowest validation loss before any further training.
+Without it, errors would cost nothing in directions in which the trained network's state does not move, but the smaller network's state
+moves there. Fractions of 0.1 to 0.3 gave GRUs 128/4 to 128/24 on permuted digits the lowest validation loss before further training.
 """
 
 DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
-"""The parametrizations that matrices can be brought to, and whether they have a diagonal."""
+"""Target parametrizations, and whether they have a diagonal."""
 
 Moments = Mapping[str, Float[np.ndarray, "i i"]]
 Factors = dict[str, np.ndarray]
@@ -39,15 +40,15 @@ Factors = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class MatrixReport:
-    """How near a matrix came.
+    """The approximation error of one matrix.
 
     Attributes:
-      matrix: its role and gate, 'recurrent/update'.
+      matrix: its role and gate, such as 'recurrent/update'.
       shape: (n_in, n_out).
-      rank: of L R.
-      residual: |W' - W| / |W|, of Frobenius norms.
-      output_error: the root of E|v W' - v W|^2 / E|v W|^2 over rows v of the moments that were given; None where none were.
-      iterations: singular value decompositions that led here; matrices that share R were fitted together.
+      rank: rank of L R.
+      residual: |W' - W| / |W| in Frobenius norms.
+      output_error: the root of E|v W' - v W|^2 / E|v W|^2 over rows v with the given moments; None without moments.
+      iterations: singular value decompositions of the fit; matrices that share R are fitted together.
     """
 
     matrix: str
@@ -59,7 +60,7 @@ class MatrixReport:
 
     @property
     def error(self) -> float:
-        """What was lowered: the error of outputs where moments were given, else that of the matrix."""
+        """Return the minimized error: the error of outputs if moments were given, else the error of the matrix."""
         return self.residual if self.output_error is None else self.output_error
 
 
@@ -82,32 +83,30 @@ def compress(
     input_rank: int | None = None,
     moments: Moments | None = None,
 ) -> Compression:
-    """Brings the recurrent matrices of a network to the nearest ones of another parametrization; everything else stays as it is.
+    """Replace the recurrent matrices of a network by the nearest ones of another parametrization. All other parameters are kept.
 
     The network may have any parametrization. Weight normalization is multiplied out: the smaller network has none.
 
     Args:
-      params: of the network; the part 'recurrent' of a `SequenceModel`.
-      network: as it was trained.
+      params: the network's parameters, which are the part 'recurrent' of a `SequenceModel`.
+      network: the trained network.
       rank: d of every recurrent matrix.
-      error: instead of `rank`, the most that any relative error may be; the rank is then the smallest at which none is above. It is the
-        error that is lowered: of outputs where moments are given, else of matrices.
+      error: alternative to `rank`: the largest allowed relative error (`MatrixReport.error`) of any matrix. The smallest sufficient rank is
+        chosen.
       parametrization: low_rank or low_rank_plus_diagonal.
-      tied: one projection R for the matrices of a group.
-      input_rank: brings the input matrices to low rank, too, each by itself and with all entries alike.
-      moments: what `second_moments` returns; by default all entries of a matrix weigh alike.
+      tied: share one projection R among the matrices of a group.
+      input_rank: rank of the input matrices, which are compressed too, each separately and with equal weights for all entries.
+      moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
 
     Raises:
       UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite.
     """
     check_choice("parametrization", parametrization, DIAGONAL)
     if (rank is None) == (error is None):
-        raise UsageError("a rank or an error is needed, and not both: one decides the other")
+        raise UsageError(f"rank is {rank} and error is {error}: give exactly one of them")
     stored = _stored(params, network, "recurrent")
     if not stored:
-        raise UsageError(
-            f"cell {network.config.cell} has no recurrent matrices that a parametrization stores: there is nothing to compress"
-        )
+        raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
     groups = _groups("recurrent", stored, DIAGONAL[parametrization], tied, moments)
     d = rank if rank is not None else _common_rank(groups, error or 0.0)
     recurrent, reports = _fitted(groups, d, tied)
@@ -127,15 +126,15 @@ def second_moments(
     streams: bool = False,
     settings: Any = None,
 ) -> dict[str, Float[np.ndarray, "i i"]]:
-    """E[v v^T] of the rows v that each recurrent matrix is applied to, by gate, over all steps that count.
+    """Compute E[v v^T] over all steps that count, where v are the rows that a recurrent matrix multiplies. Return one matrix per gate.
 
     Args:
-      params: of the network, as for `compress`.
-      network: as it was trained.
-      batches: for each batch what the cell sees of its inputs, (b, t, m) or (b, t), and its mask, (b, t) or None.
-      noise: white noise in v, as a part of the mean square of its components.
-      streams: whether each row of a batch continues that of the batch before.
-      settings: as `lrpt.networks.sequence_model.cell_params` takes them.
+      params: the network's parameters, as for `compress`.
+      network: the trained network.
+      batches: pairs of cell inputs, (b, t, m) or (b, t), and a mask, (b, t) or None.
+      noise: white noise in v, as a fraction of the mean square of its components.
+      streams: whether each row of a batch continues the same row of the batch before.
+      settings: settings of `lrpt.networks.sequence_model.cell_params`.
     """
     in_batch = jax.jit(partial(_sums_of_squares, params, network, settings))
     totals: dict[str, np.ndarray] = {}
@@ -149,37 +148,37 @@ def second_moments(
 
 
 def _sums_of_squares(params: Any, network: Recurrent, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
-    """The state after a batch, and v v^T by gate, summed over its steps. A step that does not count has v = 0."""
-    wanted = _asked_for(network, "recurrent")
+    """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0."""
+    wanted = _specs(network, "recurrent")
     operators = Leaves.of(cell_params(params, network, settings))
     if carry is None:
         carry = initial_carry(params, network, inputs.shape[0])
 
-    def watched(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
+    def recording_step(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
         seen: dict[str, list[Array]] = {}
 
-        def watch(i: int, operator: Any, v: Array) -> Array:
+        def record(i: int, operator: Any, v: Array) -> Array:
             if i in wanted:
                 seen.setdefault(wanted[i][0], []).append(v)
             return operator.apply(v)
 
-        carry, (y, _) = network.cell.step(operators.intercepted(watch, operators.raw()), carry, x)
+        carry, (y, _) = network.cell.step(operators.intercepted(record, operators.raw()), carry, x)
         return carry, (y, seen)
 
-    carry, (_, seen) = recur(watched, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
+    carry, (_, seen) = recur(recording_step, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
     stacked = {name: jnp.stack(calls) for name, calls in seen.items()}
     return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") for name, v in stacked.items()}
 
 
 class _Stored(NamedTuple):
-    """What a cell asks for, and how it is stored."""
+    """A matrix, and the cell's specification of it."""
 
     spec: MatrixSpec
     matrix: Matrix
 
 
 class _Group:
-    """Matrices that are fitted together: one, or those that share R, side by side."""
+    """Matrices that are fitted together: a single one, or several that share R, concatenated."""
 
     def __init__(self, role: str, stored: Mapping[str, _Stored], diagonal: bool, moments: Moments | None) -> None:
         self.role, self.diagonal, self.moments = role, diagonal, moments
@@ -190,7 +189,10 @@ class _Group:
         self.mean_moments = None if moments is None else np.mean([moments[name] for name in stored], axis=0)
 
     def rank_for(self, error: float, least: int) -> int:
-        """The smallest rank from `least` on at which no matrix of the group has a larger error, which takes more than their mean does."""
+        """Return the smallest rank from `least` on at which no matrix of the group exceeds the error.
+
+        The mean error of the group gives a lower bound of that rank.
+        """
         mean = rank_for(self.joined, error, diagonal=self.diagonal, moments=self.mean_moments, least=least)
         if len(self.dense) == 1:
             return mean
@@ -209,7 +211,7 @@ class _Group:
 
 
 def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool, moments: Moments | None) -> list[_Group]:
-    """One for each matrix, or for those that share R: the tied matrices of one group."""
+    """Group the matrices that share R: the tied matrices of each group of the cell. Every other matrix is a group of its own."""
     members: dict[str, dict[str, _Stored]] = {}
     for name, item in stored.items():
         members.setdefault(item.spec.group if tied else name, {})[name] = item
@@ -217,7 +219,7 @@ def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool
 
 
 def _common_rank(groups: Sequence[_Group], error: float) -> int:
-    """The smallest rank that is enough for every group."""
+    """Return the smallest rank that is sufficient for every group."""
     rank = 1
     for group in groups:
         rank = group.rank_for(error, rank)
@@ -225,14 +227,14 @@ def _common_rank(groups: Sequence[_Group], error: float) -> int:
 
 
 def _fitted(groups: Sequence[_Group], rank: int, tied: bool) -> tuple[dict[str, Factors], list[MatrixReport]]:
-    """The parameters of a role, and how near each matrix came."""
+    """Fit the matrices of a role. Return their parameters and reports."""
     specs = {name: spec for group in groups for name, spec in group.specs.items()}
     found = {name: part for group in groups for name, part in group.fit(rank).items()}
     return _tree({name: factors for name, (factors, _) in found.items()}, specs, tied), [report for _, report in found.values()]
 
 
 def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str, Any], dict[str, Any], list[MatrixReport]]:
-    """What is new of the input matrices: in the cell's parameters, in the configuration, in the report."""
+    """Fit the input matrices. Return changes of the cell's parameters and of the configuration, and reports."""
     stored = _stored(params, network, "input")
     if stored and rank is not None:
         tree, reports = _fitted(_groups("input", stored, diagonal=False, tied=False, moments=None), rank, tied=False)
@@ -244,7 +246,7 @@ def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str
 
 
 def _tree(factors: Mapping[str, Factors], specs: Mapping[str, MatrixSpec], tied: bool) -> dict[str, Factors]:
-    """Parameters as `lrpt.parametrizations` names them: tied matrices of one group have their R in one place."""
+    """Build the parameter tree with the names of `lrpt.parametrizations`. Tied matrices of a group store R once."""
     tree = {name: dict(own) for name, own in factors.items()}
     for name, spec in specs.items() if tied else ():
         tree["_".join(filter(None, ("shared", spec.group)))] = {"right": tree[name].pop("right")}
@@ -252,19 +254,22 @@ def _tree(factors: Mapping[str, Factors], specs: Mapping[str, MatrixSpec], tied:
 
 
 def _factors(matrix: Any) -> Factors:
-    """The arrays of a matrix by name, as they are stored."""
+    """Return the stored arrays of a matrix by name."""
     names = ("kernel", "left", "right", "diagonal")
     return {name: np.asarray(found, np.float32) for name in names if (found := getattr(matrix, name, None)) is not None}
 
 
-def _asked_for(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
-    """The matrices of one role by their place among the cell's operators, with the names that `lrpt.parametrizations` gives them."""
+def _specs(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
+    """Return the name and the specification of each matrix of a role, by its index among the cell's operators.
+
+    Names are those of `lrpt.parametrizations`.
+    """
     leaves = enumerate(jax.tree_util.tree_leaves_with_path(network.cell.template(network.spec)))
     found = {i: (path, spec) for i, (path, spec) in leaves if isinstance(spec, MatrixSpec) and spec.role == role}
     return {i: (jax.tree_util.keystr(path, simple=True, separator="_").removesuffix(f"_{role}"), spec) for i, (path, spec) in found.items()}
 
 
 def _stored(params: Any, network: Recurrent, role: str) -> dict[str, _Stored]:
-    """The matrices of one role, by gate."""
+    """Return the matrices of a role by gate."""
     operators = Leaves.of(cell_params(params, network)).leaves
-    return {name: _Stored(spec, operators[i]) for i, (name, spec) in _asked_for(network, role).items()}
+    return {name: _Stored(spec, operators[i]) for i, (name, spec) in _specs(network, role).items()}

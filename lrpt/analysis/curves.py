@@ -1,4 +1,4 @@
-"""Learning curves, one line for each model and a band over its seeds."""
+"""Plots of learning curves: one line for each model, with a band over its seeds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from lrpt.analysis.figures import png
 
 
 class Curve(NamedTuple):
-    """A score at some updates of one run; runs of one label are seeds of one model."""
+    """A validation score at some updates of one run. Runs with the same label are seeds of one model."""
 
     label: str
     updates: Sequence[int]
@@ -19,10 +19,10 @@ class Curve(NamedTuple):
 
 
 def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "", published: Sequence[Curve] = ()) -> Path:
-    """Draws `score` on the validation split against updates, and writes a PNG.
+    """Plot a validation score against updates, and write a PNG.
 
-    Several curves of one label are drawn as their mean and their range, over the updates that all of them have. Those of `published` are
-    points of somebody else's runs, drawn as markers.
+    Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have. `published`
+    curves are drawn as markers; they are points of other authors' runs.
     """
     with png(path) as figure:
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""How all figures look, and how they are written."""
+"""The common style of plots, and their output as PNG files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,12 +26,12 @@ STYLE: dict[Any, Any] = {
 }
 
 CHARACTERS_PER_INCH = 13
-"""of a title, before it goes on in the next line"""
+"""Length of a line of a title."""
 
 
 @contextmanager
 def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]:
-    """A figure to draw on, of this size in inches, which is then written to `path`; titles that are wider go on in another line."""
+    """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)
@@ -39,4 +39,4 @@ def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]
         for axes in figure.axes:
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})  # else every version of Matplotlib writes another file
+        figure.savefig(path, metadata={"Software": None})  # else the file depends on the version of Matplotlib

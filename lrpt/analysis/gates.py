@@ -1,4 +1,4 @@
-"""How open the gates of a recurrent highway network are, layer by layer and step by step."""
+"""Gate activity of recurrent highway networks, by layer and step."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ from lrpt.errors import check_choice
 def gate_activity(
     info: Sequence[RHNInfo], gate: str = "transform", mask: Bool[Array, "t b"] | Bool[np.ndarray, "t b"] | None = None
 ) -> Float[np.ndarray, "b l t"]:
-    """The mean over units of a gate at each layer and step, for each sequence (Zilly et al. 2017, Figure 5b).
+    """Compute the mean over units of a gate at each layer and step, for each sequence (Zilly et al. 2017, Figure 5b).
 
     Args:
-      info: for each layer the gates at all steps, each of shape (t, b, n): what `lrpt.recurrence.recur` gives with outputs 'info'.
+      info: the gates of each layer at all steps, each of shape (t, b, n): the result of `lrpt.recurrence.recur` with outputs 'info'.
       gate: transform, carry or candidate.
-      mask: true where a step counts; the others are NaN.
+      mask: true at steps that count; other steps become NaN.
 
     Raises:
-      UsageError: there is no such gate.
+      UsageError: the gate is unknown.
     """
     check_choice("gate", gate, RHNInfo._fields)
     means = np.stack([np.mean(np.asarray(getattr(layer, gate), np.float64), axis=-1) for layer in info])
@@ -34,7 +34,7 @@ def gate_activity(
 
 
 def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:
-    """Draws a heat map for each sequence, layers upwards and time to the right, and writes a PNG. Masked steps stay white."""
+    """Plot a heat map for each sequence, with layers upwards and time to the right, and write a PNG. Masked steps stay white."""
     count, layers, _ = activity.shape
     with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
         lowest = -1 if gate == "candidate" else 0

@@ -1,4 +1,4 @@
-"""Where Gersgorin's discs and the eigenvalues of the temporal Jacobian are before training, by how matrices are drawn."""
+"""Gersgorin discs and eigenvalues of the temporal Jacobian at initialization, for different scales of the recurrent matrices."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +18,13 @@ from lrpt.specs import MatrixSpec, OperatorSpec
 
 
 class Start(NamedTuple):
-    """One way to draw, and what it leads to, in means over examples and units.
+    """One initialization and its spectrum, in means over examples and units.
 
     Attributes:
-      size: units.
+      size: number of units.
       spread: standard deviation of the entries of recurrent matrices.
-      centre: of the discs.
-      radius: of the discs, along rows.
+      centre: centre of the discs.
+      radius: radius of the discs along rows.
       spectral_radius: the largest magnitude of an eigenvalue, in the mean over examples.
     """
 
@@ -36,18 +36,20 @@ class Start(NamedTuple):
 
 
 def drawn_params(template: Any, spread: float, identity: bool = False, seed: int = 0) -> Any:
-    """Parameters with full matrices: recurrent entries normal with this spread, inputs normal with variance 1/m, biases at their start.
+    """Draw parameters with full matrices.
 
-    With `identity` the unit matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017, Figure 2).
+    Recurrent entries are normal with standard deviation `spread`, input entries are normal with variance 1/m, and biases have their initial
+    values. With `identity` the unit matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017,
+    Figure 2).
 
     Raises:
-      UsageError: the cell has operators that are no matrices.
+      UsageError: the cell has operators that are not matrices.
     """
     rng = np.random.default_rng(seed)
 
     def draw(spec: Any) -> Dense | Bias:
         if isinstance(spec, OperatorSpec):
-            raise UsageError("this cell has no recurrent matrices that could be drawn so: choose another")
+            raise UsageError("this cell has operators that are not matrices, which have no spread: choose another cell")
         if not isinstance(spec, MatrixSpec):
             return Bias(jnp.full(spec.size, spec.initial))
         kernel = rng.standard_normal((spec.n_in, spec.n_out))
@@ -69,18 +71,20 @@ def initialization_sweep(
     identity: bool = False,
     seed: int = 0,
 ) -> list[Start]:
-    """The temporal Jacobian at the last step of a sequence, for each size and spread (Zilly et al. 2017, section 3 and Figure 2).
+    """Compute the spectrum of the temporal Jacobian at the last step of a sequence, for each size and spread.
+
+    This follows Zilly et al. 2017, section 3 and Figure 2.
 
     Args:
       cell: a name in `CELLS`.
-      inputs: a batch of sequences, which are read from the state zero.
-      spreads: standard deviations of recurrent entries; the same numbers are drawn for each, and scaled.
+      inputs: a batch of sequences, read from the zero state.
+      spreads: standard deviations of recurrent entries. All spreads scale the same random numbers.
       sizes: widths of the state.
       depth, carry_bias: as in `CellSpec`.
       identity, seed: as in `drawn_params`.
 
     Raises:
-      UsageError: an unknown cell, or one without recurrent matrices.
+      UsageError: the cell is unknown, or has no recurrent matrices.
     """
     check_choice("cell", cell, CELLS)
     step = CELLS[cell].step
@@ -107,7 +111,7 @@ def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> Start
 
 
 def sweep_figure(starts: Sequence[Start], path: Path, title: str = "") -> Path:
-    """Draws spectral radius and mean radius of the discs against the spread, a line for each size, and writes a PNG."""
+    """Plot the spectral radius and the mean radius of the discs against the spread, a line for each size, and write a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
         for size in dict.fromkeys(start.size for start in starts):

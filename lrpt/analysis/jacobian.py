@@ -1,12 +1,12 @@
-r"""The temporal Jacobian of a cell at real states, its eigenvalues, and Gersgorin's discs, which hold them.
+r"""The temporal Jacobian of a cell, its eigenvalues, and the Gersgorin discs that contain them.
 
-**Orientation.** J_ij is the derivative of component i of the state after a step by component j of the state before it. Zilly et al. 2017
-write its transpose, A (eqs. 2 and 10 to 13); both have the same eigenvalues. Rows of one are columns of the other, and either may be
-taken for the discs (Gersgorin 1931): every eigenvalue is within :math:`\sum_{j \ne i} |J_{ij}|` of some J_ii.
+**Orientation.** J_ij is the derivative of component i of the state after a step with respect to component j of the state before it.
+Zilly et al. 2017 write its transpose, A (eqs. 2 and 10 to 13); both have the same eigenvalues. Rows of J are columns of A, and discs can
+be formed along either (Gersgorin 1931): every eigenvalue is within :math:`\sum_{j \ne i} |J_{ij}|` of some J_ii.
 
 **Equation 14 of the paper has an index slip.** By eq. 10, :math:`A_{ij} = H'_{ij} t_j + C'_{ij} y_j + T'_{ij} h_j` for :math:`i \ne j`.
-Eq. 14 prints t_i, y_i and h_i in the radii instead. Its centres are right, its discs need not hold the eigenvalues: two units suffice for
-one that is 2.1 away from both discs (`tests/analysis/test_jacobian.py`). The discs here are those of J itself.
+Eq. 14 prints t_i, y_i and h_i in the radii instead. Its centres are correct, but its discs need not contain the eigenvalues: two units
+suffice for an eigenvalue at a distance of 2.1 from both discs (`tests/analysis/test_jacobian.py`). The discs here are the discs of J.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,9 @@ RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
 
 
 def states_before(step: Step, params: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"] | None = None) -> Any:
-    """The state before each step of a sequence, each leaf (t, b, ...). Arguments are those of `lrpt.recurrence.recur`.
+    """Return the state before each step of a sequence, each leaf (t, b, ...). Arguments are those of `lrpt.recurrence.recur`.
 
-    A step that does not count has zeros.
+    Masked steps have zeros.
     """
 
     def body(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, tuple[()]]]:
@@ -43,18 +43,18 @@ def states_before(step: Step, params: Any, carry: Any, xs: Any, mask: Bool[Array
 
 
 def rhn_jacobian(params: RHNParams, s: Float[Array, "b n"], x: type_of_input) -> Float[Array, "b n n"]:
-    r"""The temporal Jacobian of a recurrent highway network of any depth, in closed form.
+    r"""Compute the temporal Jacobian of a recurrent highway network of any depth in closed form.
 
     .. math::
         J = J_L \cdots J_1, \quad
         J_l = \mathrm{diag}(c) + \mathrm{diag}(t (1 - h^2)) R_H + \mathrm{diag}(h t (1 - t)) R_T + \mathrm{diag}(s_{l-1} c (1 - c)) R_C
 
-    with the gates h, t, c of layer l and the matrices R in the paper's orientation, R s. Of coupled gates c = 1 - t, and
-    :math:`-\mathrm{diag}(s_{l-1} t (1 - t)) R_T` stands in the place of the last term. For L = 1 this is the transpose of eq. 10 of Zilly
-    et al. 2017, at the real inputs and biases, which that equation leaves out.
+    with the gates h, t, c of layer l and the matrices R in the paper's orientation, R s. For coupled gates c = 1 - t, and the last term is
+    :math:`-\mathrm{diag}(s_{l-1} t (1 - t)) R_T`. For L = 1 this is the transpose of eq. 10 of Zilly et al. 2017, but with the inputs and
+    biases that the equation omits.
 
     Args:
-      params: as `rhn` or `rhn_uncoupled` has them.
+      params: the parameters of `rhn` or `rhn_uncoupled`.
       s: state before the step, (b, n).
       x: input of the step, (b, m) or (b,).
     """
@@ -77,16 +77,17 @@ def _rhn_jacobian(params: RHNParams, s: Float[Array, " n"], x: type_of_input) ->
 
 
 def _scaled_rows(scale: Float[Array, " n"], gate: Any) -> Float[Array, "n n"]:
-    """diag(scale) R, of a gate's matrix R for columns."""
+    """Return diag(scale) R, where R is a gate's matrix for column vectors."""
     return scale[:, None] * gate.recurrent.to_dense().T
 
 
 def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "b k k"]:
-    """The temporal Jacobian of any cell, by reverse-mode differentiation of its step.
+    """Compute the temporal Jacobian of any cell by reverse-mode differentiation of its step.
 
     Args:
       step: a cell, `(params, carry, x) -> (carry, (y, info))`.
-      carry: state before the step, each leaf (b, ...); k is how many numbers one example's state has, leaf by leaf.
+      params: the cell's parameters.
+      carry: state before the step, each leaf (b, ...). k is the total size of one example's leaves, in their order.
       x: input of the step, each leaf (b, ...).
     """
 
@@ -98,19 +99,22 @@ def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "
 
 
 class Discs(NamedTuple):
-    """Gersgorin's discs in the complex plane: `centres` and `radii`, (..., n)."""
+    """Gersgorin discs in the complex plane: `centres` and `radii`, (..., n)."""
 
     centres: Float[np.ndarray, "*b n"]
     radii: Float[np.ndarray, "*b n"]
 
     def distance(self, points: Complex[np.ndarray, "*b k"]) -> Float[np.ndarray, "*b k"]:
-        """How far each point is outside the nearest disc; zero or less where a disc holds it."""
+        """Return the distance of each point from the nearest disc; zero or negative inside a disc."""
         to_centres = np.abs(points[..., :, None] - self.centres[..., None, :])
         return np.min(to_centres - self.radii[..., None, :], axis=-1)
 
 
 def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Literal["rows", "columns"] = "rows") -> Discs:
-    """Centre J_ii, radius the sum of |J_ij| over the j other than i; along columns of |J_ji|. Computed in float64."""
+    """Compute the discs in float64. Disc i has centre J_ii, and its radius is the sum of |J_ij| over j other than i.
+
+    Along columns the radius is the sum of |J_ji|.
+    """
     J = np.asarray(jacobian, np.float64)
     centres = np.diagonal(J, axis1=-2, axis2=-1)
     magnitudes = np.abs(J * (1 - np.eye(J.shape[-1])))
@@ -118,12 +122,12 @@ def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n
 
 
 def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) -> Complex[np.ndarray, "*b n"]:
-    """In float64, in no particular order."""
+    """Compute the eigenvalues in float64, in no particular order."""
     return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
 
 
 def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["rows", "columns"] = "rows") -> Path:
-    """Draws the discs and eigenvalues of matrices (n, n) side by side under their names, with the unit circle, and writes a PNG."""
+    """Plot the discs and eigenvalues of named matrices (n, n) side by side, with the unit circle, and write a PNG."""
     with png(path, 2.6 * len(jacobians), 2.9) as figure:
         panels = figure.subplots(1, len(jacobians), squeeze=False)[0]
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):

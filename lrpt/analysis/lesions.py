@@ -1,4 +1,4 @@
-"""What each layer of a recurrent highway network is worth: the loss once its transform gate is shut."""
+"""The importance of each layer of a recurrent highway network: the loss with its transform gate closed."""
 
 import re
 from collections.abc import Callable
@@ -12,30 +12,31 @@ from lrpt.analysis.figures import png
 from lrpt.errors import UsageError
 
 SHUT = -1e4
-"""A bias in whose presence the gate is 0 to the last bit."""
+"""A bias that makes the gate exactly 0."""
 
 _TRANSFORM_BIAS = re.compile(r"(?:.*/)?bias/(\d+)_transform")
 
 
 class Lesions(NamedTuple):
-    """The loss of the whole network, and with each layer shut, first to last."""
+    """The loss of the intact network, and with each layer's transform gate closed, first layer to last."""
 
     intact: float
     shut: tuple[float, ...]
 
     @property
     def increases(self) -> tuple[float, ...]:
-        """How much shutting each layer adds to the loss."""
+        """Return how much closing each layer's gate increases the loss."""
         return tuple(loss - self.intact for loss in self.shut)
 
 
 def shut_layer(params: Any, layer: int) -> Any:
-    """The parameters of a network with the transform gate of one layer shut, counted from 0.
+    """Close the transform gate of one layer, counted from 0, and return the parameters.
 
-    Of coupled gates the carry gate is open then, and the layer hands its state on. An uncoupled one still multiplies it by its carry gate.
+    With coupled gates the carry gate is then open, and the layer passes its state on. With uncoupled gates the carry gate still multiplies
+    it.
 
     Raises:
-      UsageError: there is no such layer, or no transform gate at all.
+      UsageError: the layer does not exist, or the network has no transform gates.
     """
     layers = transform_layers(params)
     if layer not in layers:
@@ -50,7 +51,7 @@ def shut_layer(params: Any, layer: int) -> Any:
 
 
 def transform_layers(params: Any) -> list[int]:
-    """The layers that have a transform gate, by the names of their biases."""
+    """Return the layers that have a transform gate, found by the names of their biases."""
     found = (_layer_of(path) for path, _ in jax.tree_util.tree_leaves_with_path(params))
     return sorted({layer for layer in found if layer is not None})
 
@@ -61,21 +62,21 @@ def _layer_of(path: Any) -> int | None:
 
 
 def lesions(params: Any, loss: Callable[[Any], Any]) -> Lesions:
-    """Shuts one layer at a time, as Zilly et al. 2017 do after training (section 6), who measure the loss on the training part.
+    """Compute the loss with one layer's transform gate closed at a time (Zilly et al. 2017, section 6, on the training split).
 
     Args:
-      params: of a network with a recurrent highway network in it, as Flax holds them: 'bias' / '0_transform', at any level.
-      loss: the loss of a network with such parameters, a scalar; compiled by the caller if at all.
+      params: parameters that contain a recurrent highway network, in Flax's form: 'bias' / '0_transform', at any level.
+      loss: maps parameters to the scalar loss of the network; the caller may compile it.
 
     Raises:
-      UsageError: these are no parameters of a recurrent highway network.
+      UsageError: there is no recurrent highway network in the parameters.
     """
     shut = [shut_layer(params, layer) for layer in transform_layers(params) or [0]]
     return Lesions(float(loss(params)), tuple(float(loss(changed)) for changed in shut))
 
 
 def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats") -> Path:
-    """Draws the increase for each layer as a bar, and writes a PNG."""
+    """Plot the increase of the loss for each layer as a bar, and write a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
         axes.bar(range(1, len(found.shut) + 1), found.increases)

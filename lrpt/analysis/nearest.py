@@ -1,15 +1,15 @@
-"""The low-rank and low-rank-plus-diagonal matrices that are nearest to a given one.
+"""Nearest low-rank and low-rank-plus-diagonal matrices.
 
-The nearest matrix of rank d is the truncated singular value decomposition (Eckart and Young 1936). For L R + D there is no closed form, but
-either part has one when the other is given: L R is the truncated decomposition of W - D, D is the diagonal of W - L R. Taken in turns they
-never move away from W, but slowly: turns are extrapolated, and taken back where that does not help. They may end in a local minimum, so
-several starts are tried.
+The nearest matrix of rank d is the truncated singular value decomposition (Eckart and Young 1936). For L R + D there is no closed form,
+but there is one for either part if the other is given: L R is the truncated decomposition of W - D, and D is the diagonal of W - L R.
+Alternating between the parts never increases the error but converges slowly. Iterations are therefore extrapolated; an extrapolation that
+does not help is undone. The alternation may end in a local minimum, so it is tried from several starts.
 
-Near can mean near on the rows v that W is applied to. With their second moments C = E[v v^T],
+The error can also be measured on rows v that are multiplied by W. With their second moments C = E[v v^T],
 
     E |v W - v W'|^2 = |C^(1/2) (W - W')|^2
 
-is as easy to lower (reduced-rank regression, Izenman 1975; the case without a diagonal is DRONE, Chen et al. 2021).
+can be minimized in the same way (reduced-rank regression, Izenman 1975; the case without a diagonal is DRONE, Chen et al. 2021).
 
 Everything here is NumPy in float64.
 """
@@ -23,26 +23,26 @@ from jaxtyping import Float
 from lrpt.errors import UsageError
 
 TOLERANCE = 1e-9
-"""Alternation ends when a turn lowers the error by less than this part of it."""
+"""Alternation ends when an iteration reduces the error by less than this fraction."""
 SCREENING = 1e-3
-"""The same while starts are compared."""
+"""Tolerance while starts are compared."""
 LIMIT = 1_000
-"""The most turns."""
+"""Largest number of iterations."""
 MEMORY = 8
-"""Turns that are extrapolated from."""
+"""Number of past iterations for extrapolation."""
 RIDGE = 1e-10
-"""White noise, as a part of their mean, that makes singular second moments regular."""
+"""White noise that makes singular second moments regular, as a fraction of their mean."""
 
 
 class Fit(NamedTuple):
-    """A structured matrix W' = right^T left + D that is near to W, in the orientation of `lrpt.matrices`.
+    """A structured matrix W' = right^T left + D near W, in the orientation of `lrpt.matrices`.
 
     Attributes:
-      left: (d, o), of the same singular values as `right`.
+      left: (d, o), with the same singular values as `right`.
       right: (d, i).
-      diagonal: (o,), or None where there is none.
-      residual: `relative_error` of W', by the moments that the fit was given.
-      iterations: singular value decompositions of the alternation that led here.
+      diagonal: (o,), or None without D.
+      residual: `relative_error` of W', with the moments of the fit.
+      iterations: singular value decompositions of the alternation.
     """
 
     left: Float[np.ndarray, "d o"]
@@ -52,14 +52,14 @@ class Fit(NamedTuple):
     iterations: int
 
     def to_dense(self) -> Float[np.ndarray, "i o"]:
-        """W'."""
+        """Return W'."""
         dense = self.right.T @ self.left
         if self.diagonal is not None:
             dense[_on_diagonal(dense)] += self.diagonal
         return dense
 
     def split(self, widths: Sequence[int]) -> "list[Fit]":
-        """The fits of matrices that lie side by side, of so many columns each. They have R and the residual in common."""
+        """Split the fit of concatenated matrices with these numbers of columns. The parts share R and the residual."""
         edges = np.cumsum(widths)[:-1]
         lefts = np.split(self.left, edges, axis=1)
         diagonals = [None] * len(widths) if self.diagonal is None else np.split(self.diagonal, edges)
@@ -67,17 +67,17 @@ class Fit(NamedTuple):
 
 
 def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moments: Float[np.ndarray, "i i"] | None = None) -> Fit:
-    """The matrix L R + D that is nearest to W, or the nearest of three local minima: see `_starts`.
+    """Find the matrix L R + D nearest to W. With D it is the best of three local minima (`_starts`).
 
     Args:
-      W: a matrix that acts on row vectors; with a diagonal, one square matrix or several side by side, [W_1 ... W_k], which then share the
-        projection R and have a diagonal each.
+      W: a matrix that acts on row vectors. With a diagonal it must be a square matrix, or several concatenated ones [W_1 ... W_k], which
+        share the projection R and have their own diagonals.
       rank: d, columns of L and rows of R.
-      diagonal: whether there is a D; without it the result is optimal, and one decomposition is all it takes.
-      moments: C, the second moments of the rows that W is applied to; by default all entries of W weigh alike.
+      diagonal: whether there is a D. Without D the result is optimal and takes one decomposition.
+      moments: C, the second moments of the rows that W multiplies. By default all entries of W have equal weights.
 
     Raises:
-      UsageError: the rank does not fit, or W is not what is described above.
+      UsageError: the rank does not fit, or W does not have the form above.
     """
     _check(W, rank, diagonal)
     problem = _Problem(W, moments)
@@ -99,7 +99,7 @@ def rank_for(
     moments: Float[np.ndarray, "i i"] | None = None,
     least: int = 1,
 ) -> int:
-    """The smallest rank from `least` on at which the residual of `fit` is at most `error`.
+    """Find the smallest rank from `least` on at which the residual of `fit` is at most `error`.
 
     Raises:
       UsageError: the error is not between 0 and 1, or W does not fit.
@@ -111,7 +111,10 @@ def rank_for(
 
 
 def smallest(enough: Callable[[int], bool], least: int, most: int) -> int:
-    """The smallest rank from `least` on that is enough, by bisection; `most` is, and whatever is above one that is."""
+    """Find the smallest sufficient rank from `least` to `most` by bisection.
+
+    `most` must be sufficient, and so must every rank above a sufficient one.
+    """
     if enough(least):
         return least
     low, high = least + 1, most
@@ -124,7 +127,7 @@ def smallest(enough: Callable[[int], bool], least: int, most: int) -> int:
 def relative_error(
     W: Float[np.ndarray, "i o"], approximation: Float[np.ndarray, "i o"], moments: Float[np.ndarray, "i i"] | None = None
 ) -> float:
-    """|W - W'| / |W| in Frobenius norms, or the root of E|v W - v W'|^2 / E|v W|^2 for rows v of these second moments; 0 / 0 is 0."""
+    """Return |W - W'| / |W| in Frobenius norms, or with moments the root of E|v W - v W'|^2 / E|v W|^2 over rows v. 0 / 0 is 0."""
 
     def square(A: np.ndarray) -> float:
         return max(float(np.sum(A * (A if moments is None else moments @ A))), 0.0)
@@ -133,7 +136,7 @@ def relative_error(
 
 
 class _Turns(NamedTuple):
-    """Where an alternation ended: D, and the norm of what it and the best L R for it leave over."""
+    """The result of an alternation: D, and the error norm of D with the best L R."""
 
     diagonal: np.ndarray
     error: float
@@ -141,7 +144,7 @@ class _Turns(NamedTuple):
 
 
 class _Problem:
-    """W, and how the distance from it is measured."""
+    """The matrix W, and the norm that measures errors."""
 
     def __init__(self, W: np.ndarray, moments: np.ndarray | None) -> None:
         self.W = np.asarray(W, np.float64)
@@ -149,9 +152,9 @@ class _Problem:
         self.root = None if self.moments is None else np.linalg.cholesky(self.moments).T
 
     def low_rank(self, diagonal: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """P and Q of the best P Q for W - D, Q with orthonormal rows, and the norm of what is left over.
+        """Return the best P Q for W - D, with orthonormal rows of Q, and the norm of the error.
 
-        The rows of W - D are projected on the first right singular vectors of C^(1/2) (W - D), which takes no inverse of C.
+        The rows of W - D are projected on the first right singular vectors of C^(1/2) (W - D), which needs no inverse of C.
         """
         rest = self.W.copy()
         rest[_on_diagonal(rest)] -= diagonal
@@ -159,7 +162,7 @@ class _Problem:
         return rest @ vectors[:rank].T, vectors[:rank], float(np.linalg.norm(values[rank:]))
 
     def diagonal(self, low_rank: np.ndarray) -> np.ndarray:
-        """The best D for W - L R: its diagonal, or d_j = (C (W - L R))_jj / C_jj."""
+        """Return the best D for W - L R: its diagonal, or d_j = (C (W - L R))_jj / C_jj."""
         rest = self.W - low_rank
         row, column = _on_diagonal(rest)
         if self.moments is None:
@@ -167,7 +170,10 @@ class _Problem:
         return np.einsum("ij,ij->j", self.moments[:, row], rest) / self.moments[row, row]
 
     def alternate(self, diagonal: np.ndarray, rank: int, tolerance: float) -> _Turns:
-        """From a start to where a turn gains little: first by extrapolation over the last turns, and where that fails, by a plain one."""
+        """Alternate from a start until the error stops decreasing.
+
+        Each iteration starts from an extrapolation of the last ones. If that fails, it is replaced by a plain iteration.
+        """
         best = _Turns(diagonal, np.inf, 0)
         turns: list[tuple[np.ndarray, np.ndarray]] = []
         count = 0
@@ -188,7 +194,7 @@ class _Problem:
         return best._replace(iterations=count)
 
     def balanced(self, diagonal: np.ndarray, rank: int, iterations: int) -> Fit:
-        """The best L R for D, with the roots of its singular values on either side."""
+        """Return the best L R for D, with the roots of its singular values in both factors."""
         P, Q, _ = self.low_rank(diagonal, rank)
         U, values, V = np.linalg.svd(P, full_matrices=False)
         scale = np.sqrt(values)[:, None]
@@ -196,7 +202,10 @@ class _Problem:
 
 
 def _extrapolated(turns: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Where turns D -> G(D) lead if G is affine (Anderson acceleration, Walker and Ni 2011); for a single turn G(D)."""
+    """Extrapolate iterations D -> G(D) to a fixed point, as if G were affine (Anderson acceleration, Walker and Ni 2011).
+
+    A single iteration gives G(D).
+    """
     points, images = (np.stack(part) for part in zip(*turns, strict=True))
     moves = images - points
     weights = np.linalg.lstsq(np.diff(moves, axis=0).T, moves[-1], rcond=None)[0]
@@ -204,10 +213,10 @@ def _extrapolated(turns: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def _starts(problem: _Problem, rank: int) -> Iterator[np.ndarray]:
-    """Where alternation begins: D = 0, D = diag(W), and what growing the rank leads to.
+    """Yield starts of the alternation: D = 0, D = diag(W), and a D found with increasing ranks.
 
-    From D = 0 a large diagonal is taken for a part of L R, and stays there. From diag(W) it is not; a rank that grows completes the
-    diagonal from what is beside it.
+    From D = 0 a large diagonal becomes a part of L R and stays there. From diag(W) it does not. Increasing the rank completes the diagonal
+    from the entries beside it.
     """
     own = problem.W[_on_diagonal(problem.W)]
     yield np.zeros_like(own)
@@ -221,21 +230,21 @@ def _starts(problem: _Problem, rank: int) -> Iterator[np.ndarray]:
 
 
 def _on_diagonal(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the diagonals of square matrices that lie side by side."""
+    """Return rows and columns of the diagonals of concatenated square matrices."""
     column = np.arange(W.shape[1])
     return column % W.shape[0], column
 
 
 def _regular(moments: np.ndarray) -> np.ndarray:
-    """Second moments that have a Cholesky factor; white ones in place of none at all."""
+    """Make second moments positive definite, so that they have a Cholesky factor. Zero moments become white."""
     moments = np.asarray(moments, np.float64)
     return moments + (RIDGE * np.trace(moments) / len(moments) or 1.0) * np.eye(len(moments))
 
 
 def _check(W: np.ndarray, rank: int, diagonal: bool) -> None:
     if W.ndim != 2 or not W.size or not np.isfinite(W).all():
-        raise UsageError(f"an array of shape {W.shape} is no matrix of finite numbers: only such a matrix can be compressed")
+        raise UsageError(f"an array of shape {W.shape} is not a matrix of finite numbers: only such a matrix can be compressed")
     if diagonal and W.shape[1] % W.shape[0]:
-        raise UsageError(f"a diagonal needs square matrices, and {W.shape[0]} x {W.shape[1]} is not one or several: choose low_rank for it")
+        raise UsageError(f"a diagonal needs square matrices, and a matrix is {W.shape[0]} x {W.shape[1]}: choose low_rank for it")
     if not 1 <= rank <= min(W.shape):
         raise UsageError(f"rank {rank} does not fit a matrix of {W.shape[0]} x {W.shape[1]}: choose one from 1 to {min(W.shape)}")

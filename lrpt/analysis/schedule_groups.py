@@ -1,7 +1,7 @@
-"""What steps have in common where a schedule is high or low: lengths and kinds of notes, repetitions, places beside the ends of words.
+"""Groups of steps for means of a schedule: lengths and kinds of notes, repeated notes, distances from the ends of words.
 
-m_t belongs to the step that reads a symbol, and may decide by it; so do the groups here. Means of groups are those of
-`lrpt.analysis.schedules.means_by_symbol`.
+m_t belongs to the step that reads a symbol and may depend on that symbol, and so may the groups here.
+`lrpt.analysis.schedules.means_by_symbol` computes means of groups.
 """
 
 from collections.abc import Sequence
@@ -16,25 +16,25 @@ from lrpt.analysis.figures import png
 from lrpt.errors import UsageError
 
 OTHER = ""
-"""The group of steps that belong to none."""
+"""Group of the steps that belong to no other group."""
 
 
 class Sound(Protocol):
-    """What a step reads of a melody."""
+    """A note, rest or bar of a melody."""
 
     @property
     def kind(self) -> str:
-        """'note', 'rest' or 'bar'."""
+        """Return 'note', 'rest' or 'bar'."""
         ...
 
     @property
     def pitch(self) -> int | None:
-        """Of a note."""
+        """Return the pitch of a note, None for others."""
         ...
 
     @property
     def length(self) -> Fraction:
-        """In quarter notes."""
+        """Return the length in quarter notes."""
         ...
 
 
@@ -42,24 +42,24 @@ Sounds = Sequence[Sound | None]
 
 
 def lengths(sounds: Sounds) -> list[str]:
-    """The length of each note, as '3/4' (Jernite et al. 2017, Table 2)."""
+    """Group notes by length, such as '3/4' (Jernite et al. 2017, Table 2)."""
     return [OTHER if sound is None or sound.kind != "note" else str(sound.length) for sound in sounds]
 
 
 def kinds(sounds: Sounds) -> list[str]:
-    """'note', 'rest' or 'bar' (their section 5.1: 0.14 on bars, 0.34 on rests, 0.46 on all others than bars)."""
+    """Group steps into 'note', 'rest' and 'bar' (their section 5.1: 0.14 on bars, 0.34 on rests, 0.46 on everything but bars)."""
     return [OTHER if sound is None else sound.kind for sound in sounds]
 
 
 def bars_and_others(sounds: Sounds) -> list[str]:
-    """'bar', or 'no bar' for notes and rests."""
+    """Group steps into 'bar' and 'no bar', which are notes and rests."""
     return [OTHER if sound is None else "bar" if sound.kind == "bar" else "no bar" for sound in sounds]
 
 
 def repetitions(sounds: Sounds) -> list[str]:
-    """'first' and 'second' of notes of one pitch that follow each other with nothing between them (their section 5.1: 0.51 and 0.45).
+    """Group repeated notes: 'first' and 'second' of adjacent notes of one pitch (their section 5.1: 0.51 and 0.45).
 
-    Lengths may differ, of which the paper says nothing. A third one and those behind it are in no group.
+    Lengths may differ; the paper does not mention them. A third repetition and later ones are in no group.
     """
     pitches = [None, *(None if sound is None else sound.pitch for sound in sounds), None]
     found = []
@@ -70,20 +70,20 @@ def repetitions(sounds: Sounds) -> list[str]:
 
 
 def around(m: Float[np.ndarray, " t"], boundary: Bool[np.ndarray, " t"], reach: int = 6) -> Float[np.ndarray, " k"]:
-    r"""The mean of a schedule at each distance from a boundary.
+    r"""Compute the mean of a schedule at each distance from a boundary.
 
     .. math::
         a_k = \frac{1}{|B|} \sum_{t \in B} m_{t+k}, \quad k = -r, ..., r
 
-    B are the boundaries that have r steps on both sides.
+    B are the boundaries with at least r steps on both sides.
 
     Args:
-      m: over T steps.
-      boundary: whether each step reads one: for words a white space behind something else.
+      m: the schedule over T steps.
+      boundary: whether each step reads a boundary; for words, white space after another character.
       reach: r.
 
     Raises:
-      UsageError: no boundary has so many steps on both sides.
+      UsageError: no boundary has r steps on both sides.
     """
     places = np.flatnonzero(boundary)
     places = places[(places >= reach) & (places < len(m) - reach)]
@@ -95,7 +95,7 @@ def around(m: Float[np.ndarray, " t"], boundary: Bool[np.ndarray, " t"], reach: 
 
 
 def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "", what: str = "the end of a word") -> Path:
-    """Draws what `around` gives, and writes a PNG."""
+    """Plot the result of `around`, and write a PNG."""
     reach = len(means) // 2
     with png(path) as figure:
         axes = figure.subplots()
@@ -107,7 +107,7 @@ def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "", w
 
 
 def length_figure(means: Sequence[tuple[str, float]], path: Path, title: str = "") -> Path:
-    """Draws the mean of a schedule at each length of notes, shortest first, and writes a PNG."""
+    """Plot the mean of a schedule for each note length, shortest first, and write a PNG."""
     ordered = sorted(means, key=lambda item: Fraction(item[0]))
     with png(path) as figure:
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""How much a network computes at each step: its schedule beside what it reads, and whether that repeats itself."""
+"""Schedules of variable computation: how much a network computes at each step, by symbol, and periodicity."""
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
@@ -14,17 +14,17 @@ STEPS_IN_A_ROW = 100
 
 
 def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
-    r"""The correlation of a schedule with itself `lag` steps later, 1 where it has that period.
+    r"""Compute the correlation of a schedule with itself `lag` steps later. It is 1 for a schedule with this period.
 
     .. math::
         r_k = \frac{\sum_{t} (m_t - \mu)(m_{t+k} - \mu)}{T - k} \Big/ \frac{\sum_t (m_t - \mu)^2}{T}
 
     Args:
-      m: over T steps; of a schedule that never changes it is 0.
+      m: the schedule over T steps. The result is 0 for a constant schedule.
       lag: k, from 0 to below T.
 
     Raises:
-      UsageError: another lag.
+      UsageError: the lag is negative or not below T.
     """
     values = np.asarray(m, np.float64)
     if not 0 <= lag < values.size:
@@ -35,9 +35,9 @@ def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
 
 
 def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
-    """The share of a schedule's variance that lies between groups of steps, 1 where m depends on the group alone; 0 if it never changes.
+    """Compute the share of a schedule's variance between groups of steps: 1 if m depends on the group alone, 0 for a constant schedule.
 
-    Against it a period has to be judged: bits of a text repeat themselves too, and a schedule that only looks at the bit inherits that.
+    Compare autocorrelations with it: bits of a text are periodic too, and a schedule that depends only on the bit inherits their period.
     """
     names = {group: i for i, group in enumerate(dict.fromkeys(groups))}
     number = np.array([names[group] for group in groups])
@@ -49,7 +49,7 @@ def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
 
 
 def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[str, tuple[float, int]]:
-    """The mean of a schedule at each symbol, and how often that is read; the one where it is highest comes first."""
+    """Return the mean of a schedule and the number of occurrences for each symbol, highest mean first."""
     found: dict[str, list[float]] = {}
     for value, symbol in zip(m, symbols, strict=True):
         found.setdefault(symbol, []).append(float(value))
@@ -60,13 +60,14 @@ def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[
 def schedule_figure(
     proportions: Float[np.ndarray, "t k"], symbols: Sequence[str], path: Path, mask: Float[np.ndarray, "t n"] | None = None, title: str = ""
 ) -> Path:
-    """Draws m_t over what is read, and below it the mask of some components, as a PNG (Jernite et al. 2017, Figures 2, 3 and 5).
+    """Plot m_t above the symbols read, and optionally the mask of some components below (Jernite et al. 2017, Figures 2, 3 and 5).
 
     Args:
       proportions: m of each step and layer.
-      symbols: what is read at each step; printed below it.
-      mask: of the components to be shown, each between 0 and 1; the last of them stands on top.
-      title: of the figure.
+      symbols: the symbol read at each step, printed as its label.
+      path: the PNG file to write.
+      mask: mask values from 0 to 1 of the components to show; the last component is on top.
+      title: title of the figure.
     """
     rows = -(-len(symbols) // STEPS_IN_A_ROW)
     panels = 1 + (mask is not None)

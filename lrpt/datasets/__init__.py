@@ -1,1 +1,1 @@
-"""Files and tfds builders: where published data come from, how they are checked and read."""
+"""Data sets: where published files come from, how they are verified, and how they are read."""

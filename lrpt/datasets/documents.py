@@ -1,4 +1,4 @@
-"""Texts that need no download: the documentation that Python carries, and files of the user's."""
+"""Texts that need no download: the documentation included in Python, and the user's files."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -7,27 +7,27 @@ from lrpt.errors import UsageError
 
 
 def python_documentation() -> str:
-    """What `help()` says about the topics of the language, some 370,000 characters; other versions of Python say it otherwise.
+    """Return the `help()` topics of the language, about 370,000 characters. They differ between versions of Python.
 
-    Topics quote each other, so that text for testing would be found among the text for training: a paragraph is kept where it is met first.
+    Topics quote each other. Only the first occurrence of a paragraph is kept, so that test text does not occur in the training text.
 
     Raises:
-      UsageError: a Python that was installed without its documentation.
+      UsageError: this Python was installed without its documentation.
     """
     try:
-        from pydoc_data.topics import topics  # here, because some distributions leave it out
+        from pydoc_data.topics import topics  # imported here because some distributions omit it
     except ImportError as error:
         advice = "name a text file in UTF-8 as --data.file, or choose another --data.source"
-        raise UsageError(f"data.source is python, and this Python carries no documentation ({error}): {advice}", code=1) from error
+        raise UsageError(f"data.source is python, and this Python has no documentation ({error}): {advice}", code=1) from error
     paragraphs = "\n\n".join(topics.values()).split("\n\n")
     return "\n\n".join(dict.fromkeys(paragraphs))
 
 
 def user_file(path: Path) -> str:
-    r"""The text of a file, with '\n' for every kind of line end and without a byte-order mark.
+    r"""Read a text file in UTF-8. Line ends become '\n'; a byte-order mark is removed.
 
     Raises:
-      UsageError: a file that is missing, cannot be read, holds no text, or is not UTF-8.
+      UsageError: the file is missing, cannot be read, is not UTF-8, or is blank.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -42,9 +42,9 @@ def user_file(path: Path) -> str:
 
 
 def cut(text: str) -> dict[str, str]:
-    """The first 90 %, the next 5 % and the last 5 % of the characters, for training, validation and test.
+    """Split a text into the first 90 % for training, the next 5 % for validation, and the last 5 % for test.
 
-    Both cuts are moved on to the next end of a line, where there is one that leaves each part something.
+    Both split points move forward to the next line end, unless that would leave a split empty.
     """
     size = len(text)
     places = (size * 90 // 100, size * 95 // 100, size)
@@ -53,5 +53,5 @@ def cut(text: str) -> dict[str, str]:
 
 
 def _line_end(text: str, place: int, limit: int) -> int:
-    """Behind the first line end from `place` on that has something between itself and `limit`; else `place`."""
+    """Return the position after the first line end at or after `place`, or `place` if no text would remain before `limit`."""
     return text.find("\n", place, limit - 1) + 1 or place

@@ -13,23 +13,23 @@ from lrpt.errors import UsageError
 FOLDER = "europarl"
 CHARACTERS = 20_000_000
 ARCHIVES = {"europarl_cs": ("cs-en.tgz", "europarl-v7.cs-en.cs"), "europarl_de": ("de-en.tgz", "europarl-v7.de-en.de")}
-"""Source -> the published archive, and its file in that language."""
+"""Source -> the published archive, and the file in that language inside it."""
 _SITE = "https://www.statmt.org/europarl/v7/"
 
 
 @lru_cache(maxsize=1)
 def load_europarl(source: str, dir: Path | None = None) -> dict[str, str]:
-    r"""'train', 'valid' and 'test' of a name in `ARCHIVES`.
+    """Load the 'train', 'valid' and 'test' split of a source in `ARCHIVES`.
 
-    Jernite et al. (2017), section 5.2.2, have "about 20M characters" of each language, a part of the corpus; they state neither which, nor
-    their splits. Here it is the beginning of the parallel text with English, up to the line that reaches `CHARACTERS`, cut 90/5/5 at line
-    ends. Lines that are blank are left out, and in the others every white space is one blank; case and punctuation stay.
+    Jernite et al. (2017), section 5.2.2, use "about 20M characters" of each language and state neither which ones nor their splits. Here
+    the text is the beginning of the parallel text with English, up to the line that reaches `CHARACTERS`, split 90/5/5 at line ends. Blank
+    lines are removed, and white space within a line becomes one blank; case and punctuation are kept.
 
     The text or its archive is looked for in `dir`, in `dir`/europarl, and in the user's cache. Nothing is downloaded, because no checksum
     of the archives is published.
 
     Raises:
-      UsageError: neither is there, or it is damaged, or not UTF-8.
+      UsageError: neither the text nor its archive is found, or the file is damaged or not UTF-8.
     """
     archive, name = ARCHIVES[source]
     cache = writable_root(dir) / FOLDER
@@ -47,7 +47,7 @@ def load_europarl(source: str, dir: Path | None = None) -> dict[str, str]:
 
 
 def _beginning(path: Path, name: str) -> str:
-    """The lines of the text, or of the text in an archive, up to `CHARACTERS`."""
+    """Read the first `CHARACTERS` characters of the text, or of the text inside an archive."""
     if path.name == name:
         with path.open(encoding="utf-8") as file:
             return _lines(file)

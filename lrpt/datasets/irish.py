@@ -1,4 +1,4 @@
-"""O'Neill's "Music of Ireland" (1903) in ABC notation, through tensorflow-datasets, without TensorFlow."""
+"""O'Neill's "Music of Ireland" (1903) in ABC notation, through tensorflow-datasets without TensorFlow."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,7 +12,7 @@ from lrpt.datasets.sources import Source
 
 FOLDER = "irish_abc"
 _BESIDE = f"{FOLDER}/oneills1850"
-# The transcriptions of several people as music21 keeps them; see the licence beside them, and the header of each file.
+# Transcriptions by several people, from the music21 corpus. Its licence file and the header of each file state their terms.
 _MIRROR = "https://raw.githubusercontent.com/cuthbertLab/music21/3146cb08762979cd6aae7dc95f246144026eb3cd/music21/corpus/oneills1850/"
 _PUBLISHED = (
     ("0001-0050.abc", 22848, "b036492885861009a95bb395c2c13bd85366cb1d4bb07341093939c443d5a945"),
@@ -59,7 +59,7 @@ FILES = tuple(Source(name, _MIRROR + name, size, sha256) for name, size, sha256 
 
 
 class LrptIrishAbc(PublishedFiles):
-    """Each file as one example: its name and its text."""
+    """A tfds builder with one example per file: its name and its text."""
 
     about = "Tunes of O'Neill's collection of 1903 in ABC notation, some of them in two transcriptions."
 
@@ -76,12 +76,12 @@ class LrptIrishAbc(PublishedFiles):
 
 @lru_cache(maxsize=1)
 def load_irish_abc(dir: Path | None = None) -> dict[str, str]:
-    """The text of each file by its name, in the order of the names.
+    """Load the text of each file by its name, sorted by name.
 
-    The files are found as `load_prepared` says; in `dir` they may also be in irish_abc/oneills1850.
+    `load_prepared` says where files are looked for. They may also be in irish_abc/oneills1850 inside `dir`.
 
     Raises:
-      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     folder = _BESIDE if dir is not None and (dir / _BESIDE).is_dir() else FOLDER
     return load_prepared(LrptIrishAbc, _read, FILES, dir, folder)

@@ -1,4 +1,4 @@
-"""The chorales of Bach as Boulanger-Lewandowski et al. (2012) divided them, in the two formats in which they are found."""
+"""Bach chorales with the splits of Boulanger-Lewandowski et al. (2012), from either of the two published file formats."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 
 Piece = UInt8[np.ndarray, "frames 88"]
-"""1 where a note sounds; column k is MIDI note 21 + k."""
+"""Array that is 1 where a note sounds; column k is MIDI note 21 + k."""
 Pieces = dict[str, list[Piece]]
 
 FOLDER = "jsb"
@@ -40,7 +40,7 @@ FILES = {
 
 
 def read_json(file: bytes) -> Pieces:
-    """{'train': [[[60, 72], ...], ...], 'valid': ..., 'test': ...}: the MIDI notes of each frame of each piece."""
+    """Read {'train': [[[60, 72], ...], ...], 'valid': ..., 'test': ...}: the MIDI notes of each frame of each piece."""
     content = json.loads(file)
     return {part: [_from_notes(piece) for piece in content[part]] for part in COUNTS}
 
@@ -55,7 +55,7 @@ def _from_notes(piece: Sequence[Sequence[int]]) -> Piece:
 
 
 def read_mat(file: bytes) -> Pieces:
-    """Cell arrays 'traindata', 'validdata' and 'testdata', whose cells are pieces of (frames, 88) zeros and ones."""
+    """Read the cell arrays 'traindata', 'validdata' and 'testdata', whose cells are pieces of (frames, 88) zeros and ones."""
     content = scipy.io.loadmat(BytesIO(file))
     return {part: [_from_bits(piece) for piece in content[f"{part}data"].ravel()] for part in COUNTS}
 
@@ -70,10 +70,10 @@ READERS: dict[str, Callable[[bytes], Pieces]] = {"json": read_json, "mat": read_
 
 
 def read_pieces(path: Path) -> Pieces:
-    """The pieces of a file of the user's in one of the two formats, which its suffix tells.
+    """Read the pieces of a user's file. Its suffix decides the format.
 
     Raises:
-      UsageError: another suffix; a file that cannot be read or has another content.
+      UsageError: the suffix is unknown, or the file cannot be read or has other contents.
     """
     suffix = path.suffix.removeprefix(".")
     if suffix not in READERS:
@@ -84,13 +84,13 @@ def read_pieces(path: Path) -> Pieces:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name another file") from error
     try:
         return READERS[suffix](content)
-    except Exception as error:  # what is wrong with a file shows in many unrelated exceptions
+    except Exception as error:  # malformed files raise many unrelated exceptions
         advice = f"make it like {FILES[suffix].name}"
         raise UsageError(f"data.file is {path}, which does not hold pieces of 88 notes ({error}): {advice}") from error
 
 
 class _Builder(PublishedFiles, skip_registration=True):
-    """Each piece as one example, in file order."""
+    """A tfds builder with one example per piece, in file order."""
 
     kind: str
     about = "Chorales in quarter notes: which of 88 notes sound."
@@ -108,13 +108,13 @@ class _Builder(PublishedFiles, skip_registration=True):
 
 
 class LrptJsbJson(_Builder):
-    """From the file of MIDI notes."""
+    """A builder that reads the file of MIDI notes."""
 
     kind = "json"
 
 
 class LrptJsbMat(_Builder):
-    """From the file of zeros and ones."""
+    """A builder that reads the file of zeros and ones."""
 
     kind = "mat"
 
@@ -124,12 +124,12 @@ _BUILDERS = {"json": LrptJsbJson, "mat": LrptJsbMat}
 
 @lru_cache(maxsize=1)
 def load_jsb(kind: str, dir: Path | None = None) -> Pieces:
-    """The 229, 76 and 77 chorales of 'train', 'valid' and 'test', from the file of one of the two formats: the same pieces.
+    """Load the 229, 76 and 77 chorales of 'train', 'valid' and 'test'. Both formats contain the same pieces.
 
-    The file is found as `load_prepared` says.
+    `load_prepared` says where the file is looked for.
 
     Raises:
-      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: the file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     return load_prepared(_BUILDERS[kind], _read, [FILES[kind]], dir, FOLDER)
 

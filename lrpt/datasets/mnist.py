@@ -1,4 +1,4 @@
-"""MNIST (LeCun, Cortes and Burges 1998) through tensorflow-datasets, without TensorFlow."""
+"""MNIST (LeCun, Cortes and Burges 1998), through tensorflow-datasets without TensorFlow."""
 
 import gzip
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
 
-# The mirror that tensorflow-datasets' own builder names, too: the original site is gone.
+# The original site no longer exists. The builder of tensorflow-datasets uses this mirror too.
 _MIRROR = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _PUBLISHED = (
     ("train-images-idx3-ubyte.gz", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
@@ -28,9 +28,9 @@ PIXELS = 28 * 28
 
 
 class LrptMnist(PublishedFiles):
-    """The images and labels in file order, as flat rows of bytes.
+    """A tfds builder with images and labels in file order, images as flat rows of bytes.
 
-    The builder that tensorflow-datasets brings needs TensorFlow to unpack the files, and shuffles them.
+    The builder included in tensorflow-datasets needs TensorFlow to unpack the files, and shuffles them.
     """
 
     about = "Handwritten digits, 28 x 28 pixels."
@@ -50,19 +50,20 @@ class LrptMnist(PublishedFiles):
 
 
 def _read_idx(path: Path) -> UInt8[np.ndarray, " n"]:
-    """The bytes of an idx file, without its header: two zeros, type, number of axes, and the length of each axis in four bytes."""
+    """Return the data of an idx file. Its header has two zeros, the type, the number of axes, and the length of each axis in four bytes."""
     content = np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8)
     return content[4 + 4 * content[3] :]
 
 
 @lru_cache(maxsize=1)
 def load_mnist(dir: Path | None = None) -> dict[str, UInt8[np.ndarray, "..."]]:
-    """'train_images' (60000, 784), 'train_labels' (60000,), 'test_images' (10000, 784) and 'test_labels' (10000,), as bytes in file order.
+    """Load the images and labels of MNIST as bytes in file order.
 
-    Files are found as `load_prepared` says.
+    The arrays are 'train_images' (60000, 784), 'train_labels' (60000,), 'test_images' (10000, 784) and 'test_labels' (10000,).
+    `load_prepared` says where files are looked for.
 
     Raises:
-      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     return load_prepared(LrptMnist, _read, FILES, dir, FOLDER)
 
@@ -74,5 +75,5 @@ def _read(prepared: Any) -> dict[str, UInt8[np.ndarray, "..."]]:
         arrays[f"{split}_images"] = np.stack([example["image"] for example in examples])
         arrays[f"{split}_labels"] = np.array([example["label"] for example in examples], np.uint8)
     for array in arrays.values():
-        array.flags.writeable = False  # every caller gets the same ones
+        array.flags.writeable = False  # the cache returns the same arrays to every caller
     return arrays

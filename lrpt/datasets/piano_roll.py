@@ -1,7 +1,7 @@
-"""The keys of a piano, as rows of zeros and ones."""
+"""Constants of piano rolls, arrays of zeros and ones with a column for each key of a piano."""
 
 LOWEST = 21
-"""MIDI number of the lowest key"""
+"""MIDI number of the lowest key."""
 
 NOTES = 88
-"""keys, and columns of a piano roll"""
+"""Number of keys, and of columns of a piano roll."""

@@ -1,4 +1,4 @@
-"""Data sets that tensorflow-datasets keeps ready: prepared once from the published files, and again where they are damaged."""
+"""Data sets that tensorflow-datasets stores: prepared once from the published files, and again if they are damaged."""
 
 import fcntl
 import shutil
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Base of the builders: examples out of published files, in file order.
+    """Base class of tfds builders that read examples from published files, in file order.
 
     Args:
-      files: the published files by name; not needed where the data are prepared.
-      **options: as `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
+      files: the published files by name; empty if the data set is already prepared.
+      **options: options of `tfds.core.GeneratorBasedBuilder`; `file_format` must be 'array_record'.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -35,7 +35,7 @@ class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     @abstractmethod
     def _features(self) -> dict[str, Any]:
-        """What an example holds."""
+        """Return the features of an example."""
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = tfds.features.FeaturesDict(self._features())
@@ -43,36 +43,38 @@ class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 def load_prepared(builder: Any, read: Callable[[Any], T], files: Sequence[Source], dir: Path | None, folder: str) -> T:
-    """What `read` makes of a data set.
+    """Load a data set with `read`, and prepare it first if necessary.
 
-    The published files are looked for in `dir` and in `dir`/`folder`, and downloaded where they are missing. They are prepared once, in
-    `dir`/prepared or, where `dir` cannot be written, in the user's cache; a prepared set that is damaged or incomplete is made again.
+    The published files are looked for in `dir` and in `dir`/`folder`, and downloaded if they are missing. The data set is prepared once, in
+    `dir`/prepared, or in the user's cache if `dir` is not writable. A damaged or incomplete data set is prepared again.
 
     Args:
       builder: a class derived from `PublishedFiles`.
-      read: is given a mapping from split to examples, and raises anything where they are not what they should be.
+      read: converts the prepared data, a mapping from split to examples, to the result. It may raise any exception if they are invalid.
       files: the published files.
+      dir: the user's data directory, or None for the cache.
+      folder: the data set's folder in `dir` and in the cache.
 
     Raises:
-      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
-    find(files, dir, folder)  # so that a damaged file is reported even where prepared data would do without it
+    find(files, dir, folder)  # reports damaged files even if the data set is already prepared
     root = writable_root(dir) / "prepared"
 
     def open_prepared() -> T:
         return read(builder({}, data_dir=root, file_format="array_record").as_data_source())
 
-    with suppress(Exception):  # absent or damaged, which shows in many unrelated exceptions
+    with suppress(Exception):  # missing and damaged data raise many unrelated exceptions
         return open_prepared()
     _prepare(root, builder, obtain(files, dir, folder), open_prepared)
     return open_prepared()
 
 
 def examples_of(prepared: Any, split: str, count: int) -> Sequence[Mapping[str, Any]]:
-    """All examples of a split.
+    """Return all examples of a split.
 
     Raises:
-      ValueError: there are not so many.
+      ValueError: the split does not have `count` examples.
     """
     examples = prepared[split].__getitems__(range(len(prepared[split])))
     if len(examples) != count:
@@ -81,7 +83,7 @@ def examples_of(prepared: Any, split: str, count: int) -> Sequence[Mapping[str, 
 
 
 def _prepare(root: Path, builder: Any, files: Mapping[str, Path], open_prepared: Callable[[], Any]) -> None:
-    """Writes the prepared set. Processes that start together wait for each other."""
+    """Write the prepared data set. Processes that start together wait for each other."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with (root / "lock").open("w") as lock:
@@ -92,7 +94,7 @@ def _prepare(root: Path, builder: Any, files: Mapping[str, Path], open_prepared:
             shutil.rmtree(root / builder.name, ignore_errors=True)
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()), TemporaryDirectory() as unused:
                 builder(files, data_dir=root, file_format="array_record").download_and_prepare(download_dir=unused)
-    except (OSError, RuntimeError) as error:  # a full disk is a RuntimeError of the writer of array_record
+    except (OSError, RuntimeError) as error:  # array_record's writer raises RuntimeError if the disk is full
         raise UsageError(
             f"prepared data cannot be written to {root} ({error}): free space there, or name a --data.dir that can be written",
             code=1,

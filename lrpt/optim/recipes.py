@@ -1,4 +1,4 @@
-"""One named optax chain per paper and task: which gradients are clipped and how, the scaling, and the constraint that follows.
+"""One named optax chain per paper and task: gradient clipping, gradient scaling, and a constraint after the update.
 
 The 2016 scripts differ from task to task, so there is no single "optimizer of the paper".
 """
@@ -16,28 +16,29 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, shrink_after
 from lrpt.settings import OneOf, check_choices
 
-Rate = float | Float[Array, ""]
+LearningRate = float | Float[Array, ""]
 WeightDecayForm = Literal["in_loss", "decoupled"]
 
 
-def rmsprop_2016(learning_rate: Rate, eps: float) -> optax.GradientTransformation:
-    r"""RMSProp as lowrank-gru has it (optimizations.py, inherited from complex_RNN).
+def rmsprop_2016(learning_rate: LearningRate, eps: float) -> optax.GradientTransformation:
+    r"""Build the RMSProp of lowrank-gru (optimizations.py, inherited from complex_RNN).
 
     .. math::
         v \leftarrow 0.9\, v + 0.1\, g^2, \qquad \Delta\theta = -\eta\, g / \sqrt{v + \epsilon}, \qquad v_0 = 10^{-3}
 
-    The accumulator does not start at zero, and the constant is inside the root; no momentum, no bias correction.
+    The accumulator does not start at zero, and epsilon is inside the root. There is no momentum and no bias correction.
     """
     return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
 
 
-def adam_with_epsilon_hat(learning_rate: Rate, eps: float = 1e-8) -> optax.GradientTransformation:
-    r"""Adam in the form at the end of section 2 of Kingma and Ba (2015), as dl4mt-lm has it: the constant stands beside the plain root.
+def adam_with_epsilon_hat(learning_rate: LearningRate, eps: float = 1e-8) -> optax.GradientTransformation:
+    r"""Build Adam in the form at the end of section 2 of Kingma and Ba (2015), as in dl4mt-lm: epsilon is added to the uncorrected root.
 
     .. math::
         \Delta\theta = -\eta\, \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}\, \frac{m_t}{\sqrt{v_t} + \hat\epsilon}
 
-    In `optax.adam` it stands beside the corrected one, :math:`\sqrt{v_t / (1 - \beta_2^t)}`: less at first, by 32 for t = 1.
+    `optax.adam` adds epsilon to the corrected root :math:`\sqrt{v_t / (1 - \beta_2^t)}`. There it has less effect in early updates, by a
+    factor of 32 for t = 1.
     """
     fixed = ("b1", "b2", "eps_root", "nesterov")
     scale_by_adam = optax.inject_hyperparams(optax.scale_by_adam, static_args=fixed)
@@ -46,8 +47,8 @@ def adam_with_epsilon_hat(learning_rate: Rate, eps: float = 1e-8) -> optax.Gradi
     )
 
 
-# Most scripts have eps = 0. There a gradient that stays exactly zero lets v underflow, and the next update is 0 / 0. This value is lost in
-# rounding for any accumulator above 2e-23, that is for gradients whose root mean square exceeds 5e-12.
+# Most scripts use eps = 0. If a gradient stays exactly zero, v then underflows and the next update is 0 / 0. This value avoids that. It
+# disappears in rounding for accumulators above 2e-23, that is for gradients with a root mean square above 5e-12.
 NO_EPS = 1e-30
 
 
@@ -56,15 +57,15 @@ class Recipe:
     """A named chain of gradient transformations.
 
     Attributes:
-      description: what it does, and where it is from.
-      learning_rate: what its source used.
-      build: `learning_rate -> optax.GradientTransformation`; its `update` must be given the parameters.
-      recovers: whether training can go on after a gradient that is not finite.
+      description: what the chain does, and its source.
+      learning_rate: the learning rate of the source.
+      build: `learning_rate -> optax.GradientTransformation`; its `update` needs the parameters.
+      recovers: whether training can continue after a gradient that is not finite.
     """
 
     description: str
     learning_rate: float
-    build: Callable[[Rate], optax.GradientTransformation]
+    build: Callable[[LearningRate], optax.GradientTransformation]
     recovers: bool = False
 
 
@@ -72,65 +73,65 @@ RECIPES: dict[str, Recipe] = {
     "copy_memory": Recipe(
         "norm clipping at 1 with NaN recovery, RMSProp (lowrank-gru, RNN_memory.py: low-rank GRUs)",
         1e-3,
-        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(rate, eps=1e-8)),
+        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8)),
         recovers=True,
     ),
     "copy_memory_dense": Recipe(
         "component clipping at 1, RMSProp (lowrank-gru, RNN_memory.py: full GRU and LSTM)",
         1e-3,
-        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, eps=1e-8)),
+        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, eps=1e-8)),
     ),
     "copy_memory_unitary": Recipe(
         "RMSProp, nothing clipped (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
         1e-3,
-        lambda rate: rmsprop_2016(rate, eps=1e-8),
+        lambda learning_rate: rmsprop_2016(learning_rate, eps=1e-8),
     ),
     "adding": Recipe(
         "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
         1e-3,
-        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, NO_EPS)),
+        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "permuted_mnist": Recipe(
         "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",
         5e-4,
-        lambda rate: optax.chain(optax.clip(1.0), rmsprop_2016(rate, NO_EPS)),
+        lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "permuted_mnist_original": Recipe(
         "component clipping at 1 but for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
         5e-4,
-        lambda rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(rate, NO_EPS)),
+        lambda learning_rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "weight_norm": Recipe(
         "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1)",
         1e-3,
-        lambda rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(rate, eps=1e-8), project_rows(10.0)),
+        lambda learning_rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
     ),
     "char_lm": Recipe(
         "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
         1e-3,
-        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(rate)),
+        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
         recovers=True,
     ),
     "char_lm_original": Recipe(
         "the same with Adam's constant where dl4mt-lm has it, beside the root before its correction: smaller first steps",
         1e-3,
-        lambda rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(rate)),
+        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(learning_rate)),
         recovers=True,
     ),
     "char_lstm": Recipe(
         "Adam, weight decay of 1e-7 within the gradient (lowrank-lstm; made for a loss summed over the window, see optim.summed_steps)",
         2e-4,
-        lambda rate: optax.chain(optax.add_decayed_weights(1e-7), optax.adam(rate)),
+        lambda learning_rate: optax.chain(optax.add_decayed_weights(1e-7), optax.adam(learning_rate)),
     ),
     "rhn": Recipe(
         "norm clipping at 10, SGD (Zilly et al. 2017: rhn_train.py; made for a loss summed over the window, see optim.summed_steps)",
         0.2,
-        lambda rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(rate)),
+        lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate)),
     ),
     "momentum": Recipe(
         "norm clipping at 10, SGD with momentum 0.9 (for searches: steps have a norm of at most 100 times the rate, and end finite)",
         1e-2,
-        lambda rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(rate, momentum=0.9)),
+        lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate, momentum=0.9)),
     ),
     "adam": Recipe("Adam with its published constants (Kingma and Ba 2015)", 1e-3, optax.adam),
 }
@@ -180,22 +181,27 @@ class OptimConfig:
 
     @property
     def rate(self) -> float:
-        """The initial learning rate: the one that was given, or that of the recipe."""
+        """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
-    def decayed(self, learning_rate: Rate, update: Int[Array, ""], epoch: int) -> Rate:
-        """Return the learning rate at an update, for epochs of `epoch` updates."""
+    def decayed(self, learning_rate: LearningRate, update: Int[Array, ""], epoch: int) -> LearningRate:
+        """Return the learning rate after `update` updates, with decay once per epoch of `epoch` updates."""
         if self.decay == 1:
             return learning_rate
         return learning_rate * self.decay ** jnp.maximum(update // epoch - self.decay_after, 0).astype(jnp.float32)
 
-    def build(self, learning_rate: Rate | None = None) -> optax.GradientTransformation:
-        r"""The recipe's chain, at its `rate` or at another one, which may be traced: one program then serves many.
+    def build(self, learning_rate: LearningRate | None = None) -> optax.GradientTransformation:
+        r"""Build the recipe's chain, with its configured learning rate or the given one.
 
-        With `summed_steps` T and weight decay w it sees, where g is the gradient of the mean loss, :math:`T g + w \theta` ('in_loss':
-        `rhn_train.py` of Zilly et al. 2017, whose norm clipping sees both, and whose step shrinks parameters by the rate times w) or T g
-        ('decoupled': their Torch code, where :math:`\theta \leftarrow (1 - w)(\theta + \Delta\theta)`). With T = 1 and w = 0 it is the
-        recipe alone.
+        A given learning rate may be traced, so that one compiled program serves several learning rates.
+
+        With T = `summed_steps`, w = `weight_decay` and g the gradient of the mean loss, the recipe receives:
+
+        - 'in_loss': :math:`T g + w \theta`, as in `rhn_train.py` of Zilly et al. 2017. Norm clipping sees both terms, and the update
+          shrinks parameters by the learning rate times w.
+        - 'decoupled': T g. After the update, :math:`\theta \leftarrow (1 - w)(\theta + \Delta\theta)`, as in their Torch code.
+
+        With T = 1 and w = 0 the chain is the recipe alone.
         """
         recipe = RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)
         before = [optax.scale(self.summed_steps)] * (self.summed_steps > 1)

@@ -1,7 +1,7 @@
-"""Gradient transformations that optax does not have: the rules of the low-rank passthrough experiments.
+"""Gradient transformations of the low-rank passthrough experiments that optax does not have.
 
-Parameters are told apart by name (`lrpt.parametrizations.Parameters`): `.../recurrent/update/left` is a factor, and
-`.../recurrent_scale/update/left` the scales of its weight-normalized rows.
+Parameters are recognized by name (`lrpt.parametrizations.Parameters`): `.../recurrent/update/left` is a low-rank factor, and
+`.../recurrent_scale/update/left` contains the scales of its weight-normalized rows.
 """
 
 from typing import Any, NamedTuple
@@ -15,20 +15,20 @@ from lrpt.matrices import ROW_AXIS
 
 
 class ShrinkState(NamedTuple):
-    """How often `clip_by_norm_or_shrink` has met a gradient whose norm was not finite."""
+    """State of `clip_by_norm_or_shrink`: the number of gradients so far whose norm was not finite."""
 
     recoveries: Int[Array, ""]
 
 
 def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
-    r"""Clips the gradient's norm; where that is not finite, pulls the parameters towards zero.
+    r"""Clip the norm of the gradient. If the norm is not finite, pull the parameters towards zero instead.
 
     .. math::
         g \leftarrow m\, g / \max(\|g\|, m) \quad\text{if } \|g\| \text{ is finite, else } g \leftarrow s\, \theta
 
-    over all parameters together, m = `max_norm`, s = `shrink` (Pascanu et al. 2013; Miceli Barone 2018, section 3.5.1; lowrank-gru,
-    RNN_memory.py). The shrink is not clipped, and goes on through the chain as a gradient does: accumulators after it stay finite. The
-    original divides by max(||g||, m) alone, which is the same for m = 1, the only value it was run with.
+    The norm is taken over all parameters together; m = `max_norm` and s = `shrink` (Pascanu et al. 2013; Miceli Barone 2018, section 3.5.1;
+    lowrank-gru, RNN_memory.py). The shrink term is not clipped. It passes through the rest of the chain like a gradient, so that later
+    accumulators stay finite. The original divides by max(||g||, m) without the factor m; both agree for m = 1, the only value it uses.
 
     Raises:
       ValueError: `update` was called without the parameters.
@@ -49,16 +49,19 @@ def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.
 
 
 def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
-    """The recoveries that `clip_by_norm_or_shrink` has counted, anywhere in a chain's state; None where the chain has no such rule."""
+    """Return the recoveries counted by `clip_by_norm_or_shrink` anywhere in a chain's state, or None if the chain does not contain it."""
     return optax.tree.get(opt_state, "recoveries")
 
 
 def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransformation:
-    """Clips every component to +-max_delta, except in the first seven tensors of the original's list (lowrank-gru, RNN_mnist.py).
+    """Clip every component to +-max_delta, except in the first seven tensors of the original's parameter list (lowrank-gru, RNN_mnist.py).
 
-    The script counts, whatever the model. Of a low-rank GRU, with or without diagonal, the first seven are R of the three gates, the three
-    input matrices and L of the candidate; of a full GRU the three input and the three recurrent matrices and the bias of the candidate.
-    A shared projection counts as those of the three gates; scales, which the original did not have, are clipped.
+    The script selects tensors by position, whatever the model. The first seven are:
+
+    - low-rank GRU, with or without diagonal: R of the three gates, the three input matrices, and L of the candidate;
+    - full GRU: the three input matrices, the three recurrent matrices, and the bias of the candidate.
+
+    A shared projection R counts as the three gates' R. Scales of weight normalization, which the original does not have, are clipped.
     """
 
     def clipped(params: optax.Params) -> Any:
@@ -77,11 +80,11 @@ def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransforma
 
 
 def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
-    r"""Max-norm constraint: after the update, each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
+    r"""Limit row norms after the update: each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
 
-    Rows are those of the papers' orientation (`lrpt.matrices.ROW_AXIS`); biases, diagonals, embeddings and initial states are left alone.
-    Of rows g v / ||v|| under weight normalization both v and g are limited: |g| is the norm of the row that acts, and Miceli Barone 2018,
-    section 3.5.1, does not say which of the two was meant. Must be the last element of a chain: it replaces the update by the one that
+    Rows are rows in the papers' orientation (`lrpt.matrices.ROW_AXIS`). Biases, diagonals, embeddings and initial states do not change. A
+    weight-normalized row is g v / ||v||; both v and g are limited, because |g| is the norm of the effective row, and Miceli Barone 2018,
+    section 3.5.1, does not say which of them is meant. This must be the last element of a chain: it replaces the update by the one that
     leads to the projected parameters.
 
     Raises:
@@ -99,9 +102,9 @@ def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
 
 
 def shrink_after(share: float) -> optax.GradientTransformation:
-    r"""After the update, :math:`\theta \leftarrow (1 - w)\, \theta` with w = `share` (weight decay in the Torch code of Zilly et al. 2017).
+    r"""Shrink parameters after the update: :math:`\theta \leftarrow (1 - w)\, \theta` with w = `share`.
 
-    Must be the last element of a chain, as `project_rows`.
+    This is the weight decay in the Torch code of Zilly et al. 2017. Like `project_rows`, it must be the last element of a chain.
 
     Raises:
       ValueError: `update` was called without the parameters.
@@ -115,7 +118,7 @@ def shrink_after(share: float) -> optax.GradientTransformation:
 
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float) -> Float[Array, "..."] | None:
-    """By how much each row of a parameter is too long (norm / max_norm), or None where it has no rows."""
+    """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
     if names[-1] not in ROW_AXIS:
         return None
     if any(name.endswith("_scale") for name in names[:-1]):

@@ -1,4 +1,4 @@
-"""Tasks: which examples there are, and how predictions are judged."""
+"""Tasks: data splits, and the metrics computed on them."""
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary, WordVocabulary
 from lrpt.tasks.bits import NextBit

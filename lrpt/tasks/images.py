@@ -1,4 +1,4 @@
-"""Images as sequences, one pixel a step in an order that is drawn once, or as vectors."""
+"""Image classification: images as sequences of pixels in a random order, or as vectors."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -22,28 +22,28 @@ Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
 
 @dataclass(frozen=True)
 class PermutedImages:
-    """Say which digit an image shows that is read one pixel a step, in a fixed random order (Le et al. 2015; Miceli Barone 2018, 3.3).
+    """Classification of images that are read one pixel per step in a fixed random order (Le et al. 2015; Miceli Barone 2018, 3.3).
 
-    'mnist' has 784 steps; as in the paper's code (`RNN_mnist.py` of lowrank-gru) the last 10,000 of the 60,000 training images are
-    for validation, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn carries: 64 steps,
+    'mnist' has 784 steps. As in the paper's code (`RNN_mnist.py` of lowrank-gru), the last 10,000 of the 60,000 training images are the
+    validation split, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn includes: 64 steps,
     1,197 images for training, 300 each for validation and test, pixels divided by 16.
     """
 
     source: str = "digits"
     """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
     dir: Path | None = None
-    """where the MNIST files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    """directory of the MNIST files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     permuted: bool = True
-    """read pixels in a random order that the seed decides, else row by row"""
+    """read pixels in a random order drawn from the seed, else row by row"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
 
     def build(self, seed: int) -> Task:
-        """Splits with uint8 images; the order of the pixels is the one thing that depends on the seed.
+        """Build splits of uint8 images. The seed only decides the order of the pixels.
 
         Raises:
-          UsageError: MNIST files that are missing or damaged.
+          UsageError: MNIST files are missing or damaged.
         """
         load, scale = SOURCES[self.source]
         parts = load(self.dir)
@@ -57,33 +57,33 @@ class PermutedImages:
             )
             for name, (images, labels) in parts.items()
         }
-        return Task(splits, 1, CLASSES, "last", measure_class)
+        return Task(splits, 1, CLASSES, "last", class_metrics)
 
 
 @dataclass(frozen=True)
 class ImageVectors:
-    """Say which digit an image shows, all pixels of which are seen at once and in no order (Miceli Barone 2016, appendix A.1).
+    """Classification of images from all pixels at once (Miceli Barone 2016, appendix A.1).
 
-    Images and their parts are those of `PermutedImages`. The loss is the squared hinge of each class against the rest, summed over classes
-    as the paper says; lowrank-highwaynetwork takes their mean.
+    Images and splits are the same as in `PermutedImages`. The loss is the squared hinge of each class against the rest. It is summed over
+    classes as in the paper; the code lowrank-highwaynetwork averages it.
     """
 
     source: str = "digits"
     """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
     dir: Path | None = None
-    """where the MNIST files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    """directory of the MNIST files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     over: str = "sum"
-    """the loss is the sum over classes, or their mean as in the original code"""
+    """how the loss combines classes: sum, or mean as in the original code"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_choice("data.over", self.over, get_args(Over))
 
     def build(self, seed: int) -> Task:
-        """Splits with uint8 images; nothing depends on the seed.
+        """Build splits of uint8 images. The seed has no effect.
 
         Raises:
-          UsageError: MNIST files that are missing or damaged.
+          UsageError: MNIST files are missing or damaged.
         """
         load, scale = SOURCES[self.source]
         parts = load(self.dir)
@@ -91,33 +91,33 @@ class ImageVectors:
             name: Split(len(labels), {"images": images, "labels": labels.astype(np.int32)}, partial(pixel_vector, scale=scale))
             for name, (images, labels) in parts.items()
         }
-        return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(measure_scores, over=self.over))
+        return Task(splits, parts["train"][0].shape[1], CLASSES, "last", partial(score_metrics, over=self.over))
 
 
 def pixel_vector(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
-    """The image at `index` as floats times `scale`; the target is its class."""
+    """Return the image at `index` as floats, multiplied by `scale`. The target is its class."""
     return Example(jnp.asarray(arrays["images"])[index].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
 
 
-def measure_scores(scores: Float[Array, "b k"], batch: Example, over: str) -> dict[str, Float[Array, " b"]]:
-    """'loss', the squared hinge, and 'accuracy'."""
+def score_metrics(scores: Float[Array, "b k"], batch: Example, over: str) -> dict[str, Float[Array, " b"]]:
+    """Return 'loss', the squared hinge, and 'accuracy' for each example."""
     return {"loss": squared_hinge(scores, batch.targets, over), "accuracy": accuracy(scores, batch.targets)}
 
 
 def pixel_sequence(arrays: Any, index: Int[Array, ""], scale: float) -> Example:
-    """The image at `index` as (pixels, 1) floats, step t showing pixel order[t] times `scale`; the target is its class."""
+    """Return the image at `index` as (pixels, 1) floats; step t has pixel order[t], multiplied by `scale`. The target is its class."""
     pixels = jnp.asarray(arrays["images"])[index][jnp.asarray(arrays["order"])]
     return Example(pixels[:, None].astype(jnp.float32) * scale, jnp.asarray(arrays["labels"])[index])
 
 
-def measure_class(logits: Float[Array, "b k"], batch: Example) -> dict[str, Float[Array, " b"]]:
-    """'loss' in nats, and 'accuracy'."""
+def class_metrics(logits: Float[Array, "b k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """Return 'loss', the cross-entropy in nats, and 'accuracy' for each example."""
     return {"loss": cross_entropy(logits, batch.targets), "accuracy": accuracy(logits, batch.targets)}
 
 
 def _digits(dir: Path | None) -> dict[str, Labelled]:
-    """scikit-learn's digits, divided once and for all; every class has its share in each part."""
-    from sklearn.datasets import load_digits  # here, because it takes a second that other tasks need not wait for
+    """Load scikit-learn's digits in a fixed stratified split, the same for all seeds."""
+    from sklearn.datasets import load_digits  # imported here because it takes a second
     from sklearn.model_selection import train_test_split
 
     images, labels = load_digits(return_X_y=True)
@@ -127,8 +127,8 @@ def _digits(dir: Path | None) -> dict[str, Labelled]:
 
 
 def _mnist(dir: Path | None) -> dict[str, Labelled]:
-    """MNIST in file order: 50,000 / 10,000 / 10,000."""
-    from lrpt.datasets.mnist import load_mnist  # as above
+    """Load MNIST in file order: 50,000 images for training, 10,000 for validation, 10,000 for test."""
+    from lrpt.datasets.mnist import load_mnist  # imported here because tensorflow-datasets takes a second
 
     arrays = load_mnist(dir)
     images, labels = arrays["train_images"], arrays["train_labels"]

@@ -1,4 +1,4 @@
-"""Melodies as sequences of symbols: predict each note, rest or bar from those before it."""
+"""Melodies as sequences of symbols: predict each note, rest or bar from the symbols before it."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ import numpy as np
 from lrpt.datasets.abc import Symbol, Tune, divide, drawn_tunes, read_tune, split_tunes, traits
 from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.metrics import word_figures
+from lrpt.metrics import word_metrics
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, as_split, measure_text, windows
+from lrpt.tasks.text import Symbols, as_split, text_metrics, windows
 
 SOURCES = ("drawn", "irish")
 TUNES = {"train": 16_000, "valid": 1_511, "test": 2_000}
-"""Those of the paper."""
+"""Tunes per split in the paper."""
 SHOWN = 20
-"""Skipped tunes whose messages the notes keep."""
+"""Number of skipped tunes whose error messages are kept in the metadata."""
 
 
 @dataclass(frozen=True)
 class NextNote:
-    r"""Predict each symbol of a melody from those before it (Jernite et al. 2017, section 5.1 and Table 1).
+    """Language modelling of melodies (Jernite et al. 2017, section 5.1 and Table 1).
 
-    A symbol is a note with its pitch and its length in quarter notes ('F#5:1/2'), a rest with its length ('z:1'), or a bar ('|'); what of a
-    tune in ABC notation becomes which symbol is said in `lrpt.datasets.abc.reader`. Each tune is ended by '<eos>', symbol 0; '<unk>',
-    symbol 1, stands for what the training part lacks. The paper's preprocessing is not published: it has neither polyphony nor meter, as
+    A symbol is a note with its pitch and its length in quarter notes ('F#5:1/2'), a rest with its length ('z:1'), or a bar ('|').
+    `lrpt.datasets.abc.reader` describes how ABC notation is converted to symbols. '<eos>', symbol 0, ends each tune; '<unk>', symbol 1,
+    stands for symbols that the training split lacks. The paper's preprocessing is not published. It has neither polyphony nor meter, as
     here.
 
     | source | tunes: training, validation, test | symbols | different symbols |
@@ -37,22 +37,23 @@ class NextNote:
     | irish: O'Neill's "Music of Ireland" (1903) | 1,644 / 156 / 206 | 211,937 / 19,841 / 26,663 | 386 |
     | drawn: melodies drawn at random | 327 / 31 / 42 of 400 | 31,774 / 3,106 / 4,089 | 102 |
 
-    Tunes are divided as in the paper, 82 / 7.7 / 10.3 %, whole families at a time: tunes that share a title, a number in a collection, or
-    the intervals between their first notes. A tune that cannot be read is left out; `Task.notes` says how many were, and why the first of
-    them.
+    Tunes are split as in the paper, 82 / 7.7 / 10.3 %. Variants of a tune stay together: tunes that share a title, a number in a
+    collection, or the intervals between their first notes. Tunes that cannot be read are skipped; `Task.notes` contains their number and
+    the first error messages.
 
-    A part is one sequence. Example i are its symbols i s, ..., (i + 1) s - 1, where s is `steps`, each predicted from the one before it,
-    the very first from an '<eos>'. An incomplete last window is left out of the training part; in the other parts it is padded.
+    A split is one sequence. Example i is the window of symbols i s, ..., (i + 1) s - 1, where s is `steps`. Each symbol is predicted from
+    the symbol before it, and the first one from an '<eos>'. An incomplete last window is dropped from the training split and padded in the
+    others.
     """
 
     source: str = "drawn"
-    """drawn (melodies drawn at random, nothing to download) or irish (O'Neill's tunes, downloaded if need be)"""
+    """drawn (melodies drawn at random, nothing to download) or irish (O'Neill's tunes, downloaded if necessary)"""
     file: Path | None = None
-    """a file of yours in ABC notation, or a folder of such files, instead of the source"""
+    """a file in ABC notation, or a folder of such files, to use instead of the source"""
     dir: Path | None = None
-    """where O'Neill's files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    """directory of O'Neill's files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     tunes: int = 400
-    """how many are drawn"""
+    """number of melodies to draw; for drawn"""
     steps: int = 50
     """symbols in a window"""
 
@@ -61,10 +62,10 @@ class NextNote:
         check_at_least(1, self, "data.tunes", "data.steps")
 
     def build(self, seed: int) -> Task:
-        """Splits with the symbols as an array of numbers; nothing depends on the seed.
+        """Build splits that hold symbols as an array of numbers. The seed has no effect.
 
         Raises:
-          UsageError: a file that is missing, damaged or has no tune that can be read; a part that fills no window.
+          UsageError: a file is missing, damaged or has no readable tune, or a split is too short for a window.
         """
         texts = self._texts()
         read, skipped = read_tunes(texts)
@@ -76,20 +77,20 @@ class NextNote:
         vocabulary = WordVocabulary.of(parts["train"])
         symbols = {part: vocabulary.encode(text) for part, text in parts.items()}
         splits = {part: as_split(numbers, *windows(part, numbers.size, self.steps)) for part, numbers in symbols.items()}
-        notes = self._notes(texts, where, symbols, skipped) | {"types": len(vocabulary)}
-        return Task(splits, len(vocabulary), len(vocabulary), "all", measure_text, word_figures, True, vocabulary, notes)
+        metadata = self._metadata(texts, where, symbols, skipped) | {"types": len(vocabulary)}
+        return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, word_metrics, True, vocabulary, metadata)
 
     def _texts(self) -> dict[str, str]:
-        """ABC notation by the name of the file that has it."""
+        """Load ABC notation by file name."""
         if self.file is not None:
             return abc_files(self.file)
         if self.source == "drawn":
             return {"drawn": drawn_tunes(self.tunes)}
-        from lrpt.datasets.irish import load_irish_abc  # here, because it takes a second that other melodies need not wait for
+        from lrpt.datasets.irish import load_irish_abc  # imported here because it takes a second
 
         return load_irish_abc(self.dir)
 
-    def _notes(
+    def _metadata(
         self, texts: Mapping[str, str], where: Mapping[str, Sequence[int]], symbols: Mapping[str, Symbols], skipped: Sequence[str]
     ) -> dict[str, Any]:
         return {
@@ -103,15 +104,18 @@ class NextNote:
         }
 
 
-def _parts(of: Sequence[Sequence[str]]) -> dict[str, list[int]]:
-    """As `divide`, with what is left for training, so that a small collection has tunes to validate by and to test."""
+def _parts(traits_of_tunes: Sequence[Sequence[str]]) -> dict[str, list[int]]:
+    """Divide tunes by their traits into the paper's shares. The training split gets the remainder.
+
+    Test and validation come first, so that a small collection has tunes for both.
+    """
     shares = {part: TUNES[part] / sum(TUNES.values()) for part in ("test", "valid", "train")}
-    found = divide(of, shares)
+    found = divide(traits_of_tunes, shares)
     return {part: found[part] for part in TUNES}
 
 
 def read_tunes(texts: Mapping[str, str]) -> tuple[list[tuple[Tune, list[Symbol]]], list[str]]:
-    """The tunes that can be read with their symbols, and for each of the others what is wrong with it."""
+    """Read the tunes of all texts. Return readable tunes with their symbols, and an error message for each of the others."""
     read, skipped = [], []
     for name, text in texts.items():
         for tune in split_tunes(text, name):
@@ -123,16 +127,16 @@ def read_tunes(texts: Mapping[str, str]) -> tuple[list[tuple[Tune, list[Symbol]]
 
 
 def abc_files(path: Path) -> dict[str, str]:
-    """The texts of a file, or of the files of a folder and the folders in it whose names end in .abc, by their names.
+    """Read a file, or all .abc files of a folder and its subfolders. Return texts by file name.
 
-    Files that are not UTF-8 are read as ISO 8859-1, as the standard's section 2.1 has it for older ones.
+    Files that are not UTF-8 are read as ISO 8859-1, as section 2.1 of the standard prescribes for older files.
 
     Raises:
-      UsageError: a file that is missing or cannot be read; a folder without such files.
+      UsageError: the file is missing or cannot be read, or the folder contains no .abc file.
     """
     files = sorted(path.rglob("*.abc")) if path.is_dir() else [path]
     if not files:
-        raise UsageError(f"data.file is {path}, a folder with no file that ends in .abc: name another one, or a file")
+        raise UsageError(f"data.file is {path}, a folder without .abc files: name another folder, or a file")
     try:
         return {str(file.relative_to(path)) if path.is_dir() else file.name: _decoded(file.read_bytes()) for file in files}
     except OSError as error:
@@ -148,5 +152,5 @@ def _decoded(content: bytes) -> str:
 
 
 def symbols_of(vocabulary: Vocabulary) -> list[Symbol | None]:
-    """The note, rest or bar that each number stands for; None for the end of a tune and the unknown symbol."""
+    """Return the note, rest or bar of each number in a vocabulary; None for the end of a tune and the unknown symbol."""
     return [None if text.startswith("<") else Symbol.of(text) for text in vocabulary.symbols]

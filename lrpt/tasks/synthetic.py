@@ -1,4 +1,4 @@
-"""The copy and adding tasks: examples that are drawn from a key and an index when they are needed."""
+"""The copy and adding tasks: examples generated on demand from a random key and an index."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ from lrpt.tasks.task import Example, Split, Task
 DATA_SYMBOLS, BLANK, RUN, ALPHABET = 8, 8, 9, 10
 MAX_DATA = 10
 
-# Keeps these draws apart from those of parameters and batches, which may come from the same seed.
+# Separates these random numbers from those of parameters and batches, which may have the same seed.
 _STREAM = 0x5E90E4CE
 
 VARIANTS = ("fixed", "variable_length", "variable_lag")
@@ -24,27 +24,28 @@ MARKERS = ("halves", "anywhere")
 
 
 def key_of(seed: int) -> dict[str, np.ndarray]:
-    """What examples that are drawn are made from."""
+    """Return the random key of a seed, as the arrays of a split."""
     return {"key": np.random.SeedSequence((_STREAM, seed)).generate_state(2)}
 
 
 def uniform_numbers(arrays: Any, index: Int[Array, ""], count: int) -> Float[Array, " count"]:
-    """The random numbers on [0, 1) that the example at `index` is made of."""
-    # The generator is named, so that a process that configures another default still gets the same examples.
+    """Draw the random numbers on [0, 1) of the example at `index`."""
+    # The generator is named, so that examples do not depend on JAX's configured default.
     key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl="threefry2x32")
     return jax.random.uniform(jax.random.fold_in(key, index), (count,), jnp.float32)
 
 
 def below(uniform: Float[Array, "*s"], count: int) -> Int[Array, "*s"]:
-    """0, ..., count - 1 with equal probability, up to the resolution of 2^-23."""
+    """Map uniform numbers on [0, 1) to integers 0, ..., count - 1 of equal probability, up to a resolution of 2^-23."""
     return jnp.floor(uniform * count).astype(jnp.int32)
 
 
 @dataclass(frozen=True)
 class CopyMemory:
-    r"""Repeat, after a lag, the symbols seen at the start (Miceli Barone 2018, section 3.1; `make_*_memory_data.py` of lowrank-gru).
+    """The copy task: repeat the symbols seen at the start after a lag.
 
-    The alphabet is 0..7 data, 8 blank, 9 run. With s data symbols, of which each is to be written s + k steps after it was read:
+    It is described in Miceli Barone 2018, section 3.1, and follows `make_*_memory_data.py` of lowrank-gru. The alphabet is 0..7 data, 8
+    blank, 9 run. A sequence has s data symbols. Each must be written s + k steps after it was read:
 
         input:  data at steps 0..s-1, run at step s+k-1, blank elsewhere
         target: data at steps s+k..2s+k-1, blank elsewhere
@@ -61,11 +62,11 @@ class CopyMemory:
     variant: str = "fixed"
     """fixed, variable_length (1 to 10 symbols) or variable_lag (1 to N steps)"""
     lag: int = 500
-    """N: steps between reading and writing; the paper's other variants have 100"""
+    """N: steps between reading and writing; 100 in the paper's variable_length and variable_lag"""
     train_size: int = 100_000
     """training sequences"""
     test_size: int = 10_000
-    """test sequences, by which the model is chosen too, as in the paper"""
+    """test sequences; as in the paper they are the validation split too"""
 
     def __post_init__(self) -> None:
         check_choice("data.variant", self.variant, VARIANTS)
@@ -73,18 +74,21 @@ class CopyMemory:
 
     @property
     def length(self) -> int:
-        """Steps of a sequence."""
+        """Return the number of steps of a sequence."""
         return self.lag + 2 * MAX_DATA
 
     def build(self, seed: int) -> Task:
-        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        """Build splits from one stream of sequences: training sequences first, then test sequences.
+
+        'valid' is 'test', as in the paper.
+        """
         arrays = key_of(seed)
         train = Split(self.train_size, arrays, self.example)
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
-        return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", measure_copy)
+        return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", copy_metrics)
 
     def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
-        """The sequence at `index` of the stream: inputs and targets are (N + 20,) integers."""
+        """Generate the sequence at `index` of the stream. Inputs and targets are (N + 20,) integers."""
         uniform = uniform_numbers(arrays, index, MAX_DATA + 1)
         data = below(uniform[1:], DATA_SYMBOLS)
         size = 1 + below(uniform[0], MAX_DATA) if self.variant == "variable_length" else MAX_DATA
@@ -95,12 +99,15 @@ class CopyMemory:
 
 
 def _data_from(data: Int[Array, " s"], size: Int[Array, ""] | int, t: Int[Array, " t"]) -> Int[Array, " t"]:
-    """The first `size` symbols at t = 0, ..., size - 1, blank elsewhere."""
+    """Return the first `size` data symbols at t = 0, ..., size - 1, and blanks elsewhere."""
     return jnp.where((t >= 0) & (t < size), data[jnp.clip(t, 0, data.size - 1)], BLANK)
 
 
-def measure_copy(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
-    """Means over steps: 'loss' in nats and 'accuracy' over all of them, 'recall' the accuracy where data are to be written."""
+def copy_metrics(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """Return means over the steps of each example: 'loss' in nats, 'accuracy' and 'recall'.
+
+    Recall is the accuracy at steps whose target is a data symbol.
+    """
     hits = accuracy(logits, batch.targets)
     return {
         "loss": jnp.mean(cross_entropy(logits, batch.targets), axis=-1),
@@ -111,10 +118,10 @@ def measure_copy(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Flo
 
 @dataclass(frozen=True)
 class Adding:
-    """Add the two numbers that are marked in a sequence (Miceli Barone 2018, section 3.2; `RNN_adding.py` of lowrank-gru).
+    """The adding task: add the two marked numbers of a sequence (Miceli Barone 2018, section 3.2; `RNN_adding.py` of lowrank-gru).
 
-    Each step has two inputs: a number uniform on [0, 1), and 1 at the two marked steps, 0 elsewhere. The target is the sum of the two
-    marked numbers, read after the last step; the loss is the squared error, 1/6 on average for the constant prediction 1.
+    Each step has two inputs: a number uniform on [0, 1), and a marker, which is 1 at two steps and 0 elsewhere. The target is the sum of
+    the two marked numbers, predicted after the last step. The loss is the squared error; predicting 1 always has an expected loss of 1/6.
     """
 
     length: int = 750
@@ -122,7 +129,7 @@ class Adding:
     train_size: int = 100_000
     """training sequences"""
     test_size: int = 10_000
-    """test sequences, by which the model is chosen too, as in the paper"""
+    """test sequences; as in the paper they are the validation split too"""
     test_markers: str = "halves"
     """marked steps of test sequences: halves (one in each half, as in training and the paper) or anywhere (as in the 2016 code)"""
 
@@ -132,14 +139,17 @@ class Adding:
         check_at_least(1, self, "data.train_size", "data.test_size")
 
     def build(self, seed: int) -> Task:
-        """Splits of one stream, the test sequences after the training sequences; 'valid' is 'test', as in the paper."""
+        """Build splits from one stream of sequences: training sequences first, then test sequences.
+
+        'valid' is 'test', as in the paper.
+        """
         arrays = key_of(seed)
         train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
-        return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", measure_sum)
+        return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", sum_metrics)
 
     def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
-        """The sequence at `index` of the stream: inputs (T, 2), the target a scalar."""
+        """Generate the sequence at `index` of the stream. Inputs have shape (T, 2), the target is a scalar."""
         uniform = uniform_numbers(arrays, index, self.length + 2)
         numbers, half = uniform[2:], self.length // 2
         if markers == "halves":
@@ -151,6 +161,6 @@ class Adding:
         return Example(jnp.stack([numbers, marks], axis=-1), numbers[first] + numbers[second])
 
 
-def measure_sum(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, Float[Array, " b"]]:
-    """'loss': the squared error of the sum."""
+def sum_metrics(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, Float[Array, " b"]]:
+    """Return 'loss', the squared error of the sum, for each example."""
     return {"loss": squared_error(predictions[:, 0], batch.targets)}

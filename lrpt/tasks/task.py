@@ -1,4 +1,4 @@
-"""What is asked of a network: examples, what is predicted from them, and how a prediction is judged."""
+"""Tasks: examples, data splits, and the metrics computed on predictions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class Example(NamedTuple):
 
     Attributes:
       inputs: (t, m) floats, or (t,) integers below the task's `input_size`.
-      targets: what is to be predicted, once or at every step.
-      mask: (t,) true where a step counts, or None where every step does.
+      targets: one target for the example, or one for every step.
+      mask: (t,) booleans, true at steps that count; None if all do.
     """
 
     inputs: Float[Array, "*b t m"] | Int[Array, "*b t"]
@@ -26,12 +26,12 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """A set of examples, each a pure function of `arrays` and its index, so that any of them can be made anywhere, at any time.
+    """A set of examples. Each is a pure function of `arrays` and its index, so that any process can make any example at any time.
 
     Attributes:
-      size: how many there are.
-      arrays: what examples are made from: images, or nothing but a random key. Same shapes for every seed.
-      example: `(arrays, index) -> Example`; pure, traced under `jit`; reads everything that depends on the seed from `arrays`.
+      size: number of examples.
+      arrays: the data that examples are made from, such as images or only a random key. Its shapes are the same for every seed.
+      example: `(arrays, index) -> Example`; pure, and traced under `jit`. It must read everything that depends on the seed from `arrays`.
     """
 
     size: int
@@ -39,26 +39,25 @@ class Split:
     example: Callable[[Any, Int[Array, ""]], Example]
 
     def batch(self, arrays: Any, indices: Int[Array, " b"]) -> Example:
-        """The examples at `indices`, stacked."""
+        """Return the examples at `indices`, stacked."""
         return jax.vmap(self.example, (None, 0))(arrays, indices)
 
 
 @dataclass(frozen=True)
 class Task:
-    """Splits and a judge.
+    """Data splits and the metrics computed on them.
 
     Attributes:
-      splits: 'train', 'valid' (by which a model is chosen) and 'test'; 'valid' may be the same object as 'test' where the papers do so.
-      input_size: width m of the inputs, or the number of symbols where they are integers.
+      splits: 'train', 'valid' (for model selection) and 'test'. 'valid' may be the same object as 'test', as in some of the papers.
+      input_size: width m of the inputs, or the number of input symbols if they are integers.
       output_size: width of the predictions.
-      reads: 'last' where one prediction is made after the last step, 'all' where one is made at each.
-      measure: `(predictions, batch) -> figures`, each figure of shape (b,), one value for each example; 'loss' is what training lowers
-        (nats, or squared error).
-      summarize: turns means of these figures over examples into what is reported, which still has a 'loss'; figures that it does not know
-        stay as they are.
-      streams: whether example i + 1 of a split continues example i, so that the state is carried from one to the next.
-      vocabulary: the symbols of inputs and predictions by number, where they are those of a text.
-      notes: what a reader of the results should know about the data, as JSON can hold it.
+      reads: 'last' for one prediction after the last step, 'all' for one at each step.
+      measure: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, or
+        a squared error).
+      summarize: maps the means of these metrics over examples to the reported metrics, which include 'loss'. Unknown metrics are kept.
+      streams: whether example i + 1 of a split continues example i, so that the state is carried over.
+      vocabulary: the symbols of inputs and predictions by number, if they are symbols of a text.
+      notes: JSON-compatible metadata on the data, for readers of the results.
     """
 
     splits: Mapping[str, Split]

@@ -10,9 +10,9 @@ import numpy as np
 
 from lrpt.datasets.vocabulary import UNKNOWN, WordVocabulary
 from lrpt.errors import check_at_least, check_choice
-from lrpt.metrics import word_figures
+from lrpt.metrics import word_metrics
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, as_split, load_texts, measure_text, name_of_text, windows
+from lrpt.tasks.text import Symbols, as_split, load_texts, name_of_text, text_metrics, windows
 
 _WORD_OR_MARK = re.compile(r"<unk>|\w+|[^\w\s]")
 SOURCES = ("python", "ptb")
@@ -20,33 +20,34 @@ SOURCES = ("python", "ptb")
 
 @dataclass(frozen=True)
 class NextWord:
-    r"""Predict each word of a text from those before it (Zilly et al. 2017, section 5.2, on the Penn Treebank).
+    """Word-level language modelling (Zilly et al. 2017, section 5.2, on the Penn Treebank).
 
-    Sources. 'ptb' are the Penn Treebank files of Mikolov et al. (2010), whose words stand between blanks and whose rare words are the
-    literal '<unk>' already. 'python' is the documentation that every Python carries, cut 90/5/5 at line ends as a file of the user's is;
-    these two are put into lower case, punctuation marks become words, and words that are less than `min_count` times in the training part
-    become '<unk>'. Each line that is not blank is ended by '<eos>', symbol 0; '<unk>' is symbol 1.
+    Sources. 'ptb' is the Penn Treebank of Mikolov et al. (2010). Its words are separated by blanks, and its rare words are already replaced
+    by the literal '<unk>'. 'python' is the documentation included in every Python. Like a `file`, it is split 90/5/5 at line ends and put
+    into lower case; punctuation marks become words, and words with fewer than `min_count` occurrences in the training split become '<unk>'.
+    '<eos>', symbol 0, ends each line that is not blank; '<unk>' is symbol 1.
 
     | ptb | training | validation | test |
     |---|---|---|---|
     | words, with one <eos> for each line | 929,589 | 73,760 | 82,430 |
     | different words, with <eos> and <unk> | 10,000 | | |
 
-    The text is one sequence. Example i are its words i s, ..., (i + 1) s - 1, where s is `steps`, each predicted from the one before it,
-    the very first from an <eos>. An incomplete last window is left out of the training part; in the other parts it is padded, so that each
-    word is predicted exactly once. In the order 'stream' each row of a batch reads a contiguous part of the text, as a column does in the
-    authors' reader (`reader.py`); that reader cuts columns before windows, so that its columns may begin up to `steps` words away from
-    these.
+    The text is one sequence. Example i is the window of words i s, ..., (i + 1) s - 1, where s is `steps`. Each word is predicted from the
+    word before it, and the first word from an <eos>. An incomplete last window is dropped from the training split. It is padded in the
+    other splits, so that each word is predicted exactly once.
+
+    In the order 'stream' each row of a batch reads a contiguous part of the text, like a column in the authors' `reader.py`. Their reader
+    cuts columns before windows, so that its columns may begin up to `steps` words away from these.
     """
 
     source: str = "python"
-    """python (documentation that every Python carries, nothing to download) or ptb (Penn Treebank)"""
+    """python (documentation included in every Python, nothing to download) or ptb (Penn Treebank)"""
     file: Path | None = None
-    """a text of yours in UTF-8, instead of the source"""
+    """a text file in UTF-8 to use instead of the source"""
     dir: Path | None = None
-    """where the Penn Treebank files are or are to be put, and prepared data too if it can be written (default: the user's cache)"""
+    """directory of the Penn Treebank files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     min_count: int = 3
-    """how often a word must be in the training part to have a symbol of its own (ptb: all have)"""
+    """occurrences in the training split that a word needs to have its own symbol (ptb: every word has one)"""
     steps: int = 35
     """words in a window"""
 
@@ -55,10 +56,10 @@ class NextWord:
         check_at_least(1, self, "data.min_count", "data.steps")
 
     def build(self, seed: int) -> Task:
-        """Splits with the text as an array of numbers; nothing depends on the seed.
+        """Build splits that hold the text as an array of word numbers. The seed has no effect.
 
         Raises:
-          UsageError: a file that is missing, damaged, not UTF-8 or too small.
+          UsageError: the file is missing, damaged, not UTF-8 or too small.
         """
         texts, min_count = load_texts(self.source, self.file, self.dir), 1
         if self.file is not None or self.source != "ptb":
@@ -66,10 +67,10 @@ class NextWord:
         vocabulary = WordVocabulary.of(texts["train"], min_count)
         parts = {name: vocabulary.encode(text) for name, text in texts.items()}
         splits = {name: as_split(symbols, *windows(name, symbols.size, self.steps)) for name, symbols in parts.items()}
-        notes = self._notes(texts, parts, len(vocabulary))
-        return Task(splits, len(vocabulary), len(vocabulary), "all", measure_text, word_figures, True, vocabulary, notes)
+        metadata = self._metadata(texts, parts, len(vocabulary))
+        return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, word_metrics, True, vocabulary, metadata)
 
-    def _notes(self, texts: dict[str, str], parts: dict[str, Symbols], types: int) -> dict[str, Any]:
+    def _metadata(self, texts: dict[str, str], parts: dict[str, Symbols], types: int) -> dict[str, Any]:
         return {
             "text": name_of_text(self.source, self.file),
             "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
@@ -80,5 +81,5 @@ class NextWord:
 
 
 def words_and_marks(text: str) -> str:
-    """The lines of the text in lower case, with one blank between words and punctuation marks."""
+    """Return the lines of a text in lower case, with one blank between words and punctuation marks."""
     return "\n".join(" ".join(_WORD_OR_MARK.findall(line.lower())) for line in text.split("\n"))

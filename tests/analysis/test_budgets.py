@@ -1,4 +1,4 @@
-"""Equal numbers of parameters: an exact search, and the sizes that the lattice paper's budgets mean."""
+"""Tests of equal numbers of parameters: the search is exact, and widths agree with the lattice paper's budgets."""
 
 from itertools import product
 
@@ -27,7 +27,7 @@ SIZES = {
 
 
 def columns(symbols):
-    """The models of the table. The baselines of the original code have two biases, but for its RHN."""
+    """Return the models of the table. The baselines of the original code have two biases, except its RHN."""
     stacks = [LanguageModelSize(symbols, cell, layers, second_biases=cell in TWO_BIASES) for cell, layers in product(MODELS, (2, 4))]
     return [*stacks, *(LanguageModelSize(symbols, "rhn", layers, depth=5) for layers in (1, 2))]
 
@@ -64,7 +64,7 @@ def test_the_parameters_of_a_layer(cell, depth, second, expected):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_counts_from_templates_are_those_of_the_parameters(cell):
-    stored = LanguageModelSize(7, cell, input=MatrixConfig(rank=23))  # dense too, but another value: counted by its parameters
+    stored = LanguageModelSize(7, cell, input=MatrixConfig(rank=23))  # dense, but not equal to DENSE
     assert LanguageModelSize(7, cell).cell_parameters(6) == stored.cell_parameters(6)
 
 

@@ -1,4 +1,4 @@
-"""The nearest structured matrices against closed forms and another optimizer; compressed and foreign networks against the originals."""
+"""Tests of nearest structured matrices against closed forms and another optimizer, and of compressed and converted networks."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ from lrpt.runs.named_arrays import from_named, to_named
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """On matrices this small, threads of BLAS that wait for a busy core cost more than the work."""
+    """Use one BLAS thread. For such small matrices, waiting threads cost more than the work."""
     with threadpool_limits(1):
         yield
 
@@ -46,7 +46,7 @@ def normal(*shape, seed=0):
 
 
 def moments_of(n, seed=0):
-    """Second moments of rows with a few strong directions."""
+    """Return second moments of rows with a few strong directions."""
     rows = normal(50, n, seed=seed) * np.geomspace(3, 0.1, n)
     return rows.T @ rows / 50
 
@@ -95,7 +95,7 @@ def test_recovers_it_weighted():
 
 
 def best_of_another_optimizer(W, rank, C):
-    """|C^(1/2) (W - R^T L - D)| by L-BFGS over all entries of L, R and D, from many starts."""
+    """Minimize |C^(1/2) (W - R^T L - D)| by L-BFGS over all entries of L, R and D, from many starts."""
     n, columns = W.shape
     row, column = np.arange(columns) % n, np.arange(columns)
 
@@ -201,21 +201,21 @@ def test_errors_that_do_not_fit(error):
 
 
 def trained(row):
-    """A network and parameters of it, as `Recurrent` has them; the initial state is not zero."""
+    """Return a network and its parameters, as `Recurrent` stores them, with a nonzero initial state."""
     recurrent = Recurrent(row.config(), width_of_input(row.cell))
     carry = jax.tree.map(lambda n: normal(n).astype(np.float32), CELLS[row.cell].carry(SPEC))
     return {"cell": stored_parameters(row)["params"], "initial_state": carry}, recurrent
 
 
 def dense(params, recurrent):
-    """Every operator of a cell as full arrays, by name."""
+    """Return every operator of a cell as dense arrays, by name."""
     template = recurrent.cell.template(recurrent.spec)
     operators = jax.tree.structure(template).flatten_up_to(cell_params(params, recurrent))
     return {name: op.to_dense() if hasattr(op, "to_dense") else op for name, op in zip(by_name(template), operators, strict=True)}
 
 
 def assert_fits(found, recurrent):
-    """The parameters have the names and shapes of the network that the new configuration makes."""
+    """Check that the parameters have the names and shapes of the network with the new configuration."""
     smaller = Recurrent(found.config, recurrent.input_size)
     template = jax.eval_shape(smaller.init, jax.random.key(0), jnp.zeros((1, 1, recurrent.input_size)))["params"]
     from_named(template, to_named(found.params))
@@ -282,7 +282,7 @@ def test_report_says_how_near_the_stored_matrices_are(tied):
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_rank_for_an_error_is_the_smallest(weighted, tied):
-    """For every matrix, also of those that share R."""
+    """This holds for every matrix, including matrices that share R."""
     params, recurrent = trained(Row("lstm", "dense"))
     C = {name: moments_of(SIZE, seed) for seed, name in enumerate(("input", "forget", "candidate", "output"))} if weighted else None
 
@@ -298,12 +298,12 @@ def test_the_rank_for_an_error_is_the_smallest(weighted, tied):
     ("row", "how", "word"),
     [
         (Row("gru", "dense"), {"rank": 2, "parametrization": "dense"}, "low_rank_plus_diagonal"),
-        (Row("gru", "dense"), {}, "a rank or an error"),
-        (Row("gru", "dense"), {"rank": 2, "error": 0.5}, "a rank or an error"),
+        (Row("gru", "dense"), {}, "give exactly one of them"),
+        (Row("gru", "dense"), {"rank": 2, "error": 0.5}, "give exactly one of them"),
         (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
         (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
         (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
-        (Row("unitary", "dense"), {"rank": 1}, "nothing to compress"),
+        (Row("unitary", "dense"), {"rank": 1}, "no recurrent matrices to compress"),
     ],
 )
 def test_options_that_do_not_fit(row, how, word):
@@ -313,7 +313,7 @@ def test_options_that_do_not_fit(row, how, word):
 
 
 def states_seen(cell, params, recurrent, inputs, mask):
-    """The rows that each recurrent matrix of a GRU is applied to, at steps that count, by a float64 loop."""
+    """Compute the rows that each recurrent matrix of a GRU multiplies, at steps that count, in a float64 loop."""
     w = {name: np.asarray(*jax.tree.leaves(array), np.float64) for name, array in dense(params, recurrent).items()}
     rows = {"update": [], "reset": [], "candidate": []}
     for x, valid in zip(inputs, mask, strict=True):
@@ -358,7 +358,7 @@ def test_noise_is_white_and_masks_may_be_absent():
 
 
 def test_rank_is_not_spent_where_the_state_never_moves():
-    """Half of the units get no input and stay at zero; what the others do goes through a matrix of rank 3."""
+    """Half of the units have no input and stay at zero. The others use a matrix of rank 3."""
     model = SequenceModel(ModelConfig("elman", 16, parametrization="dense", trainable_initial_state=False), 2, 3, "all")
     inputs = normal(4, 6, 2).astype(np.float32)
     params = filled(jax.eval_shape(model.init, jax.random.key(0), inputs)["params"])
@@ -389,7 +389,7 @@ def run(params, recurrent, xs):
 
 
 def filled(tree, seed=0):
-    """No array of which is zero, as biases are at the start."""
+    """Fill all arrays with nonzero numbers; biases are zero at initialization."""
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), tree)
 

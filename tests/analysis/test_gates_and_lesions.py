@@ -1,4 +1,4 @@
-"""Mean gates by hand, and layers shut in networks against the oracle without them."""
+"""Tests of mean gates by hand, and of networks with closed layers against an oracle without them."""
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ def model(cell="rhn"):
 
 
 def oracle_loss(name, params, inputs, shut=None):
-    """The sum of squares of the outputs, by the float64 loop, in which a shut gate is zero."""
+    """Compute the sum of squares of the outputs in a float64 loop; a closed gate is zero."""
     cell = params["recurrent"]["cell"]
     weights = {f"{gate}.{role}": np.float64(m["kernel"]) for role in ("recurrent", "input") for gate, m in cell[role].items()}
     weights |= {f"{gate}.bias": np.float64(b) for gate, b in cell["bias"].items()}

@@ -1,4 +1,4 @@
-"""Networks before training: discs and eigenvalues by hand where they are known."""
+"""Tests of networks at initialization: discs and eigenvalues in cases with known values."""
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ def test_input_matrices_and_biases_are_drawn_too():
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(UsageError, match="cell is 'rhm': choose from"):
         initialization_sweep("rhm", SILENCE, [1.0], [2])
-    with pytest.raises(UsageError, match="no recurrent matrices that could be drawn so"):
+    with pytest.raises(UsageError, match="this cell has operators that are not matrices"):
         initialization_sweep("unitary", SILENCE, [1.0], [2])
 
 

@@ -1,4 +1,4 @@
-"""Temporal Jacobians against finite differences and the paper's equations, and the discs that hold their eigenvalues."""
+"""Tests of temporal Jacobians against finite differences and the paper's equations, and of discs around their eigenvalues."""
 
 import dataclasses
 from functools import cache
@@ -22,7 +22,7 @@ every_rhn = pytest.mark.parametrize("name", RHNS)
 
 @cache
 def deep(name, depth, carry_bias=0.0):
-    """(parameters, state, input) in float64; nothing is small."""
+    """Return (parameters, state, input) in float64, with no small numbers."""
     rng = np.random.default_rng(depth)
     template = CELLS[name].template(dataclasses.replace(SPEC, depth=depth, carry_bias=carry_bias))
 
@@ -41,7 +41,7 @@ def weights_of(params):
 
 
 def by_finite_differences(name, params, s, x):
-    """Columns of J as central differences of fourth order of the float64 oracle."""
+    """Compute the columns of J as central differences of fourth order of the float64 oracle."""
     weights, eps = weights_of(params), 1e-3
 
     def after(step, j):
@@ -102,7 +102,7 @@ def test_states_behind_the_end_of_a_sequence_are_zero():
 
 
 def test_states_of_several_parts_are_taken_together():
-    """The Jacobian of an LSTM over all steps is the product of those of its steps, memory first."""
+    """An LSTM's Jacobian over all steps is the product of the Jacobians of the steps. The memory comes first."""
     net = network(Row("lstm", "dense"))
     states = states_before(net.cell.step, net.params, net.carry, net.xs[:2])
     factors = [step_jacobian(net.cell.step, net.params, jax.tree.map(lambda a, t=t: a[t], states), net.xs[t]) for t in range(2)]
@@ -130,7 +130,7 @@ def test_with_carry_gates_open_all_eigenvalues_are_one(name):
 
 @every_rhn
 def test_with_transform_gates_open_the_eigenvalues_are_those_of_the_candidate(name):
-    """The other limit of section 4: c = 0, t = 1."""
+    """This is the other limit of section 4: c = 0, t = 1."""
     params, s, x = deep(name, 1, carry_bias=-1e4)
     w = weights_of(params)
     with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""Figures of a schedule: by hand, against NumPy, and of sequences whose period is known; what a step by blocks is timed with."""
+"""Tests of metrics of a schedule, by hand, against NumPy, and for sequences of known period; and of the timing of blocks."""
 
 import jax
 import numpy as np

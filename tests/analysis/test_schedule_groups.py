@@ -1,4 +1,4 @@
-"""Groups of steps of a melody and of a text, and what networks predict beside what they compute."""
+"""Tests of groups of steps of a melody and of a text, and of plots of prediction against computation."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Highway networks of rank 1 that stand for given ones: sizes, distances, and how these shrink."""
+"""Tests of Highway networks of rank 1 that approximate given ones: sizes, distances, and convergence."""
 
 import math
 from functools import cache
@@ -22,7 +22,7 @@ G = {"relu": lambda a: np.maximum(a, 0), "tanh": np.tanh}
 
 
 def dense_network(size, depth, seed, candidate=None):
-    """A random network, all of whose candidates have the given matrix V if there is one."""
+    """Draw a random network. All candidates have the matrix V if it is given."""
     rng = np.random.default_rng(seed)
 
     def gate(kernel=None):
@@ -34,7 +34,7 @@ def dense_network(size, depth, seed, candidate=None):
 
 @cache
 def states(size):
-    """Points of the cube, and some of its corners."""
+    """Return points of the cube, and some of its corners."""
     rng = np.random.default_rng(1)
     return np.concatenate([rng.uniform(-RADIUS, RADIUS, (300, size)), RADIUS * rng.choice([-1.0, 1.0], (100, size))])
 
@@ -82,7 +82,7 @@ def test_any_network(seed, log_epsilon, activation):
 )
 @every_activation
 def test_candidates_without_pivots(candidate, activation):
-    """Matrices V whose rows do not tell what they replace, which only a change of the diagonal makes independent."""
+    """Some rows of V do not determine what they replace. Only a change of the diagonal makes them independent."""
     layers = dense_network(3, 2, seed=5, candidate=candidate)
     for epsilon in (1e-1, 1e-3):
         network = rank_one_network(layers, RADIUS, epsilon, activation)
@@ -122,7 +122,7 @@ def test_with_gates_that_close_entirely_rectifiers_are_exact():
 
 
 def test_steep_gates():
-    """What the transform gates of the given network do is not approximated."""
+    """The transform gates of the given network are not approximated."""
     layers = [
         params._replace(transform=StateGate(Dense(50 * params.transform.recurrent.kernel), params.transform.bias))
         for params in dense_network(3, 2, seed=3)
@@ -153,7 +153,7 @@ def test_networks_with_other_matrices():
         ((dense_network(2, 1, 0), 1.0, 0.0), "epsilon 0.0"),
         ((dense_network(2, 1, 0), 1.0, math.nan), "epsilon nan"),
         ((dense_network(2, 1, 0), 1.0, 0.1, "elu"), "activation is 'elu': choose from relu, tanh"),
-        ((dense_network(2, 1, 0), 1.0, 1e-310), "epsilon is 1e-310: the bound for 1 layers on radius 1.0 does not get so small"),
+        ((dense_network(2, 1, 0), 1.0, 1e-310), "epsilon is 1e-310: the bound for 1 layers on radius 1.0 is larger in float64"),
     ],
 )
 def test_what_cannot_be_done_is_said(arguments, message):

@@ -1,4 +1,4 @@
-"""ABC notation against what the standard 2.1 says of each construct, and what cannot be read."""
+"""Tests of ABC notation against the standard 2.1, construct by construct, and of invalid notation."""
 
 import re
 from fractions import Fraction
@@ -11,7 +11,7 @@ from lrpt.errors import UsageError
 
 
 def symbols(music, header="L:1/4", key="C"):
-    """What is read of a tune with this music, written out."""
+    """Return the symbols of a tune with this music, written out."""
     (tune,) = split_tunes(f"X:1\nT:Test\n{header}\nK:{key}\n{music}\n", "test.abc")
     return " ".join(map(str, read_tune(tune)))
 

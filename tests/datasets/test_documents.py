@@ -1,4 +1,4 @@
-"""Where text comes from that needs no download, and what can be wrong with a file."""
+"""Tests of texts that need no download, and of invalid files."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def test_python_documentation_is_english_and_says_nothing_twice():
 
 def test_a_python_without_documentation_is_told_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    with pytest.raises(UsageError, match=r"data.source is python, and this Python carries no documentation .*--data.file"):
+    with pytest.raises(UsageError, match=r"data.source is python, and this Python has no documentation .*--data.file"):
         python_documentation()
 
 

@@ -1,4 +1,4 @@
-"""MNIST: the real files where they are, and small files in their place for everything that can go wrong."""
+"""Tests of MNIST: the published files if they are available, and small files in their place for all failures."""
 
 import gzip
 import hashlib
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import mnist
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import PermutedImages
 
@@ -19,7 +19,7 @@ NAMES = [source.name for source in mnist.FILES]
 
 
 def content(name):
-    """An idx file with as many random images or labels as the part has."""
+    """Make an idx file with as many random images or labels as the split has."""
     count = COUNTS["train" if name.startswith("train") else "test"]
     shape = (count, 28, 28) if "images" in name else (count,)
     values = np.random.default_rng(len(name)).integers(0, 256 if "images" in name else 10, shape, np.uint8)
@@ -28,25 +28,18 @@ def content(name):
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Small files, registered in the place of the published ones; the directory is where they would be downloaded from."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    sources = []
-    for name in NAMES:
-        packed, _ = content(name)
-        (mirror / name).write_bytes(packed)
-        sources.append(Source(name, (mirror / name).as_uri(), len(packed), hashlib.sha256(packed).hexdigest()))
-    monkeypatch.setattr(mnist, "FILES", tuple(sources))
-    monkeypatch.setattr(mnist, "COUNTS", COUNTS)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    mnist.load_mnist.cache_clear()
-    yield mirror
-    mnist.load_mnist.cache_clear()
+    """Register small files in place of the published ones, in a directory that serves as the mirror."""
+    with empty_mirror(tmp_path, monkeypatch, mnist.load_mnist) as mirror:
+        for name in NAMES:
+            (mirror / name).write_bytes(content(name)[0])
+        monkeypatch.setattr(mnist, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(mnist, "COUNTS", COUNTS)
+        yield mirror
 
 
 @pytest.fixture
 def user(tmp_path, published):
-    """A directory of the user's that has all four files."""
+    """Make a user's directory with all four files."""
     directory = tmp_path / "user"
     directory.mkdir()
     for name in NAMES:
@@ -199,7 +192,7 @@ def test_no_place_to_write_is_an_error(user, monkeypatch, tmp_path):
 
 def test_a_full_disk_is_an_error(user, monkeypatch):
     def full(*_, **__):
-        raise RuntimeError("write() failed: No space left on device")  # as the writer of array_record does
+        raise RuntimeError("write() failed: No space left on device")  # like the writer of array_record
 
     monkeypatch.setattr(mnist.LrptMnist, "download_and_prepare", full)
     assert "No space left on device" in message(user)
@@ -249,7 +242,7 @@ def test_images_task_takes_them(user, monkeypatch):
     assert example.targets == labels[23]
 
 
-# Counts of the ten classes as they are known for the published files; the mean is the one that is used to normalize them everywhere.
+# Known class counts of the published files, and the mean that is commonly used to normalize them.
 TRAIN_CLASSES = [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
 TEST_CLASSES = [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
 

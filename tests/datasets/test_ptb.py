@@ -1,12 +1,12 @@
-"""The Penn Treebank: the real files where they are, and small files in their place for what can go wrong."""
+"""Tests of the Penn Treebank: the published files if they are available, and small files in their place for failures."""
 
 import hashlib
 
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import ptb
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import NextSymbol
 
@@ -15,29 +15,24 @@ NAMES = [source.name for source in ptb.FILES]
 
 
 def content(name):
-    """Lines as they are published, each between two blanks; parts differ."""
+    """Make lines in the published form, each between two blanks. Splits differ."""
     return "".join(f" {name} <unk> {number} \n" for number in range(SENTENCES[name.split(".")[1]])).encode()
 
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Small files, registered in the place of the published ones; the directory is where they would be downloaded from."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    for name in NAMES:
-        (mirror / name).write_bytes(content(name))
-    sources = (Source(name, (mirror / name).as_uri(), len(content(name)), hashlib.sha256(content(name)).hexdigest()) for name in NAMES)
-    monkeypatch.setattr(ptb, "FILES", tuple(sources))
-    monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    ptb.load_ptb.cache_clear()
-    yield mirror
-    ptb.load_ptb.cache_clear()
+    """Register small files in place of the published ones, in a directory that serves as the mirror."""
+    with empty_mirror(tmp_path, monkeypatch, ptb.load_ptb) as mirror:
+        for name in NAMES:
+            (mirror / name).write_bytes(content(name))
+        monkeypatch.setattr(ptb, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
+        yield mirror
 
 
 @pytest.fixture
 def user(tmp_path, published):
-    """A directory of the user's that has all three files; the mirror has none."""
+    """Make a user's directory with all three files; the mirror has none."""
     directory = tmp_path / "user"
     published.rename(directory)
     return directory
@@ -138,7 +133,7 @@ def files(data_dir, tmp_path):
     return tmp_path
 
 
-# Counts as they are known for the published files: 5,017,482 / 393,042 / 442,423 characters with ends of lines, 10,000 types of words.
+# Known counts of the published files: 5,017,482 / 393,042 / 442,423 characters with line ends, 10,000 different words.
 def test_the_published_files(files):
     texts = load(files)
     assert {name: len(text) for name, text in texts.items()} == {"train": 5_017_482, "valid": 393_042, "test": 442_423}

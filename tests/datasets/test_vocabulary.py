@@ -1,4 +1,4 @@
-"""Symbols by number, and back."""
+"""Tests of vocabularies: encoding and decoding."""
 
 import numpy as np
 import pytest

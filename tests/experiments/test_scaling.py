@@ -1,4 +1,4 @@
-"""What growth costs, on paper: the formulas against what is really exchanged, and against themselves."""
+"""Costs of growth: the formulas against the bytes really exchanged, and against each other."""
 
 import jax
 import jax.numpy as jnp
@@ -95,8 +95,8 @@ def test_tables_on_paper(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "what is asked is ''"),
-        (["speed"], "what is asked is 'speed'"),
+        ([], "the subcommand is ''"),
+        (["speed"], "the subcommand is 'speed'"),
         (["hosts", "--hosts", "3"], "hosts is 3, which does not divide"),
         (["devices", "--devices", "3"], "devices is 3"),
         (["devices", "--workload", "nothing"], "workload is 'nothing'"),

@@ -1,4 +1,4 @@
-"""Every named recipe: it lowers a loss, compiles once, and refuses settings that make no sense."""
+"""Tests of every named recipe: it lowers a loss, compiles once, and rejects invalid settings."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from lrpt.errors import UsageError
 from lrpt.optim import RECIPES, OptimConfig, recoveries
 from lrpt.runs.named_arrays import to_named
 
-# Named as a network's parameters, so that the rules which go by name find their tensors.
+# Named like a network's parameters, because some transformations select tensors by name.
 PARAMS = jax.tree.map(
     lambda shape: jnp.linspace(-0.5, 0.7, np.prod(shape)).reshape(shape),
     {
@@ -51,7 +51,7 @@ def test_recipe_lowers_a_quadratic_and_compiles_once(recipe):
     assert (recoveries(state) is not None) == RECIPES[recipe].recovers
 
 
-# lowrank-gru: the gradient's treatment, the constant in the root, and the rate, of each script; first update in float64.
+# First update of each script of lowrank-gru in float64, given its clipping, the epsilon in the root, and its learning rate.
 def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     norm = np.sqrt(sum((g**2).sum() for g in gradient.values()))
     by_norm = {name: g / max(norm, 1.0) for name, g in gradient.items()}

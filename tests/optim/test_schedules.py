@@ -1,4 +1,4 @@
-"""Learning rates that follow the validation error, against the original's counting and inside an optimizer."""
+"""Tests of learning rate schedules that follow the validation error, against the original's counting and inside an optimizer."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ halve = jax.jit(halve_when_stalled, static_argnames="patience")
 
 
 def annealer(errors, patience):
-    """lowrank-highwaynetwork, incremental_annealer.py: the factor after each evaluation."""
+    """Return the factor after each evaluation, like incremental_annealer.py of lowrank-highwaynetwork."""
     best, best_at, annealed_at, factor, factors = np.inf, -1, -1, 1.0, []
     for i, error in enumerate(errors):
         if error < best:
@@ -62,7 +62,7 @@ def test_fourteen_halvings_and_the_end():
 
 
 def test_state_is_scalars_that_survive_a_round_trip_and_several_at_once():
-    """As several seeds train side by side, and as checkpoints hold it."""
+    """Seeds that train side by side and checkpoints need this."""
     state = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), never_stalled())
     for errors in ([1.0, 3.0], [1.0, 2.0], [1.0, 1.0]):
         state, _ = jax.vmap(halve_when_stalled)(state, jnp.array(errors))

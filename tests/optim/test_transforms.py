@@ -1,4 +1,4 @@
-"""Each rule against a loop in NumPy float64, written from its equation, and the properties a projection must have."""
+"""Tests of each transformation against a loop in NumPy float64, written from its equation, and of the properties of a projection."""
 
 from functools import cache
 
@@ -26,7 +26,7 @@ def template(config: ModelConfig):
 
 
 def draw(config: ModelConfig, seed: int, scale: float = 1.0):
-    """Normal numbers in the shape of a network's parameters."""
+    """Draw normal numbers in the shapes of a network's parameters."""
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(scale * rng.standard_normal(leaf.shape), jnp.float32), template(config))
 
@@ -78,7 +78,7 @@ def test_norm_clipping(scale, max_norm):
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
 def test_a_norm_that_is_not_finite_becomes_a_shrink_of_all_parameters(bad):
-    """3e38 is finite, and its square is not."""
+    """3e38 is finite in float32, but its square is not."""
     rule = optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(1e-3, 1e-8))
     params = draw(LOW_RANK, 0, scale=100.0)
     gradient = draw(LOW_RANK, 1)
@@ -128,7 +128,7 @@ def test_the_first_seven_tensors_of_the_original_are_not_clipped(config, unclipp
 
 
 def projected_loop(named: dict[str, np.ndarray], max_norm: float) -> dict[str, np.ndarray]:
-    """Row by row, as one would by hand."""
+    """Project row by row."""
     axis = {"kernel": 0, "left": 0, "right": 1}
     out = {name: array.copy() for name, array in named.items()}
     for name, array in out.items():

@@ -1,4 +1,4 @@
-"""The adding task against the paper's text."""
+"""Tests of the adding task against the paper's text."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ def sequences(split, markers="halves", length=11):
 
 
 def marked(inputs):
-    """The two marked steps of each sequence, in order of time."""
+    """Return the two marked steps of each sequence, in order of time."""
     assert set(np.unique(inputs[..., 1])) <= {0.0, 1.0}
     np.testing.assert_array_equal(inputs[..., 1].sum(1), 2.0)
     return np.nonzero(inputs[..., 1])[1].reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Texts bit by bit: windows, buffers, where characters end, and the figures."""
+"""Tests of texts as bits: windows, buffers, ends of characters, and metrics."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ def task_of(tmp_path, text=TEXT, **options):
 
 
 def spelled(text, buffer=0):
-    """The bits of a text, written out."""
+    """Write out the bits of a text."""
     return "".join(f"{byte:08b}" + "0" * buffer for byte in text.encode())
 
 
@@ -54,8 +54,8 @@ def test_inputs_say_which_character_is_complete(tmp_path, buffer):
 def test_figures_are_of_bits_and_of_characters(tmp_path):
     task = task_of(tmp_path, buffer=8, steps=30)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, 2)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, 2)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary == pytest.approx({"loss": np.log(2), "bits_per_bit": 1, "bits_per_character": 16}, rel=1e-5)
 
 

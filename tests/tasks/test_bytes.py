@@ -1,4 +1,4 @@
-"""Files as bytes: windows, alphabets, prefixes, and small files in the place of enwik8 and text8."""
+"""Tests of files as bytes: windows, alphabets, prefixes, and small files in place of enwik8 and text8."""
 
 import hashlib
 from zipfile import ZipFile
@@ -6,10 +6,10 @@ from zipfile import ZipFile
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 from test_text import PARTS, examples, predicted
 
 from lrpt.datasets import wikipedia
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import NextByte
 from lrpt.tasks.bytes import cut_bytes
@@ -25,7 +25,7 @@ def task_of(tmp_path, content=CONTENT, **options):
 
 
 def bytes_of(task, part):
-    """The bytes that a part predicts."""
+    """Return the bytes that a split predicts."""
     numbers = np.concatenate(predicted(examples(task.splits[part])))
     return bytes(ord(task.vocabulary.symbols[number]) for number in numbers)
 
@@ -54,8 +54,8 @@ def test_windows_of_a_file_are_its_bytes(tmp_path, steps):
 def test_figures_are_in_bits(tmp_path):
     task = task_of(tmp_path)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
 
 
@@ -94,24 +94,18 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Archives of 2,000 bytes, registered in the place of the published ones, where they would be downloaded from."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    corpora = {}
-    for name, content in (("enwik8", CONTENT), ("text8", LETTERS)):
-        archive = mirror / f"{name}.zip"
-        with ZipFile(archive, "w") as file:
-            file.writestr(name, content)
-        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
-        source = Source(archive.name, archive.as_uri(), archive.stat().st_size, sha256)
-        md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-        corpora[name] = wikipedia.Corpus(source, md5, wikipedia.CORPORA[name].alphabet)
-    monkeypatch.setattr(wikipedia, "CORPORA", corpora)
-    monkeypatch.setattr(wikipedia, "CHUNK", 20)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    wikipedia.load_wikipedia.cache_clear()
-    yield mirror
-    wikipedia.load_wikipedia.cache_clear()
+    """Register archives of 2,000 bytes in place of the published ones, in a directory that serves as the mirror."""
+    with empty_mirror(tmp_path, monkeypatch, wikipedia.load_wikipedia) as mirror:
+        corpora = {}
+        for name, content in (("enwik8", CONTENT), ("text8", LETTERS)):
+            archive = mirror / f"{name}.zip"
+            with ZipFile(archive, "w") as file:
+                file.writestr(name, content)
+            md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+            corpora[name] = wikipedia.Corpus(source_of(archive), md5, wikipedia.CORPORA[name].alphabet)
+        monkeypatch.setattr(wikipedia, "CORPORA", corpora)
+        monkeypatch.setattr(wikipedia, "CHUNK", 20)
+        yield mirror
 
 
 @pytest.mark.parametrize(("name", "content"), [("enwik8", CONTENT), ("text8", LETTERS)])

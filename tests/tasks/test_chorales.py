@@ -1,6 +1,5 @@
-"""Music: pieces from files of both formats, drawn ones against a loop, and what is lost at a frame."""
+"""Tests of polyphonic music: files of both formats, generated pieces against a loop, and the loss of a frame."""
 
-import hashlib
 import json
 
 import jax
@@ -8,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.io
+from mirrors import empty_mirror, source_of
 from test_text import PARTS, examples
 
 from lrpt.datasets import jsb
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
-from lrpt.metrics import piece_figures
+from lrpt.metrics import piece_metrics
 from lrpt.tasks import Chorales
-from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, measure_frames
+from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, frame_metrics
 from lrpt.tasks.task import Example
 
 NOTES = {
@@ -43,7 +42,7 @@ def write(path, notes=NOTES):
 
 
 def pieces_of(batch):
-    """The (inputs, targets) of each piece, without padding, which must be silent."""
+    """Return the (inputs, targets) of each piece without padding, and check that padding is silent."""
     inputs, targets, masks = map(np.asarray, batch)
     assert not np.any(inputs[~masks])
     assert not np.any(targets[~masks])
@@ -93,7 +92,7 @@ def test_a_file_that_is_missing_is_named(tmp_path, name):
 
 
 def progression_by_a_loop(tonic, mode, uniform):
-    """The notes of each frame, from the same random numbers, by the words of the docstring."""
+    """Generate the notes of each frame from the same random numbers, as the docstring describes."""
     frames, degree, tones = [], 0, None
     for index, (hold, following, *voices) in enumerate(uniform):
         if index and hold >= 1 / 3:
@@ -134,31 +133,24 @@ def test_figures_are_those_of_the_definitions():
     counts = np.array([6, 1, 3])
     mask = np.arange(6) < counts[:, None]
     batch = Example(jnp.zeros((3, 6, 88)), jnp.asarray(targets, jnp.float32), jnp.asarray(mask))
-    figures = measure_frames(jnp.asarray(logits, jnp.float32), batch)
+    metrics = frame_metrics(jnp.asarray(logits, jnp.float32), batch)
     p = 1 / (1 + np.exp(-logits))
     lost = -np.log(np.where(targets == 1, p, 1 - p)).sum(-1)
-    np.testing.assert_allclose(figures["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
-    np.testing.assert_array_equal(figures["frames"], counts)
-    summary = piece_figures({name: float(values.mean()) for name, values in figures.items()})
+    np.testing.assert_allclose(metrics["nats"], [row[:n].sum() for row, n in zip(lost, counts, strict=True)], rtol=1e-5)
+    np.testing.assert_array_equal(metrics["frames"], counts)
+    summary = piece_metrics({name: float(values.mean()) for name, values in metrics.items()})
     assert summary["loss"] == pytest.approx(lost[mask].mean(), rel=1e-5)
     assert summary["piece_loss"] == pytest.approx(np.mean([row[:n].mean() for row, n in zip(lost, counts, strict=True)]), rel=1e-5)
 
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Small files, registered in the place of the published ones, where they would be downloaded from."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    files = {}
-    for kind, source in jsb.FILES.items():
-        path = write(mirror / source.name)
-        files[kind] = Source(path.name, path.as_uri(), path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())
-    monkeypatch.setattr(jsb, "FILES", files)
-    monkeypatch.setattr(jsb, "COUNTS", {part: len(pieces) for part, pieces in NOTES.items()})
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    jsb.load_jsb.cache_clear()
-    yield mirror
-    jsb.load_jsb.cache_clear()
+    """Register small files in place of the published ones, in a directory that serves as the mirror."""
+    with empty_mirror(tmp_path, monkeypatch, jsb.load_jsb) as mirror:
+        files = {kind: source_of(write(mirror / source.name)) for kind, source in jsb.FILES.items()}
+        monkeypatch.setattr(jsb, "FILES", files)
+        monkeypatch.setattr(jsb, "COUNTS", {part: len(pieces) for part, pieces in NOTES.items()})
+        yield mirror
 
 
 def assert_same_pieces(actual, expected):

@@ -1,4 +1,4 @@
-"""The copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
+"""Tests of the copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
 
 from functools import cache
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lrpt.tasks import CopyMemory
-from lrpt.tasks.synthetic import measure_copy
+from lrpt.tasks.synthetic import copy_metrics
 from lrpt.tasks.task import Example
 
 VARIANTS = ("fixed", "variable_length", "variable_lag")
@@ -22,7 +22,7 @@ def sequences(variant):
 
 
 def in_words(data, blanks, steps):
-    """'data' symbols, then so many blanks, then the run symbol, then blanks; the data are to be written right after the run symbol."""
+    """Describe a sequence: `data` symbols, blanks, the run symbol, then blanks. Data must be written right after the run symbol."""
     inputs = [*data, *[8] * blanks, 9]
     targets = [8] * len(inputs) + list(data)
     return inputs + [8] * (steps - len(inputs)), targets + [8] * (steps - len(targets))
@@ -71,13 +71,13 @@ def test_test_sequences_follow_the_training_sequences_in_one_stream():
 
 
 def without_memory(targets):
-    """The best predictions of a network that knows where data are to be written, but not which: certain blanks, and 1/8 for each symbol."""
+    """Return the best predictions without memory: blanks where no data are written, else 1/8 for each data symbol."""
     blank = jnp.where(jnp.arange(10) == 8, 0.0, -jnp.inf)
     guess = jnp.where(jnp.arange(10) < 8, 0.0, -jnp.inf)
     return jnp.where((targets == 8)[..., None], blank, guess)
 
 
-# lrpt_originals: 10 ln 8 / 520, 10 ln 8 / 120, and 5.5 ln 8 / 120 for lengths that are uniform on 1..10.
+# Published baselines: 10 ln 8 / 520, 10 ln 8 / 120, and 5.5 ln 8 / 120 for lengths that are uniform on 1..10.
 @pytest.mark.parametrize(
     ("variant", "lag", "loss", "tolerance"),
     [("fixed", 500, 0.03999, 1e-5), ("variable_lag", 100, 0.17329, 1e-5), ("variable_length", 100, 0.0953, 0.004)],
@@ -86,18 +86,18 @@ def test_loss_without_memory(variant, lag, loss, tolerance):
     task = CopyMemory(variant, lag=lag).build(0)
     test = task.splits["test"]
     examples = jax.jit(test.batch)(test.arrays, jnp.arange(1000))
-    figures = task.measure(without_memory(examples.targets), examples)
-    assert abs(float(figures["loss"].mean()) - loss) < tolerance
+    metrics = task.measure(without_memory(examples.targets), examples)
+    assert abs(float(metrics["loss"].mean()) - loss) < tolerance
 
 
 def test_figures_are_means_over_steps_and_recall_is_over_the_data():
     rng = np.random.default_rng(0)
     targets = sequences("variable_length").targets[:6]
     logits = rng.normal(size=(*targets.shape, 10))
-    figures = measure_copy(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
+    metrics = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
     for i, target in enumerate(targets):
         probabilities = np.exp(logits[i]) / np.exp(logits[i]).sum(-1, keepdims=True)
         hits = logits[i].argmax(-1) == target
-        np.testing.assert_allclose(figures["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
-        np.testing.assert_allclose(figures["accuracy"][i], hits.mean(), rtol=1e-6)
-        np.testing.assert_allclose(figures["recall"][i], hits[target != 8].mean(), rtol=1e-6)
+        np.testing.assert_allclose(metrics["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
+        np.testing.assert_allclose(metrics["accuracy"][i], hits.mean(), rtol=1e-6)
+        np.testing.assert_allclose(metrics["recall"][i], hits[target != 8].mean(), rtol=1e-6)

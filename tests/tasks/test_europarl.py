@@ -1,4 +1,4 @@
-"""Europarl in its published layout, made small: the text itself and its archive, and what a guided schedule needs of it."""
+"""Tests of Europarl in its published layout, in small: the text, its archive, and the requirements of a guided schedule."""
 
 import io
 import tarfile
@@ -16,7 +16,7 @@ LINES = [line.strip() for line in CZECH.split("\n") if line]
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """A folder with the Czech text and the German archive."""
+    """Make a folder with the Czech text and the German archive."""
     (tmp_path / "europarl-v7.cs-en.cs").write_text(CZECH)
     with tarfile.open(tmp_path / "de-en.tgz", "w:gz") as archive:
         for name in ("europarl-v7.de-en.en", "europarl-v7.de-en.de"):

@@ -1,4 +1,4 @@
-"""Images as sequences: the pixels, their order, and who is in which split."""
+"""Tests of images as sequences: pixels, their order, and the splits."""
 
 import jax
 import jax.numpy as jnp

@@ -1,14 +1,12 @@
-"""Melodies as a task: parts, symbols, files that cannot be read, and O'Neill's tunes where they are."""
-
-import hashlib
+"""Tests of melodies: splits, symbols, unreadable files, and O'Neill's tunes if they are available."""
 
 import numpy as np
 import pytest
+from mirrors import empty_mirror, source_of
 from test_text import PARTS, examples, predicted
 
 from lrpt.datasets import irish
 from lrpt.datasets.abc import drawn_tunes
-from lrpt.datasets.sources import Source
 from lrpt.errors import UsageError
 from lrpt.tasks import NextNote
 from lrpt.tasks.music import symbols_of
@@ -55,7 +53,7 @@ def test_tunes_that_cannot_be_read_are_counted_and_named(tmp_path):
 
 
 def test_files_without_tunes_are_one_line(tmp_path):
-    with pytest.raises(UsageError, match=r"a folder with no file that ends in \.abc: name another one, or a file"):
+    with pytest.raises(UsageError, match=r"a folder without \.abc files: name another folder, or a file"):
         NextNote(file=tmp_path).build(0)
     with pytest.raises(UsageError, match=r"which cannot be read \(No such file"):
         NextNote(file=tmp_path / "nowhere.abc").build(0)
@@ -75,19 +73,12 @@ def test_a_file_of_another_encoding_is_read(tmp_path):
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
-    """Two small files in the place of O'Neill's, where they would be downloaded from."""
-    mirror = tmp_path / "mirror"
-    mirror.mkdir()
-    files = []
-    for name in ("1-20.abc", "21-40.abc"):
-        file = mirror / name
-        file.write_text(drawn_tunes(20 + len(files)))
-        files.append(Source(name, file.as_uri(), file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()))
-    monkeypatch.setattr(irish, "FILES", tuple(files))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    irish.load_irish_abc.cache_clear()
-    yield mirror
-    irish.load_irish_abc.cache_clear()
+    """Register two small files in place of O'Neill's, in a directory that serves as the mirror."""
+    with empty_mirror(tmp_path, monkeypatch, irish.load_irish_abc) as mirror:
+        for count, name in ((20, "1-20.abc"), (21, "21-40.abc")):
+            (mirror / name).write_text(drawn_tunes(count))
+        monkeypatch.setattr(irish, "FILES", tuple(map(source_of, sorted(mirror.iterdir()))))
+        yield mirror
 
 
 def test_published_files_are_downloaded_and_prepared_once(published):

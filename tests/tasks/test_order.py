@@ -1,4 +1,4 @@
-"""The order of examples: complete, without repetition, and the same from wherever it is asked."""
+"""Tests of the order of examples: complete, without repetition, and independent of the update it is computed from."""
 
 import time
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Flags of the tasks that cannot be."""
+"""Tests of invalid options of tasks."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every task promises, whatever it asks."""
+"""Tests of the contract that every task fulfils."""
 
 from functools import cache
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("config", TASKS.values(), ids=TASKS)
 
 @cache
 def compiled(config, name, seed=1):
-    """A split, and its batches compiled."""
+    """Compile the batches of a split."""
     split = config.build(seed).splits[name]
     return split, jax.jit(split.batch)
 
@@ -50,7 +50,7 @@ def test_an_example_depends_on_nothing_but_its_index(config, name):
 
 
 def test_the_seed_is_read_from_the_arrays_alone(config):
-    """So that one compiled program serves every seed."""
+    """One compiled program can then serve every seed."""
     one, make = compiled(config, "train", 1)
     two, _ = compiled(config, "train", 2)
     assert one.size == two.size
@@ -87,9 +87,9 @@ def test_shapes_are_those_the_task_names(config):
 def test_figures_have_one_value_for_each_example(config):
     task = config.build(0)
     examples = batch(config, "test", [0, 1, 2])
-    figures = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
-    assert "loss" in figures
-    assert {name: figure.shape for name, figure in figures.items()} == dict.fromkeys(figures, (3,))
-    summary = task.summarize({name: float(figure.mean()) for name, figure in figures.items()} | {"seen": 5.0})
-    assert {"loss", "seen"} < summary.keys() or summary.keys() == {*figures, "seen"}
+    metrics = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
+    assert "loss" in metrics
+    assert {name: values.shape for name, values in metrics.items()} == dict.fromkeys(metrics, (3,))
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()} | {"seen": 5.0})
+    assert {"loss", "seen"} < summary.keys() or summary.keys() == {*metrics, "seen"}
     assert all(isinstance(value, float) for value in summary.values())

@@ -1,4 +1,4 @@
-"""Texts as examples: each symbol predicted once, from the one before it, and judged as the paper's code judges."""
+"""Tests of texts as examples: each symbol is predicted once, from the symbol before it; metrics match the paper's code."""
 
 from functools import cache
 
@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lrpt.datasets import ptb
 from lrpt.errors import UsageError
-from lrpt.metrics import sentence_figures
+from lrpt.metrics import sentence_metrics
 from lrpt.tasks import NextSymbol, batch_indices, evaluation_streams
 from lrpt.tasks.task import Example
-from lrpt.tasks.text import as_split, lines, load_texts, measure_text
+from lrpt.tasks.text import as_split, lines, load_texts, text_metrics
 
 PARTS = ("train", "valid", "test")
 
@@ -24,7 +24,7 @@ def examples(split, indices=None):
 
 
 def predicted(batch):
-    """The symbols that each example predicts."""
+    """Return the symbols that each example predicts."""
     targets = np.asarray(batch.targets)
     masks = np.ones(targets.shape, bool) if batch.mask is None else np.asarray(batch.mask)
     return [row[mask].tolist() for row, mask in zip(targets, masks, strict=True)]
@@ -42,13 +42,13 @@ def task_of(tmp_path, text, **options):
 
 @cache
 def compiled(steps, masked):
-    """One program for all texts of the same layout."""
+    """Compile one program for all texts with the same layout."""
     numbers = np.zeros(1, np.uint8)
     split = as_split(numbers, np.array([0, 0]), np.array([steps, steps - masked]))
     return jax.jit(split.batch)
 
 
-# Lengths of lines, so that few programs are compiled; the last line lacks its end in two of them.
+# Fixed line lengths, so that few programs are compiled. In two of the texts the end of the last line is missing.
 LAYOUTS = [([3, 1, 6, 2], True), ([6, 6, 6], True), ([1, 6, 0, 0, 4], False), ([0, 0, 6], False)]
 
 
@@ -202,7 +202,7 @@ def random_batch(masked, shape=(5, 7, 4)):
 
 
 def in_words(logits, targets, mask):
-    """What is lost at each predicted symbol, sentence by sentence, in float64."""
+    """Return the loss of each predicted symbol, sentence by sentence, in float64."""
     return [
         [-np.log(np.exp(row)[target] / np.exp(row).sum()) for row, target, counts in zip(*sentence, strict=True) if counts]
         for sentence in zip(logits, targets, mask, strict=True)
@@ -213,13 +213,13 @@ def in_words(logits, targets, mask):
 def test_figures_are_those_of_the_definitions(masked):
     logits, targets, mask = random_batch(masked)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask) if masked else None)
-    figures = measure_text(jnp.asarray(logits, jnp.float32), batch)
+    metrics = text_metrics(jnp.asarray(logits, jnp.float32), batch)
     losses = in_words(logits, targets, mask)
-    np.testing.assert_allclose(figures["loss"], [np.mean(sentence) for sentence in losses], rtol=1e-5)
-    np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
-    np.testing.assert_array_equal(figures["symbols"], [len(sentence) for sentence in losses])
+    np.testing.assert_allclose(metrics["loss"], [np.mean(sentence) for sentence in losses], rtol=1e-5)
+    np.testing.assert_allclose(metrics["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
+    np.testing.assert_array_equal(metrics["symbols"], [len(sentence) for sentence in losses])
 
-    summary = sentence_figures({name: float(np.mean(values)) for name, values in figures.items()})
+    summary = sentence_metrics({name: float(np.mean(values)) for name, values in metrics.items()})
     every = np.concatenate(losses)
     np.testing.assert_allclose(summary["loss"], np.mean([np.mean(sentence) for sentence in losses]), rtol=1e-5)
     np.testing.assert_allclose(summary["sentence_perplexity"], np.exp(np.mean([np.mean(sentence) for sentence in losses])), rtol=1e-5)
@@ -231,16 +231,16 @@ def test_logits_of_few_bits_are_judged_in_float32():
     logits, targets, mask = random_batch(True)
     rounded = jnp.asarray(logits, jnp.bfloat16)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask))
-    figures = measure_text(rounded, batch)
+    metrics = text_metrics(rounded, batch)
     losses = in_words(np.asarray(rounded, np.float64), targets, mask)
-    assert all(figure.dtype == jnp.float32 for figure in figures.values())
-    np.testing.assert_allclose(figures["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
+    assert all(values.dtype == jnp.float32 for values in metrics.values())
+    np.testing.assert_allclose(metrics["nats"], [np.sum(sentence) for sentence in losses], rtol=1e-5)
 
 
 def test_what_is_behind_a_sentence_has_no_gradient():
     logits, targets, mask = random_batch(True)
     batch = Example(jnp.asarray(targets), jnp.asarray(targets), jnp.asarray(mask))
-    grads = jax.grad(lambda logits: measure_text(logits, batch)["loss"].mean())(jnp.asarray(logits, jnp.float32))
+    grads = jax.grad(lambda logits: text_metrics(logits, batch)["loss"].mean())(jnp.asarray(logits, jnp.float32))
     assert not np.any(np.asarray(grads)[~mask])
     assert np.all(np.abs(np.asarray(grads)[mask]).max(-1) > 0)
 
@@ -249,8 +249,8 @@ def test_what_is_behind_a_sentence_has_no_gradient():
 def test_uniform_predictions_are_in_doubt_among_all_symbols(tmp_path, reading):
     task = task_of(tmp_path, TEXT, reading=reading, steps=10)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     symbols = len(task.vocabulary)
     expected = {"loss": np.log(symbols), "perplexity": symbols, "bits_per_character": np.log2(symbols)}
     if reading == "sentences":
@@ -294,7 +294,7 @@ def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):
     [
         ({"text_share": 0.0}, "data.text_share is 0.0: expected a number above 0, at most 100"),
         ({"train_share": 101.0}, "data.train_share is 101.0: expected a number above 0, at most 100"),
-        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has given parts: choose source ptb_joined"),
+        ({"source": "ptb", "text_share": 10.0}, "data.text_share is 10.0, and ptb has published splits: choose source ptb_joined"),
     ],
 )
 def test_shares_that_cannot_be_read_are_refused(options, says):
@@ -321,5 +321,5 @@ def test_inputs_say_which_word_is_complete(tmp_path):
 
 
 def test_words_need_a_stream(tmp_path):
-    with pytest.raises(UsageError, match=r"data\.words is 2, and sentences begin afresh: choose --data\.reading stream"):
+    with pytest.raises(UsageError, match=r"data\.words is 2, and each sentence starts from the initial state: .*--data\.reading stream"):
         NextSymbol(words=2)

@@ -1,4 +1,4 @@
-"""Texts as words: the vocabulary, the windows, and the real Penn Treebank where it is."""
+"""Tests of texts as words: the vocabulary, windows, and the Penn Treebank if it is available."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -55,8 +55,8 @@ def test_words_below_the_cutoff_are_unknown(tmp_path):
 def test_figures_are_of_words(tmp_path):
     task = task_of(tmp_path)
     batch = examples(task.splits["test"])
-    figures = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in figures.items()})
+    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     types = len(task.vocabulary)
     assert summary == {"loss": pytest.approx(np.log(types), rel=1e-5), "perplexity": pytest.approx(types, rel=1e-5)}
 

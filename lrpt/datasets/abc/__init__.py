@@ -1,4 +1,4 @@
-"""Melodies in ABC notation: files, keys, the notes, rests and bars of a tune, and which tunes are variants of each other."""
+"""Melodies in ABC notation: files, keys, the notes, rests and bars of a tune, and the detection of variants of a tune."""
 
 from lrpt.datasets.abc.drawn import drawn_tunes
 from lrpt.datasets.abc.keys import key_signature

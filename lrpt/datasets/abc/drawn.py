@@ -1,4 +1,4 @@
-"""Melodies that are drawn, for whom no collection is at hand: two parts of eight bars, with bars that come back."""
+"""Randomly generated melodies for users without a collection: two repeated parts of eight bars, some of which recur."""
 
 import re
 
@@ -9,13 +9,13 @@ RHYTHMS = {
     "6/8": ("%%% %%%", "%2% %2%", "%3 %3", "%3 %%%", "%%% %2%", "%2% z2%"),
     "4/4": ("%%%% %%%%", "%2%2 %2%2", "%2%% %>%%%", "(3%%% %2 %4", "%4 %>%%%"),
 }
-"""Meter -> bars in ABC notation, with '%' where a note will stand."""
+"""Meter -> bars in ABC notation, with '%' as a placeholder for a note."""
 FORM = "abacabadefegefad"
 SCALE = "DEFGABcdefgab"
 
 
 def drawn_tunes(count: int) -> str:
-    """ABC notation of so many tunes; the first ones are the same whatever the number."""
+    """Generate ABC notation of `count` tunes. Tune k does not depend on `count`."""
     return "\n".join(_tune(number, np.random.default_rng((0xABC, number))) for number in range(1, count + 1))
 
 
@@ -28,7 +28,7 @@ def _tune(number: int, rng: np.random.Generator) -> str:
 
 
 def _bar(rhythm: str, rng: np.random.Generator) -> str:
-    """This rhythm with notes of a walk on the scale."""
+    """Replace the placeholders of a rhythm by the notes of a random walk on the scale."""
     place = int(rng.integers(2, len(SCALE) - 2))
 
     def step(_: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Which notes a key raises and lowers."""
+"""Key signatures: the notes that a key raises and lowers."""
 
 import re
 
@@ -13,16 +13,16 @@ _SETTING = re.compile(r"\w+\s*=\s*\S+")
 
 
 def key_signature(field: str) -> dict[str, int] | None:
-    r"""Semitones by which each letter is altered, of a field K: (ABC 2.1, section 3.1.14).
+    """Return the semitones by which each letter is altered, given the contents of a field K: (ABC 2.1, section 3.1.14).
 
-    Tonics with modes, of which three letters count, 'none', 'HP' and 'Hp' (the Highland bagpipe, F and C sharp), accidentals that change a
-    key ('D Phr ^f') and those that stand alone ('D exp _b ^f'). Clefs and transpositions are passed over.
+    Understood are tonics with modes, of which only the first three letters count; 'none'; 'HP' and 'Hp' (Highland bagpipe: F and C sharp);
+    accidentals that modify a key ('D Phr ^f'); and accidentals without a key ('D exp _b ^f'). Clefs and transpositions are ignored.
 
     Returns:
-      The letters that are altered; None where the field names no key, only clefs and the like.
+      The alterations by letter, or None if the field contains no key, only clefs and similar settings.
 
     Raises:
-      ValueError: neither; it says what was expected.
+      ValueError: the field contains neither; the message says what is expected.
     """
     text = field.strip()
     explicit = {letter.upper(): ALTERATIONS[sign] for sign, letter in _ACCIDENTAL.findall(text)}

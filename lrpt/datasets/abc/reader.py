@@ -1,17 +1,22 @@
-r"""The melody of a tune in ABC notation, by the standard 2.1 (abcnotation.com/wiki/abc:standard:v2.1).
+"""The parser of melodies in ABC notation, version 2.1 (abcnotation.com/wiki/abc:standard:v2.1).
 
-What is read: pitches with octaves, key signatures and accidentals, which hold to the end of their bar, for all octaves (section 11.3; other
-`propagate-accidentals` are followed); unit lengths and their default by the meter; broken rhythm; tuplets, with defaults by the meter;
-rests, also of whole bars; changes of K, L and M between lines and inside them.
+It reads:
 
-What is made simpler, as a sequence of (pitch, length) symbols with bars asks for:
+- pitches with octaves, key signatures and accidentals;
+- accidentals, which hold for all octaves until the end of their bar (section 11.3), or as `propagate-accidentals` says;
+- unit lengths, and their defaults by meter;
+- broken rhythm, and tuplets with their defaults by meter;
+- rests, including rests of whole bars;
+- changes of K, L and M between lines and inside them.
 
-- Of a chord the highest note, with the length of the first.
-- Grace notes, slurs, decorations, chord symbols, annotations and lyrics are left out.
-- Notes of one pitch that are tied are one note, but for those with a bar between them. A tie between different pitches is a slur.
-- Repeats are not played twice and variant endings follow each other; every kind of bar line is one bar, and several with nothing between
-  them are one; a tune begins with no bar.
-- Of several voices the first is read, and of a bar with overlays (&) what stands before the first.
+The result is a sequence of (pitch, length) symbols with bars. It needs some simplifications:
+
+- A chord becomes its highest note, with the length of its first note.
+- Grace notes, slurs, decorations, chord symbols, annotations and lyrics are ignored.
+- Tied notes of one pitch become one note, unless a bar is between them. A tie between different pitches is a slur.
+- Repeats are not played twice, and variant endings follow each other. Every kind of bar line is one bar, and adjacent bar lines are one
+  bar. A tune does not begin with a bar.
+- Only the first of several voices is read. Of a bar with overlays (&), only the part before the first overlay is read.
 """
 
 import re
@@ -53,10 +58,10 @@ _PROPAGATE = re.compile(r"(?:%%|I:)\s*propagate-accidentals\s+(not|octave|pitch)
 
 
 def read_tune(tune: Tune) -> list[Symbol]:
-    """The notes, rests and bars of a tune.
+    """Read the notes, rests and bars of a tune.
 
     Raises:
-      UsageError: something that is no ABC, or has no place where it stands; it names the file, the tune, the line, and what was expected.
+      UsageError: a token is not ABC notation or is misplaced; the message names the file, the tune, the line, and what is expected.
     """
     if "K" not in tune.fields:
         raise UsageError(f"{tune.place}: it has no field K:, expected one at the end of its header")
@@ -76,7 +81,7 @@ def read_tune(tune: Tune) -> list[Symbol]:
 
 @dataclass
 class _Tied:
-    """A note that a tie begins at: its letter with the octave, and its pitch."""
+    """The first note of a tie: its letter with the octave, and its pitch."""
 
     name: tuple[str, int]
     pitch: int
@@ -84,7 +89,7 @@ class _Tied:
 
 @dataclass
 class _Reader:
-    """What is known at a place in the music."""
+    """The parser's state at a position in the music."""
 
     symbols: list[Symbol] = field(default_factory=list)
     key: dict[str, int] = field(default_factory=dict)
@@ -93,12 +98,12 @@ class _Reader:
     scope: str = "pitch"
     accidentals: dict[tuple[str, int] | str, int] = field(default_factory=dict)
     last: tuple[tuple[str, int] | None, Fraction] | None = None
-    """Letter and octave of the note before, None for a rest, and what of its symbol's length is its own."""
+    """Letter and octave of the last note (None for a rest), and the part of its symbol's length that this note added."""
     tied: _Tied | None = None
     broken: Fraction | None = None
-    """What the next note is multiplied by."""
+    """The length factor of the next note."""
     tuplet: tuple[Fraction, int] = (Fraction(1), 0)
-    """What notes are multiplied by, and how many."""
+    """The length factor of a tuplet, and the number of notes it still applies to."""
     voice: str | None = None
     silent: bool = False
     overlaid: bool = False
@@ -149,7 +154,7 @@ class _Reader:
 
     @property
     def unit_length(self) -> Fraction:
-        """In quarter notes. Where no field L says it: a sixteenth in meters below 3/4, else an eighth."""
+        """Return the unit length in quarter notes: the field L, else a sixteenth in meters below 3/4 and an eighth in others."""
         if self.unit is not None:
             return self.unit
         return Fraction(1, 4) if self.meter and Fraction(*self.meter) < Fraction(3, 4) else Fraction(1, 2)
@@ -202,7 +207,7 @@ class _Reader:
         self.add(None, None, _times(found, "rest_"))
 
     def read_bars(self, found: re.Match[str]) -> None:
-        """A rest of whole bars."""
+        """Read a rest of whole bars."""
         if self.meter is None:
             raise ValueError(f"'{found[0]}' stands in free meter, where a rest with a length was expected")
         count = int(found["count"] or 1)
@@ -212,7 +217,7 @@ class _Reader:
         self.symbols.append(Symbol(None, 4 * count * Fraction(*self.meter)))
 
     def read_broken(self, found: re.Match[str]) -> None:
-        """a>b: the first is longer by as much as the second is shorter."""
+        """Read the sign of a broken rhythm: in a>b the first note becomes longer by the amount by which the second becomes shorter."""
         if self.last is None or self.broken is not None:
             raise ValueError(f"'{found[0]}' stands where no note is before it")
         short = Fraction(1, 2 ** len(found["broken"]))
@@ -228,7 +233,7 @@ class _Reader:
             self.tied = _Tied(self.last[0], pitch)
 
     def pitch_of(self, found: re.Match[str], prefix: str) -> tuple[tuple[str, int], int]:
-        """Letter and octave, and the MIDI note."""
+        """Return letter and octave, and the MIDI note."""
         letter, marks, sign = found[prefix + "letter"], found[prefix + "octave"], found[prefix + "sign"]
         octave = 4 + letter.islower() + marks.count("'") - marks.count(",")
         name = letter.upper(), octave
@@ -266,7 +271,7 @@ class _Reader:
 
 
 def _times(found: re.Match[str], prefix: str) -> Fraction:
-    """'3/2', '2', '/', '//', '/4' or nothing."""
+    """Return the length factor of a note, written as '3/2', '2', '/', '//', '/4' or nothing."""
     slashes, parts = len(found[prefix + "slashes"] or ""), found[prefix + "parts"]
     if parts is not None and not int(parts):
         raise ValueError("a length is divided by 0, expected a number above it")

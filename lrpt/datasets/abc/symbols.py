@@ -1,4 +1,4 @@
-"""What a melody is made of: notes and rests with their lengths, and bars."""
+"""Symbols of melodies: notes and rests with their lengths, and bars."""
 
 from fractions import Fraction
 from typing import NamedTuple, Self
@@ -20,11 +20,11 @@ class Symbol(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """'note', 'rest' or 'bar'."""
+        """Return 'note', 'rest' or 'bar'."""
         return "note" if self.pitch is not None else "rest" if self.length else "bar"
 
     def __str__(self) -> str:
-        """'F#5:1/2', 'z:1' or '|'. Notes that sound alike have one name."""
+        """Write the symbol as 'F#5:1/2', 'z:1' or '|'. Enharmonic notes have the same name."""
         if self.kind == "bar":
             return BAR_LINE
         name = REST if self.pitch is None else f"{NAMES[self.pitch % 12]}{self.pitch // 12 - 1}"
@@ -32,10 +32,10 @@ class Symbol(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The symbol that is written so.
+        """Parse the text of a symbol.
 
         Raises:
-          ValueError: none is.
+          ValueError: the text is not a symbol.
         """
         if text == BAR_LINE:
             return cls(None, Fraction(0))

@@ -1,4 +1,4 @@
-"""Files in ABC notation, cut into tunes."""
+"""Tunes of a file in ABC notation."""
 
 import re
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ _FIELD = re.compile(r"([A-Za-z]):(?![|:])\s*(.*)")
 
 @dataclass(frozen=True)
 class Tune:
-    """A tune as it is written.
+    """The text of a tune.
 
     Attributes:
-      file: the name of the file that has it.
-      number: what stands in its field X.
-      fields: the header: letter -> contents, in file order; those of the head of the file first. K is the last one.
-      lines: the body: its lines with their numbers in the file.
+      file: the name of its file.
+      number: the contents of its field X.
+      fields: the header: letter -> contents, in file order. Fields of the file's head come first; K is the last field.
+      lines: the lines of the body, with their line numbers in the file.
     """
 
     file: str
@@ -24,19 +24,19 @@ class Tune:
 
     @property
     def title(self) -> str:
-        """The first one, or nothing."""
+        """Return the first title, or an empty string."""
         return next(iter(self.fields.get("T", [])), "")
 
     @property
     def place(self) -> str:
-        """How messages name it."""
+        """Return the name of the tune for messages."""
         return f"{self.file}, tune {self.number}" + f" '{self.title}'" * bool(self.title)
 
 
 def split_tunes(text: str, file: str) -> list[Tune]:
-    """The tunes of a file, each from its field X to an empty line, to the next X, or to the end (ABC 2.1, section 2.2).
+    """Split a file into tunes. A tune begins with a field X and ends at an empty line, the next X, or the end (ABC 2.1, section 2.2).
 
-    Free text and typesetting instructions between tunes are passed over; fields before the first tune are in the header of every one.
+    Free text and typesetting instructions between tunes are ignored. Fields before the first tune are added to the header of every tune.
     """
     head: dict[str, list[str]] = {}
     tunes: list[Tune] = []
@@ -57,7 +57,7 @@ def split_tunes(text: str, file: str) -> list[Tune]:
 
 
 def _add(tune: Tune, number: int, line: str, found: re.Match[str] | None) -> None:
-    """A line of a tune to its header, or behind the field K to its body."""
+    """Add a line to the header of a tune, or to its body after the field K."""
     if "K" in tune.fields or found is None:
         tune.lines.append((number, line))
     else:
@@ -65,11 +65,11 @@ def _add(tune: Tune, number: int, line: str, found: re.Match[str] | None) -> Non
 
 
 def as_field(line: str) -> tuple[str, str] | None:
-    """The letter and the contents of a line that is a field; None where it is music."""
+    """Return the letter and the contents of a line that is a field, or None if it is music."""
     found = _FIELD.match(line)
     return (found[1], found[2]) if found else None
 
 
 def without_comment(line: str) -> str:
-    r"""The line up to an unescaped '%'; the instructions '%%' stay."""
+    """Return the line up to an unescaped '%'. Instructions, which begin with '%%', are kept."""
     return line if line.startswith("%%") else re.split(r"(?<!\\)%", line, maxsplit=1)[0].rstrip()
