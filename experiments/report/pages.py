@@ -49,7 +49,7 @@ def _rows(judged: Judged) -> list[str]:
         parts += [f"### {place}", table(["model", "figure", "published", "ours", "seeds", "verdict"], [_row(q) for q in found], left=2)]
         notes = dict.fromkeys(f"{q.row.title}: {q.row.note}" for q in found if q.row.note)
         scales = dict.fromkeys(f"{q.row.title}: {q.smaller}" for q in found if q.smaller)
-        parts += [_notes("Smaller scale", scales), _notes("Not runnable here", _shared(notes))]
+        parts += [_notes("Smaller scale", _shared(scales)), _notes("Not runnable here", _shared(notes))]
     return [part for part in parts if part]
 
 
@@ -65,7 +65,7 @@ def _short(verdict: Verdict | None, smaller: str) -> str:
 
 
 def _shared(notes: dict[str, None]) -> dict[str, None]:
-    """Return notes with models of one note joined."""
+    """Return notes with the models that share one joined: 'a, b: note'."""
     by_note: dict[str, list[str]] = {}
     for note in notes:
         model, _, text = note.rpartition(": ")
@@ -74,7 +74,7 @@ def _shared(notes: dict[str, None]) -> dict[str, None]:
 
 
 def _notes(title: str, notes: dict[str, None]) -> str:
-    return f"{title}. {'; '.join(notes)}." if notes else ""
+    return f"{title}:\n\n" + "\n".join(f"- {note}" for note in notes) if notes else ""
 
 
 def _relations(judged: Judged) -> list[str]:
