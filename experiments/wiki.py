@@ -1,4 +1,4 @@
-"""Byte language models with recurrent highway networks: Zilly et al. 2017, section 5.3, Tables 2 and 3.
+"""Byte language models with recurrent highway networks: Zilly et al. 2017, section 5.2.2, Tables 2 and 3.
 
     python -m experiments.wiki                                          an RHN of depth 3 on text that every Python carries, no download
     python -m experiments.wiki --preset paper --data.dir DIR            depth 10, 1500 units, on enwik8
@@ -11,9 +11,9 @@ Published, single runs, test bits per character: enwik8, depth 5, 23 M parameter
 
 Presets are those of the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `text8_sota`) at each of the published sizes: biases
 of the transform gates from -4, everything else uniform within 0.04, embeddings as wide as there are symbols, a loss summed over the 50
-steps of a window, and a weight decay of 1e-7 in it. The preset torch-5x1500 is their first Torch script for enwik8: batches of 100, other
-dropout with a mask for each gate, embeddings as wide as the state, and a decoupled weight decay. That code has a second bias in the first
-layer, which is left out here.
+steps of a window, and a weight decay of 1e-7 in it. The preset torch-5x1500 follows their first Torch script for enwik8: batches of 100,
+other dropout with a mask for each gate, embeddings as wide as the state, and a decoupled weight decay. That script biases the gates of the
+first layer only, while the preset biases all; its second bias in the first layer is left out here.
 
 The state is carried through validation and test parts in 128 streams; the authors' final figures are of one: `--train.evaluation-batch 1`.
 """

@@ -28,7 +28,13 @@ def _outwards(count: int) -> list[float]:
     return [0.0, *(float(sign * k) for k in range(1, count + 1) for sign in (1, -1))]
 
 
-def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
+def swarm_figure(
+    groups: Mapping[str, Mapping[int, Sequence[float]]],
+    path: Path,
+    title: str = "",
+    score: str = "loss",
+    baseline: tuple[str, float] | None = None,
+) -> Path:
     """Draws the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and writes a PNG.
 
     Args:
@@ -36,6 +42,7 @@ def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path
       path: of the PNG.
       title: above the figure.
       score: what the losses are.
+      baseline: name and loss of a predictor that is drawn as a line.
     """
     depths = sorted({depth for of_group in groups.values() for depth in of_group})
     every = np.log([loss for of_group in groups.values() for losses in of_group.values() for loss in losses])
@@ -46,6 +53,8 @@ def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path
             columns = [_column(depths.index(depth) + _place(number, len(groups)), losses, close) for depth, losses in of_group.items()]
             x, y = np.concatenate(columns, axis=1)
             axes.plot(x, y, "o", markersize=3, alpha=0.8, label=name)
+        if baseline is not None:
+            axes.axhline(baseline[1], color="0.5", label=baseline[0])
         axes.set(yscale="log", xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
         axes.set_xticklabels(map(str, depths))
         axes.set_title(title)

@@ -4,7 +4,7 @@
     python -m experiments.lattice efficiency       the same models on 20, 40, 60, 80 and 100 % of the data (Figure 5)
     python -m experiments.lattice gradients        a GRU and an LRU of ten layers: norms of gradients by layer and epoch (Figure 7)
 
-With `--data.source ptb_joined --data.dir DIR --data.text-share 10` they read a tenth of the Penn Treebank as the paper cuts it, with
+With `--data.source ptb_joined --data.dir DIR --data.text-share 10` they read a tenth of the joined Penn Treebank, with
 `--data.file BOOK.txt --data.text-share 20` a fifth of War and Peace; by default the documentation of Python.
 
 Each trains what is missing below `--workdir`, goes on with what was interrupted, and writes a JSON file and figures from whatever is

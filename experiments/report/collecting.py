@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.report.records import CONFIG, ENVIRONMENT, FIGURES, METRICS, RESULT, Record, anonymous, read
+from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
@@ -53,7 +53,8 @@ def _target(results: Path, record: Record) -> Path:
 
 
 def _clean(record: Record) -> Record:
-    return Record(record.name, anonymous(record.config), anonymous(record.environment), record.metrics, anonymous(record.result))
+    config, environment, result = (anonymous(content) for content in (record.config, record.environment, record.result))
+    return Record(record.name, config, environment, record.metrics, result, record.failure)
 
 
 def _add(plan: dict[Path, Record], target: Path, record: Record, source: Path, console: Console) -> None:
@@ -84,7 +85,8 @@ def _write(target: Path, record: Record) -> None:
     write_json(target / CONFIG, record.config)
     write_json(target / ENVIRONMENT, record.environment)
     write_text(target / METRICS, "".join(json.dumps(line) + "\n" for line in record.metrics))
-    if record.result is None:
-        (target / RESULT).unlink(missing_ok=True)
-    else:
-        write_json(target / RESULT, record.result)
+    for name, content in ((RESULT, record.result), (FAILURE, record.failure)):
+        if content is None:
+            (target / name).unlink(missing_ok=True)
+        else:
+            write_json(target / name, content)

@@ -1,31 +1,34 @@
-"""Writes REPRODUCTION.md: published figures and ours, from the results that are kept with the code.
+"""Writes REPRODUCTION.md and a page for each paper: published figures and ours, from the results that are kept with the code.
 
     python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
-    python -m experiments.report                        writes REPRODUCTION.md and its figures from experiments/results
-    python -m experiments.report --check                exits with 1 if that would change REPRODUCTION.md
+    python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction and figures from experiments/results
+    python -m experiments.report --check                exits with 1 if that would change a page, or a figure is missing
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`; a swarm of `experiments.jsb` as `experiments/results/jsb_swarm.json`, its `swarm.json`; studies
-of `experiments.lattice` under the names in `experiments.report.lattice`, and a crossing as `crossing.json`. What was published is
-there, and in `experiments.report.published`.
+was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. A swarm of `experiments.jsb` is kept as
+`experiments/results/jsb_swarm.json`, its `swarm.json`; studies of `experiments.lattice` under the names in
+`experiments.report.papers.lattice`, and a crossing as `crossing.json`. What was published is in `experiments.report.papers`.
 """
 
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from experiments.report import crossing, lattice, swarm
+from experiments.report import crossing
+from experiments.report.claims import Evidence
 from experiments.report.collecting import collect
-from experiments.report.comparison import Comparison, compare
-from experiments.report.markdown import RESULTS, figure, labelled_runs, report, studies_with_runs
-from experiments.report.melodies_and_words import STUDIES as MELODIES_AND_WORDS
-from experiments.report.published import STUDIES as PASSTHROUGH
-from experiments.report.records import load
-from experiments.report.recurrent_highway import STUDIES as RECURRENT_HIGHWAY
-from experiments.report.stability import STUDIES as STABILITY
-from experiments.report.variable_computation import STUDIES as VARIABLE_COMPUTATION
-from lrpt.analysis.curves import Curve, learning_curves
+from experiments.report.figures import draw_study
+from experiments.report.judged import Judged, tally
+from experiments.report.markdown import RESULTS, figure_path, runs_page
+from experiments.report.overview import VERDICTS, overview
+from experiments.report.pages import DOCS, page, page_path
+from experiments.report.papers import highway, lattice, low_rank, variable_computation
+from experiments.report.planning import SEEDS
+from experiments.report.records import FIGURES, load, load_summary
+from experiments.report.study_figures import FIGURES as OF_STUDIES
+from experiments.report.study_figures import draw_studies
+from experiments.report.verdicts import Status
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console, Explained
@@ -33,11 +36,8 @@ from lrpt.runs.run_directory import write_text
 
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parents[2]
-REPORT = "REPRODUCTION.md"
-STUDIES = (*PASSTHROUGH, *STABILITY, *RECURRENT_HIGHWAY, *VARIABLE_COMPUTATION, *MELODIES_AND_WORDS)
-
-FURTHER = (swarm, lattice, crossing)
-"""Studies of many runs: each has a section of its own, and draws its own figures."""
+REPORT = PurePosixPath("REPRODUCTION.md")
+PAPERS = (low_rank.PAPER, variable_computation.PAPER, highway.PAPER, lattice.PAPER)
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Options:
     collect: Path | None = None
     """copy the small files of every run below this directory to experiments/results, and write nothing else"""
     check: bool = False
-    """only say whether REPRODUCTION.md is what would be written"""
+    """only say whether the pages are what would be written"""
 
 
 def run(options: Options, root: Path, console: Console) -> None:
-    """Does what the options say to the repository at `root`.
+    """Do what the options say to the repository at `root`.
 
     Raises:
-      UsageError: a result file is damaged, a run cannot be collected, or the report is stale.
+      UsageError: a result file is damaged, a run cannot be collected, or a page is stale.
     """
     if options.collect is not None and options.check:
         raise UsageError("--collect and --check exclude each other: collect first")
@@ -62,52 +62,79 @@ def run(options: Options, root: Path, console: Console) -> None:
         collect(options.collect, root / RESULTS, console)
         console.say(f"next: {PROGRAM}")
         return
-    records = load(root / RESULTS)
-    comparisons = compare(STUDIES, records)
-    text = report(comparisons, records, [part.section(root) for part in FURTHER])
-    for record in records:
+    evidence = evidence_of(root)
+    judged = [Judged(paper, evidence) for paper in PAPERS]
+    texts = pages(judged, root)
+    for record in evidence.records:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
     if options.check:
-        _check(root, text, comparisons)
+        _check(root, texts, judged)
     else:
-        draw(root, comparisons)
-        for part in FURTHER:
-            part.draw(root)
-        write_text(root / REPORT, text)
-    console.say(
-        f"{REPORT}: {len(records)} runs, {sum(c.status == 'reproduced' for c in comparisons)} of {len(comparisons)} claims reproduced"
-    )
+        _draw(root, judged)
+        for path, text in texts.items():
+            write_text(root / path, text)
+    found = tally(judged)
+    console.say(f"{REPORT}: {len(evidence.records)} runs, {found[Status.REPRODUCED]} of {found.total()} claims reproduced")
 
 
-def _check(root: Path, text: str, comparisons: Sequence[Comparison]) -> None:
-    path = root / REPORT
-    if not path.exists() or path.read_text() != text:
-        raise UsageError(f"{REPORT} is not what the results say: run {PROGRAM}", code=1)
-    for study in studies_with_runs(comparisons):
-        if not (root / figure(study)).exists():
-            raise UsageError(f"{figure(study)} is missing: run {PROGRAM}", code=1)
+def evidence_of(root: Path) -> Evidence:
+    """Return everything that is kept.
+
+    Raises:
+      UsageError: a file is damaged.
+    """
+    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in OF_STUDIES}
+    return Evidence(load(root / RESULTS), {name: study for name, study in studies.items() if study is not None})
 
 
-def draw(root: Path, comparisons: Sequence[Comparison]) -> None:
-    """The learning curves of every study that has runs, with the published log's points."""
-    for study in studies_with_runs(comparisons):
-        shown = labelled_runs([c for c in comparisons if c.study is study])
-        curves = [Curve(label, *_points(run.curve(study.score))) for label, run in shown.items()]
-        published = [Curve(f"{study.log_of}, published log", *_points(study.log))] if study.log else []
-        learning_curves(curves, study.score, root / figure(study), study.title, published)
+def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
+    """Return the text of every page by its path from the top of the repository."""
+    return {
+        REPORT: overview(judged),
+        **{page_path(one.paper.name): page(one, SEEDS) for one in judged},
+        page_path("runs"): runs_page(judged[0].evidence.records),
+        page_path("crossing"): f"{crossing.section(root)}\n",
+        page_path("verdicts"): VERDICTS,
+    }
 
 
-def _points(scores: Mapping[int, float]) -> tuple[list[int], list[float]]:
-    return list(scores), list(scores.values())
+def _check(root: Path, texts: Mapping[PurePosixPath, str], judged: Sequence[Judged]) -> None:
+    for path, text in texts.items():
+        if not (root / path).exists() or (root / path).read_text() != text:
+            raise UsageError(f"{path} is not what the results say: run {PROGRAM}", code=1)
+    known = {path.name for path in texts}
+    for path in sorted((root / DOCS).glob("*.md")):
+        if path.name not in known:
+            raise UsageError(f"{DOCS / path.name} is no page of the report: remove it", code=1)
+    for path in _figures(judged):
+        if not (root / path).exists():
+            raise UsageError(f"{path} is missing: run {PROGRAM}", code=1)
+
+
+def _figures(judged: Sequence[Judged]) -> list[PurePosixPath]:
+    """Return the figures of everything that has runs."""
+    evidence = judged[0].evidence
+    drawn = [study.name for one in judged for study in one.paper.studies if study.runs(evidence)]
+    return [figure_path(f"{name}.png") for name in (*drawn, *evidence.studies)]
+
+
+def _draw(root: Path, judged: Sequence[Judged]) -> None:
+    evidence = judged[0].evidence
+    for one in judged:
+        for study in one.paper.studies:
+            if study.runs(evidence):
+                draw_study(study, evidence, root / figure_path(f"{study.name}.png"))
+    draw_studies(evidence, root / RESULTS / FIGURES)
+    crossing.draw(root)
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
-    """Exits with 2 where a flag is wrong, 1 where a file is damaged or the report is stale."""
+    """Run the command; exit with 2 for a wrong flag, with 1 for a damaged file or a stale page."""
     console = Console()
     try:
         with Explained(console):
-            description = "Published figures and ours: writes REPRODUCTION.md from experiments/results."
+            description = "Published figures and ours: writes REPRODUCTION.md and its pages from experiments/results."
             run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
     except OSError as error:
         console.error(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}")

@@ -14,7 +14,7 @@ from lrpt.cli.summary import mean_and_deviation
 KEPT = RESULTS / crossing.SUMMARY
 FIGURE = RESULTS / FIGURES / "crossing.png"
 
-TITLE = "## Cells and parametrizations at equal size"
+TITLE = "# Cells and parametrizations at equal size"
 NOT_YET = "Not yet run: `python -m experiments.crossing --data.source ptb --data.dir DIR --updates 1000`"
 
 SHOWS = """\
@@ -43,7 +43,7 @@ def section(root: Path) -> str:
         f"lowest validation loss. Training took {minutes:.0f} core-minutes on a machine with {environment['cpus']} cores, which had other "
         f"work to do: `{anonymous(environment['command'])}`"
     )
-    parts = [TITLE, ours, _table(groups), differences(groups), SHOWS.replace("\n", " "), f"![{TITLE.strip('# ')}]({FIGURE})"]
+    parts = [TITLE, ours, _table(groups), differences(groups), SHOWS.replace("\n", " "), f"![{TITLE.strip('# ')}](../../{FIGURE})"]
     return "\n\n".join(parts)
 
 

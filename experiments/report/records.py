@@ -12,6 +12,7 @@ from lrpt.errors import UsageError
 from lrpt.training.run import ENDED
 
 CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
+FAILURE = "failure.json"
 FIGURES = "figures"
 
 # What a reader of these files relies on; anything else in them is carried along.
@@ -19,6 +20,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     CONFIG: {"experiment": str, "preset": str, "seed": int},
     ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
     METRICS: {"update": int, "seconds": (int, float), "split": str, "loss": (int, float)},
+    FAILURE: {"update": int, "what": str},
     RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
 }
 
@@ -36,6 +38,7 @@ class Record:
       environment: `environment.json`.
       metrics: the lines of `metrics.jsonl`; at least one evaluation.
       result: `result.json`, or None for a run that was stopped before its end.
+      failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update did not fail.
     """
 
     name: str
@@ -43,6 +46,15 @@ class Record:
     environment: Mapping[str, Any]
     metrics: tuple[Mapping[str, Any], ...]
     result: Mapping[str, Any] | None
+    failure: Mapping[str, Any] | None = None
+
+    @property
+    def best_update(self) -> int:
+        """The update of the lowest validation loss."""
+        if self.result is not None and "best_update" in self.result:
+            return self.result["best_update"]
+        losses = self.curve("loss")
+        return min(losses, key=lambda update: losses[update], default=0)
 
     @property
     def experiment(self) -> str:
@@ -67,6 +79,8 @@ class Record:
     @property
     def state(self) -> str:
         """How training ended."""
+        if self.failure is not None:
+            return f"diverged at update {self.failure['update']:,}"
         if self.result is None:
             return f"stopped at update {self.updates:,}"
         return ENDED[self.result["stopped"]]
@@ -128,7 +142,12 @@ def read(directory: Path, growing: bool = False) -> Record | None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
-    return Record(directory.resolve().name, config, environment, metrics, result)
+    return Record(directory.resolve().name, config, environment, metrics, result, _failure(directory / FAILURE, metrics))
+
+
+def _failure(path: Path, metrics: tuple[Mapping[str, Any], ...]) -> dict[str, Any] | None:
+    failure = _object(path) if path.exists() else None
+    return None if failure is None or metrics[-1]["update"] >= failure["update"] else failure
 
 
 def load(results: Path) -> list[Record]:

@@ -30,7 +30,12 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
 
     A short name, as earlier versions wrote it, becomes the full one: {'model': {'rank': 24}} gives the same.
     """
-    return {_NAMES.get(name, name): value for name, value in _flat(tree).items()}
+    return {full_name(name): value for name, value in _flat(tree).items()}
+
+
+def full_name(name: str) -> str:
+    """Return the full name of a setting: 'model.matrices.rank' for 'model.rank'."""
+    return _NAMES.get(name, name)
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -217,6 +217,10 @@ class RunDirectory:
         path = self.path / name
         return path.read_text(errors="replace") if path.exists() else None
 
+    def write_failure(self, update: int, what: str) -> None:
+        """Write down that training diverged, so that a report can count the seed."""
+        write_json(self.path / "failure.json", {"update": update, "what": what})
+
     def _read_json(self, name: str) -> dict[str, Any] | None:
         text = self._text(name)
         if text is None:

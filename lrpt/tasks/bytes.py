@@ -17,7 +17,7 @@ SOURCES = ("python", "enwik8", "text8")
 
 @dataclass(frozen=True)
 class NextByte:
-    """Byte-level language modelling (Zilly et al. 2017, section 5.3, on enwik8 and text8).
+    """Byte-level language modelling (Zilly et al. 2017, section 5.2.2, on enwik8 and text8).
 
     | source | bytes | different bytes | training, validation, test |
     |---|---|---|---|

@@ -1,83 +1,14 @@
-"""REPRODUCTION.md: collected, refused, compared and written. Expected figures are worked out by hand from curves made up here."""
+"""REPRODUCTION.md and its pages: collected, refused and written. Expected figures are worked out by hand from curves made up here."""
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
+from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 
-from experiments import adding, copy_memory, highway_mnist, permuted_mnist
-from experiments.parameter_table import command as parameter_table
-from experiments.report.command import ROOT, STUDIES, main
-from experiments.report.comparison import Spread, compare, same_model, span
-from experiments.report.markdown import per_seed, report
-from experiments.report.published import (
-    ADDING,
-    FIXED_LAG,
-    HIGHWAY,
-    PERMUTED_MNIST,
-    VARIABLE_LAG,
-    VARIABLE_LENGTH,
-)
+from experiments import adding, copy_memory
+from experiments.report.command import ROOT, main
 from experiments.report.records import anonymous, load
-from lrpt.analysis.curves import Curve, learning_curves
-from lrpt.cli.flags import parse
-from lrpt.runs.configuration import to_json
-from lrpt.training.run import ENDED
-
-LENGTH = "--preset paper-variable-length"
-CURVE = {10_000: 0.0118, 20_000: 0.0024, 28_000: 0.0009}
-ENVIRONMENT = {
-    "python": "3.11.7",
-    "versions": {"jax": "0.10.2", "lrpt": "0.1.0"},
-    "platform": "Linux-6.1-x86_64",
-    "cpus": 2,
-    "device": "cpu cpu",
-    "devices": 1,
-    "command": "python -m experiments.example --workdir /home/a b/runs --seeds 3",
-    "commit": "0123456789abcdef",
-    "dirty": False,
-}
-
-
-def identity(experiment, flags, seed):
-    command = parse(experiment, flags.split())
-    return {"experiment": experiment.name, "preset": command.preset, "seed": seed, **to_json(command.config)}
-
-
-def write(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2) + "\n")
-
-
-def make_run(
-    runs,
-    experiment=copy_memory.EXPERIMENT,
-    flags=LENGTH,
-    seed=0,
-    curve=CURVE,
-    score="loss",
-    test=None,
-    name=None,
-    stopped="updates",
-    **environment,
-):
-    """A run directory with one evaluation for each point of `curve`; finished if it has test figures."""
-    config = identity(experiment, flags, seed)
-    path = runs / experiment.name / (name or f"{config['preset']}-seed{seed}")
-    write(path / "config.json", config)
-    write(path / "environment.json", ENVIRONMENT | environment)
-    lines = []
-    for update, value in curve.items():
-        lines.append({"update": update, "seconds": update / 10, "split": "train", "loss": 1.0})
-        lines.append({"update": update, "seconds": update / 10, "split": "valid", "loss": 1.0, score: value})
-    write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-    if test is not None:
-        ends = {"updates": max(curve), "stopped": stopped, "seconds": max(curve) / 10, "metrics": {"valid": {score: 1}, "test": test}}
-        write(
-            path / "result.json", {**{k: config[k] for k in ("experiment", "preset", "seed")}, "model": "a model", **ends, "config": config}
-        )
-    return path
 
 
 def files(folder):
@@ -86,10 +17,6 @@ def files(folder):
 
 def command(root):
     return lambda words: main(words, root)
-
-
-def comparison(root, study, claim=0):
-    return next(c for c in compare([study], load(root / "experiments" / "results")) if c.claim is study.claims[claim])
 
 
 @pytest.fixture
@@ -109,38 +36,8 @@ def test_the_committed_report_is_what_the_committed_results_say(capsys):
 
 
 def test_committed_files_are_small():
-    assert all(len(content) < 150_000 for name, content in files(ROOT / "experiments" / "results").items() if name.endswith(".png"))
+    assert all(len(content) < 200_000 for name, content in files(ROOT / "experiments" / "results").items() if name.endswith(".png"))
     assert all(len(content) < 1_000_000 for content in files(ROOT / "experiments" / "results").values())
-
-
-# What was published
-
-
-def test_rows_of_table_1_are_those_of_the_parameter_table():
-    models = [c.model for c in compare([PERMUTED_MNIST], [])]
-    assert models == [p.config.label for p in parameter_table.PUBLISHED if p.where == "Table 1"]
-
-
-def test_models_of_the_texts():
-    assert [(c.model, c.config.data.variant, c.config.data.lag) for c in compare([VARIABLE_LENGTH, FIXED_LAG], [])] == [
-        ("LRD-GRU 128/50", "variable_length", 100),
-        ("LRD-GRU 128/50 weight norm", "variable_length", 100),
-        ("UNITARY WITHOUT FOURIER 721", "variable_length", 100),
-        ("GRU 128", "fixed", 500),
-        ("LR-GRU 128/50", "fixed", 500),
-        ("LRD-GRU 128/50", "fixed", 500),
-        ("LRD-GRU 128/50 weight norm", "fixed", 500),
-        ("UNITARY WITHOUT FOURIER 721", "fixed", 500),
-    ]
-    assert [c.model for c in compare([ADDING], [])] == ["LR-GRU 128/24", "LRD-GRU 128/24"]
-
-
-@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
-def test_points_of_logs_are_tabulated_and_fall_on_evaluations(study):
-    config = study.experiment.presets["paper"].config
-    assert set(study.log) <= set(study.updates)
-    assert all(update % config.train.evaluate_every == 0 for update in study.updates)
-    assert all(c.status == "not yet run at full scale" for c in compare([study], []))
 
 
 # Collecting
@@ -170,7 +67,7 @@ def test_an_unfinished_run_is_kept_up_to_its_last_whole_line(tmp_path, capsys):
     assert (record.result, record.updates, record.state) == (None, 1000, "stopped at update 1,000")
     main([], tmp_path)
     assert "seed0 is partial: stopped at update 1,000" in capsys.readouterr().err
-    assert "stopped at update 1,000" in (tmp_path / "REPRODUCTION.md").read_text()
+    assert "stopped at update 1,000" in (tmp_path / "docs" / "reproduction" / "runs.md").read_text()
 
 
 def test_a_finished_run_that_is_given_more_updates_is_unfinished_again(kept):
@@ -179,6 +76,19 @@ def test_a_finished_run_that_is_given_more_updates_is_unfinished_again(kept):
     (record,) = load(kept / "experiments" / "results")
     assert (record.result, record.updates) == (None, 30_000)
     assert not list(kept.rglob("results/*/*/result.json"))
+
+
+def test_a_diverged_run_is_kept_as_such_until_it_went_past_the_update(tmp_path):
+    path = make_run(tmp_path / "runs", curve={500: 0.2, 1000: 0.1})
+    write(path / "failure.json", {"update": 1200, "what": "the training loss is nan"})
+    main(["--collect", str(tmp_path / "runs")], tmp_path)
+    (record,) = load(tmp_path / "experiments" / "results")
+    assert (record.failure, record.state) == ({"update": 1200, "what": "the training loss is nan"}, "diverged at update 1,200")
+    make_run(tmp_path / "runs", curve={500: 0.2, 1000: 0.1, 1500: 0.05})
+    main(["--collect", str(tmp_path / "runs")], tmp_path)
+    (record,) = load(tmp_path / "experiments" / "results")
+    assert (record.failure, record.updates) == (None, 1500)
+    assert not list(tmp_path.glob("experiments/results/*/*/failure.json"))
 
 
 def test_the_run_that_went_further_stays(kept, capsys):
@@ -293,113 +203,6 @@ def test_a_damaged_run_stops_collecting(kept, assert_refused):
     assert files(kept / "experiments") == before
 
 
-# Comparing
-
-
-def test_which_runs_are_of_a_model():
-    config = parse(copy_memory.EXPERIMENT, LENGTH.split()).config
-    recorded = identity(copy_memory.EXPERIMENT, f"{LENGTH} --train.updates 7 --train.evaluate-every 50 --model.recurrence plain", 3)
-    assert same_model(config, recorded)
-    assert not same_model(config, identity(copy_memory.EXPERIMENT, f"{LENGTH} --train.batch-size 10", 3))
-    assert not same_model(config, recorded | {"model": recorded["model"] | {"dropout": 0.5}})
-    older = recorded | {"model": {k: v for k, v in recorded["model"].items() if k != "weight_norm"}}
-    assert same_model(config, older)
-    assert not same_model(replace(config, model=replace(config.model, weight_norm=True)), older)
-
-
-def test_spread_over_seeds(tmp_path):
-    results = tmp_path / "experiments" / "results"
-    for seed, update in enumerate((25_000, 28_000, 34_000)):
-        make_run(
-            results, seed=seed, curve={500: 0.2, 20_000: 0.001, update: 0.0009}, test={"loss": 0.0009}, stopped="criterion", command="x"
-        )
-    make_run(results, seed=7, curve={500: 0.2, 10_000: 0.01}, command="x")
-    c = comparison(tmp_path, VARIABLE_LENGTH)
-    assert c.values(c.claim.quantities[0]) == {0: 25_000, 1: 28_000, 2: 34_000}
-    assert c.verdicts == {0: True, 1: True, 2: False, 7: None}
-    assert c.status == "run at smaller scale: 10,000 of 30,000 updates; 2 of 3 other seeds reproduce it"
-    assert per_seed([c]).splitlines()[2] == (
-        "| first update with test cross-entropy < 1e-3 | LRD-GRU 128/50 "
-        "| 25,000 | 28,000 | 34,000 | not in 10,000 | 29,000 | 4,583 | 25,000 | 34,000 |"
-    )
-    text = report(compare(STUDIES, load(results)), load(results))
-    assert (
-        "first update with test cross-entropy < 1e-3: 29,000 ± 4,583 (3 of 4 seeds) | 4 (0, 1, 2, 7) | 10,000 to 34,000 | CPU, 2 cores"
-        in text
-    )
-
-
-@pytest.mark.parametrize(
-    ("stopped", "rules", "status"),
-    [
-        ("annealed", "", "not reproduced"),
-        ("updates", "", "run at smaller scale: 9,000 of 35,000 updates"),
-        ("patience", "--train.patience 2", "run at smaller scale: 9,000 of 35,000 updates"),
-    ],
-)
-def test_a_run_that_a_rule_of_training_ended_is_over(tmp_path, stopped, rules, status):
-    """But not by a rule that the published configuration does not have."""
-    results, flags = tmp_path / "experiments" / "results", f"--preset paper {rules}"
-    figures = {"curve": {9_000: 0.98}, "score": "accuracy", "test": {"accuracy": 0.98}}
-    make_run(results, highway_mnist.EXPERIMENT, flags, stopped=stopped, command="x", **figures)
-    assert comparison(tmp_path, HIGHWAY).status == status
-    assert load(results)[0].state == ENDED[stopped]
-
-
-def test_moments():
-    assert Spread.of([2.0, 4.0, 9.0]) == Spread(5.0, pytest.approx(13**0.5), 2.0, 9.0)
-    assert Spread.of([3.0]) == Spread(3.0, None, 3.0, 3.0)
-    assert (span([3_000, 1_000, 2_000]), span([1_500])) == ("1,000 to 3,000", "1,500")
-
-
-COPY_LAG = (copy_memory.EXPERIMENT, "--preset paper-variable-lag --train.stop-below None", VARIABLE_LAG)
-ADD = (adding.EXPERIMENT, "--preset paper", ADDING)
-IMAGES = (permuted_mnist.EXPERIMENT, "--preset paper", PERMUTED_MNIST)
-
-
-@pytest.mark.parametrize(
-    ("task", "claim", "score", "curve", "test", "status"),
-    [
-        (COPY_LAG, 0, "loss", {37_500: 0.0009}, {}, "reproduced"),
-        (COPY_LAG, 0, "loss", {38_000: 0.0009}, {}, "not reproduced"),
-        (COPY_LAG, 0, "loss", {37_500: 0.001, 39_000: 0.001}, {}, "not reproduced"),
-        (COPY_LAG, 0, "loss", {37_500: 0.001}, None, "run at smaller scale: 37,500 of 38,000 updates"),
-        (COPY_LAG, 1, "accuracy", {80_000: 1.0}, {}, "reproduced"),
-        (COPY_LAG, 1, "accuracy", {80_000: 1 - 8e-7}, {}, "run at smaller scale: 80,000 of 87,000 updates"),
-        (COPY_LAG, 1, "accuracy", {87_000: 1 - 8e-7, 90_000: 1.0}, {}, "not reproduced"),
-        (ADD, 1, "loss", {14_000: 0.01, 14_500: 0.0034}, {}, "reproduced"),
-        (ADD, 1, "loss", {14_500: 0.0036, 20_000: 0.001}, {}, "not reproduced"),
-        (ADD, 1, "loss", {14_000: 0.0036}, None, "run at smaller scale: 14,000 of 14,500 updates"),
-        (ADD, 1, "loss", {14_000: 0.0031}, None, "run at smaller scale: 14,000 of 14,500 updates"),
-        (IMAGES, 4, "accuracy", {25_800: 0.72}, {"accuracy": 0.71}, "run at smaller scale: 25,800 of 325,000 updates"),
-        (IMAGES, 4, "accuracy", {300_000: 0.9361, 325_000: 0.9}, {"accuracy": 0.9301}, "reproduced"),
-        (IMAGES, 4, "accuracy", {325_000: 0.9359}, {"accuracy": 0.9301}, "not reproduced"),
-        (IMAGES, 4, "accuracy", {300_000: 0.95}, None, "run at smaller scale: 300,000 of 325,000 updates"),
-        (
-            (copy_memory.EXPERIMENT, "--preset paper --model.parametrization dense", FIXED_LAG),
-            0,
-            "loss",
-            {500: 0.1},
-            None,
-            "run; no figure to compare with",
-        ),
-    ],
-)
-def test_status_of_one_seed(task, claim, score, curve, test, status, tmp_path):
-    experiment, flags, study = task
-    make_run(tmp_path / "experiments" / "results", experiment, flags, curve=curve, score=score, test=test, command="x")
-    assert comparison(tmp_path, study, claim).status == status
-
-
-def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):
-    results = tmp_path / "experiments" / "results"
-    make_run(results, curve={10_000: 0.01}, name="a", command="x")
-    make_run(results, curve={12_000: 0.009}, name="b", command="x", device="gpu NVIDIA H200", devices=2)
-    make_run(results, curve={11_000: 0.008}, name="c", command="x")
-    (run,) = comparison(tmp_path, VARIABLE_LENGTH).runs
-    assert (run.name, run.hardware) == ("b", "2 x NVIDIA H200")
-
-
 # Writing
 
 
@@ -417,19 +220,19 @@ def test_the_same_files_give_the_same_bytes(tmp_path, capsys):
     assert written[0] == written[1]
     assert {"REPRODUCTION.md", "experiments/results/figures/adding.png"} < written[0].keys()
     assert all(len(content) < 150_000 for content in written[0].values())
-    assert str(tmp_path) not in written[0]["REPRODUCTION.md"].decode()
+    assert not any(str(tmp_path) in content.decode() for name, content in written[0].items() if name.endswith(".md"))
 
 
 def test_curve_beside_the_published_log(kept):
     main([], kept)
-    text = (kept / "REPRODUCTION.md").read_text()
-    assert "| update | published log, LRD-GRU 128/50 | LRD-GRU 128/50, seed 0 |" in text
-    assert "| 10,000 | 0.0144 | 0.0118 |" in text
-    assert "| 20,000 | 0.0024 | 0.0024 |" in text
-    assert "| 29,500 | 0.0006 | – |" in text
-    assert "![Copy, variable length, N = 100](experiments/results/figures/copy_variable_length.png)" in text
-    assert "`python -m experiments.example --workdir PATH --seeds 3`" in text
-    assert "| 1 | CPU, 2 cores | 0123456789 | 3.11.7 | 0.10.2 |" in text
+    text = (kept / "docs" / "reproduction" / "low_rank.md").read_text()
+    assert "| run | 1,000 | 2,000 | 4,000 | 6,000 | 8,000 | 10,000 | 12,000 |" in text
+    assert "| LRD-GRU 128/50, published log | 0.1101 | 0.0856 | 0.0536 | 0.0320 | 0.0205 | 0.0144 | 0.0090 |" in text
+    assert "| LRD-GRU 128/50, seed 0 | – | – | – | – | – | 0.0118 | – |" in text
+    assert "![Copying, variable length, N = 100](../../experiments/results/figures/copy_variable_length.png)" in text
+    runs = (kept / "docs" / "reproduction" / "runs.md").read_text()
+    assert "python -m experiments.example --workdir PATH --seeds 3" in runs
+    assert "| 1 | CPU, 2 cores | 0123456789 | 3.11.7 |" in runs
 
 
 def test_check_finds_what_is_stale(kept, assert_refused):
@@ -439,13 +242,15 @@ def test_check_finds_what_is_stale(kept, assert_refused):
     (kept / "experiments" / "results" / "figures" / "copy_variable_length.png").unlink()
     assert_refused(command(kept), ["--check"], "copy_variable_length.png is missing", code=1)
     main([], kept)
+    for page in ("low_rank", "lattice", "runs", "verdicts"):
+        path = kept / "docs" / "reproduction" / f"{page}.md"
+        before = path.read_text()
+        path.write_text(before + "by hand")
+        assert_refused(command(kept), ["--check"], f"{page}.md is not what the results say", code=1)
+        path.write_text(before)
+    (kept / "docs" / "reproduction" / "old.md").write_text("")
+    assert_refused(command(kept), ["--check"], "old.md is no page", code=1)
+    (kept / "docs" / "reproduction" / "old.md").unlink()
     make_run(kept / "runs", seed=1)
     main(["--collect", str(kept / "runs")], kept)
     assert_refused(command(kept), ["--check"], code=1, warned=True)
-
-
-def test_published_points_are_drawn(tmp_path):
-    curves = [Curve("ours", [1, 2], [0.3, 0.2])]
-    plain = learning_curves(curves, "loss", tmp_path / "a.png").read_bytes()
-    marked = learning_curves(curves, "loss", tmp_path / "b.png", published=[Curve("theirs", [1, 2], [0.25, 0.15])]).read_bytes()
-    assert plain != marked

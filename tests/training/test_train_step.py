@@ -169,6 +169,8 @@ def test_a_training_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
     )
     assert "\n" not in said
     assert raised.value.code == 1
+    failure = json.loads((tmp_path / "run" / "failure.json").read_text())
+    assert failure == {"update": update_with(config, 7), "what": "the training loss is nan"}
 
 
 def test_a_validation_loss_that_is_not_finite_is_named_with_its_update(tmp_path):

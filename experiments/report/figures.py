@@ -1,0 +1,61 @@
+"""Learning curves with what was published drawn into them as lines and points."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from experiments.report.claims import Evidence, Study
+from experiments.report.records import Record
+from lrpt.analysis.figures import png
+
+
+def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
+    """Draw the learning curves of all runs of a study, published figures, and the predictor without memory."""
+    with png(path, 7.2, 4.4) as figure:
+        axes = figure.subplots()
+        for name, runs in study.runs(evidence).items():
+            _draw(axes, name, [run.curve(study.score) for run in runs])
+        if study.log:
+            axes.plot(
+                list(study.log),
+                list(study.log.values()),
+                "o",
+                color="0.2",
+                markersize=4,
+                fillstyle="none",
+                label=f"{study.log_of}, published log",
+            )
+        for (name, level), style in zip(study.levels.items(), ("--", "-.", ":", "--"), strict=False):
+            axes.axhline(level, color="0.35", linestyle=style, linewidth=1, label=name)
+        if study.baseline:
+            name, level = study.baseline
+            axes.axhline(level, color="0.6", linewidth=1.5, label=f"{name} predictor")
+        if study.score == "loss":
+            axes.set_yscale("log")
+        axes.set(xlabel="updates", ylabel=study.score_name)
+        axes.set_title(study.title)
+        axes.legend(fontsize="x-small")
+    return path
+
+
+def _draw(axes: Axes, name: str, curves: list[dict[int, float]]) -> None:
+    """Draw the mean of the seeds up to the shortest run, and each seed thinly beyond it."""
+    color = axes.plot([], [], label=name if len(curves) == 1 else f"{name} ({len(curves)} seeds)")[0].get_color()
+    for curve in curves:
+        axes.plot(
+            list(curve), list(curve.values()), color=color, linewidth=1.4 if len(curves) == 1 else 0.8, alpha=1 if len(curves) == 1 else 0.6
+        )
+    common = sorted(set.intersection(*(set(curve) for curve in curves)))
+    if len(curves) > 1 and common:
+        axes.plot(common, [np.mean([curve[update] for curve in curves]) for update in common], color=color, linewidth=1.8)
+
+
+def tabulated(study: Study, runs: Mapping[str, list[Record]]) -> tuple[list[str], list[list[str]]]:
+    """Return columns and rows of the learning curves in numbers: the published log, and each run at the study's updates."""
+    scores: dict[str, Mapping[int, float]] = {f"{study.log_of}, published log": study.log} if study.log else {}
+    scores |= {f"{name}, seed {run.seed}": run.curve(study.score) for name, of_name in runs.items() for run in of_name}
+    reached = [update for update in study.updates if any(update in curve for curve in scores.values())]
+    rows = [[name, *(study.form.format(curve[u]) if u in curve else "–" for u in reached)] for name, curve in scores.items()]
+    return ["run", *(f"{update:,}" for update in reached)], rows

@@ -1,0 +1,179 @@
+"""Claims of a paper with their verdicts, and how their figures are printed."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from experiments.report.claims import Evidence, Paper, Quantity, Relation, Row
+from experiments.report.verdicts import (
+    NOT_RUN,
+    Difference,
+    Finding,
+    Observation,
+    Pair,
+    Status,
+    Verdict,
+    difference,
+    judge,
+    judge_relation,
+    span,
+)
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class JudgedQuantity:
+    """A quantity of a row: what was observed, and the verdict; None if nothing was published to hold it against."""
+
+    row: Row
+    quantity: Quantity
+    observed: Sequence[Observation]
+    smaller: str
+    verdict: Verdict | None
+
+    @property
+    def ours(self) -> str:
+        """Our figure in words."""
+        return summarize(self.observed, self.quantity.form, self.quantity.event)
+
+    @property
+    def seeds(self) -> str:
+        """The seeds that were run: '0, 1, 2'."""
+        return ", ".join(str(o.seed) for o in self.observed) or NONE
+
+
+@dataclass(frozen=True)
+class JudgedRelation:
+    """A relation: its pairs, and the verdict."""
+
+    relation: Relation
+    pairs: Sequence[Pair]
+    verdict: Verdict
+
+    @property
+    def difference(self) -> Difference | None:
+        """Mean advantage of the model that the paper calls better."""
+        return difference(self.pairs)
+
+    @property
+    def advantage(self) -> str:
+        """The mean advantage in words: '+0.013 ± 0.004', an error being the standard error."""
+        found = self.difference
+        if found is None or self.relation.contest is None:
+            return NONE
+        form = self.relation.contest.form
+        sign = "+" if found.mean >= 0 else "-"
+        text = f"{sign}{form.format(abs(found.mean))}"
+        bound = "beyond " if any(pair.bound for pair in self.pairs) else ""
+        some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
+        return f"{bound}{text}{'' if np.isinf(found.error) else f' ± {form.format(found.error)}'}{some}"
+
+    @property
+    def seeds(self) -> str:
+        """How many seeds agree: '2 of 3'."""
+        return f"{sum(bool(pair.agrees) for pair in self.pairs)} of {len(self.pairs)}" if self.pairs else NONE
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A paper and the verdicts on all its claims."""
+
+    paper: Paper
+    evidence: Evidence
+
+    @cached_property
+    def quantities(self) -> tuple[JudgedQuantity, ...]:
+        """Every quantity of every row."""
+        return tuple(self._quantity(row, quantity) for row in self.paper.rows for quantity in row.quantities)
+
+    def _quantity(self, row: Row, quantity: Quantity) -> JudgedQuantity:
+        observed, smaller = row.observed(quantity, self.evidence)
+        if quantity.criterion is not None:
+            verdict = judge(quantity.criterion, observed, smaller)
+        else:
+            verdict = NOT_RUN if quantity.published and not observed else None
+            verdict = Verdict(Status.SMALLER, smaller) if quantity.published and observed and smaller else verdict
+        return JudgedQuantity(row, quantity, observed, smaller, verdict)
+
+    @cached_property
+    def relations(self) -> tuple[JudgedRelation, ...]:
+        """Every relation."""
+        found = []
+        for relation in self.paper.relations:
+            pairs, smaller, cut = relation.paired(self.evidence)
+            found.append(JudgedRelation(relation, pairs, judge_relation(pairs, smaller, cut)))
+        return tuple(found)
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict of every quantity that has a published figure, and of every relation."""
+        return (*(q.verdict for q in self.quantities if q.verdict is not None), *(r.verdict for r in self.relations))
+
+    def counts(self) -> dict[str, int]:
+        """Return how many claims have each status, those at smaller scale by which way they point."""
+        counted = Counter(kind(verdict) for verdict in self.verdicts)
+        return {name: counted[name] for name in KINDS if counted[name]}
+
+    def quantity(self, model: str, name: str, where: str = "", setting: str = "") -> JudgedQuantity:
+        """Return the first quantity of that model whose name and place begin so, for texts about it."""
+        return next(
+            q
+            for q in self.quantities
+            if q.row.model == model
+            and q.quantity.name.startswith(name)
+            and q.row.where.startswith(where)
+            and q.row.setting.startswith(setting)
+        )
+
+    def relation(self, sentence: str) -> JudgedRelation:
+        """Return the first relation that begins with a sentence, for texts about it."""
+        return next(r for r in self.relations if r.relation.sentence.startswith(sentence))
+
+
+def kind(verdict: Verdict) -> str:
+    """Return the row of the overview's table that a verdict counts in."""
+    return f"{verdict.status.value}: {verdict.finding.value}" if verdict.status is Status.SMALLER else verdict.status.value
+
+
+KINDS = tuple(
+    name
+    for status in Status
+    for name in ([f"{status.value}: {finding.value}" for finding in Finding] if status is Status.SMALLER else [status.value])
+)
+
+
+def summarize(observed: Sequence[Observation], form: str, event: bool = False) -> str:
+    """Return '29,000 ± 4,583', 'mean of 2 of 3 seeds' where some have no figure, and 'at least' where one is at a cap."""
+    known = [o.value for o in observed if o.value is not None]
+    if not observed:
+        return NONE
+    if not known:
+        return _without(observed, event)
+    mean = form.format(float(np.mean(known)))
+    deviation = f" ± {form.format(float(np.std(known, ddof=1)))}" if len(known) > 1 else ""
+    censored = "at least " if any(o.censored for o in observed) else ""
+    some = f" (mean of {len(known)} of {len(observed)} seeds{_lost(observed)})" if len(known) < len(observed) else ""
+    return f"{censored}{mean}{deviation}{some}"
+
+
+def _without(observed: Sequence[Observation], event: bool) -> str:
+    made = span([o.progress for o in observed])
+    if all(o.failed for o in observed):
+        return f"diverged after {made} updates"
+    if not event:
+        return f"not known after {made} updates"
+    return f"not {'' if all(o.settled for o in observed) else 'yet '}in {made} updates"
+
+
+def _lost(observed: Sequence[Observation]) -> str:
+    failed = sum(o.failed for o in observed)
+    return f", {failed} diverged" if failed else ""
+
+
+def tally(judged: Iterable[Judged]) -> Counter[Status]:
+    """Return how many claims of several papers have each status."""
+    return Counter(verdict.status for one in judged for verdict in one.verdicts)

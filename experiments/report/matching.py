@@ -1,0 +1,99 @@
+"""Which kept runs are of a configuration that a claim names."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.report.records import Record
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import parse
+from lrpt.runs.configuration import defaults, flatten, full_name, to_json
+from lrpt.runs.run_directory import MAY_CHANGE
+from lrpt.training.config import RunConfig
+
+# Nothing here decides the model after some number of updates.
+_IMMATERIAL = MAY_CHANGE | {"model.loop.kind"}
+_INTERVAL = "train.evaluate_every"
+
+# Named where they differ; the others are counted.
+_IN_WORDS = {"model.size": "units", "train.updates": "updates"}
+
+
+def settings(config: RunConfig[Any]) -> Mapping[str, Any]:
+    """Return the settings of a configuration by dotted name."""
+    return flatten(to_json(config))
+
+
+def setting(config: RunConfig[Any], name: str) -> Any:
+    """Return one setting of a configuration, by its full or short name; None if it has none of that name."""
+    return settings(config).get(full_name(name))
+
+
+def recorded(record: Record) -> Mapping[str, Any]:
+    """Return the settings that `config.json` holds, by dotted name."""
+    return flatten({name: part for name, part in record.config.items() if isinstance(part, dict)})
+
+
+def configuration(experiment: Experiment[Any], flags: str) -> RunConfig[Any]:
+    """Return the configuration that flags give."""
+    return parse(experiment, flags.split()).config
+
+
+def interval_matters(config: RunConfig[Any]) -> bool:
+    """Return whether the evaluation interval decides when the learning rate is halved or training ends."""
+    return any(setting(config, name) is not None for name in ("train.patience", "optim.halve_after"))
+
+
+def same_model(config: RunConfig[Any], record: Mapping[str, Any], best: bool = False) -> bool:
+    """Return whether a run, by its `config.json`, trained as `config` does, for however long.
+
+    A setting that the file lacks, as it was added since, has its default.
+
+    Args:
+      config: the configuration of a claim.
+      record: the content of `config.json`.
+      best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
+    """
+    wanted = settings(config)
+    found = defaults(config) | flatten({name: part for name, part in record.items() if isinstance(part, dict)})
+    immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
+    names = (wanted.keys() | found.keys()) - immaterial
+    return all(name in wanted and name in found and _equal(name, wanted[name], found[name]) for name in names)
+
+
+def _equal(name: str, wanted: Any, found: Any) -> bool:
+    """Paths of one machine are not kept, so that a file equals any other."""
+    return (wanted is None) == (found is None) if name == "data.file" else wanted == found
+
+
+def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
+    """Return the runs of a configuration by seed; of several runs of a seed the one that went furthest."""
+    runs = [r for r in records if r.experiment == experiment.name and same_model(config, r.config, best)]
+    by_seed = {run.seed: run for run in sorted(runs, key=lambda run: run.updates)}
+    return {seed: by_seed[seed] for seed in sorted(by_seed)}
+
+
+def differences(ours: RunConfig[Any], published: RunConfig[Any]) -> str:
+    """Return in which settings our configuration differs from the published one: '256 units instead of 1,024, 2 other settings'."""
+    a, b = settings(ours), settings(published)
+    names = [name for name in a if a[name] != b.get(name) and name not in MAY_CHANGE - {"train.updates"} and name != _INTERVAL]
+    said = [f"{_number(a[name])} {word} instead of {_number(b[name])}" for name, word in _IN_WORDS.items() if name in names]
+    others = len([name for name in names if name not in _IN_WORDS and name != "model.embeddings.width"])
+    return ", ".join([*said, *([f"{others} other settings" if others > 1 else "1 other setting"] if others else [])])
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def is_over(config: RunConfig[Any], run: Record) -> bool:
+    """Return whether a run trained as long as its claim says: all updates, or up to a rule that the claim's configuration has.
+
+    A run that made all updates is not over if the claim ends by patience, and the last evaluation is the best one.
+    """
+    own = recorded(run)
+    rules = ("train.stop_below", "train.patience")
+    by_rule = run.ended_by_rule and all(own.get(name, setting(config, name)) == setting(config, name) for name in rules)
+    improving = setting(config, "train.patience") is not None and run.best_update == run.updates
+    return by_rule or (run.updates >= setting(config, "train.updates") and not improving)

@@ -1,0 +1,86 @@
+"""REPRODUCTION.md: one page, for each paper what became of its claims, the most telling figure, and what to take away."""
+
+from collections.abc import Sequence
+
+from experiments.report.judged import Judged
+from experiments.report.markdown import figure_path, table
+from experiments.report.pages import DOCS, page_path
+from experiments.report.verdicts import Status
+
+INTRODUCTION = f"""\
+# Reproduction
+
+What five texts claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
+verdicts, counts and numbers are computed. Every quantity of every table row, and every ordering of two models, is one claim with one
+verdict ([what a verdict means]({DOCS}/verdicts.md)). Published figures are single runs."""
+
+
+def overview(judged: Sequence[Judged]) -> str:
+    """Return REPRODUCTION.md."""
+    parts = [INTRODUCTION, _summary(judged), *(part for one in judged for part in _paper(one)), _further()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(judged: Sequence[Judged]) -> str:
+    statuses = [status for status in Status if any(v.status is status for one in judged for v in one.verdicts)]
+    rows = [
+        [one.paper.title, *(str(sum(v.status is status for v in one.verdicts)) for status in statuses), str(len(one.verdicts))]
+        for one in judged
+    ]
+    return table(["paper", *(status.value for status in statuses), "all"], rows)
+
+
+def _paper(judged: Judged) -> list[str]:
+    paper = judged.paper
+    counts = table(["claims", "number"], [[name, str(count)] for name, count in judged.counts().items()])
+    telling = figure_path(paper.telling)
+    sentences = "\n".join(f"- {sentence}" for sentence in paper.takeaways(judged))
+    return [
+        f"## {paper.title}",
+        f"{paper.citation}. [Every claim]({page_path(paper.name)})",
+        counts,
+        f"![{paper.caption}]({telling})",
+        f"*{paper.caption}.*",
+        sentences,
+    ]
+
+
+def _further() -> str:
+    return (
+        f"## More\n\n[Kept runs, hardware and commands]({page_path('runs')}). "
+        f"[Cells and parametrizations at equal size]({page_path('crossing')}), which is in none of the papers."
+    )
+
+
+VERDICTS = """\
+# What a verdict means
+
+Every quantity of a row has a verdict of its own, and so has every ordering of two models. Verdicts are computed from all kept seeds.
+[Overview](../../REPRODUCTION.md)
+
+| verdict | meaning |
+| --- | --- |
+| reproduced | every seed agrees, trained as long as the claim says |
+| reproduced by k of n seeds | the other seeds disagree, diverged, or did not get that far |
+| reached, not converged | the figure was reached, but training was cut before the published stop, or its last evaluation is the best one |
+| not reproduced | no seed agrees |
+| contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed by more than two standard errors |
+| diverged | every seed met a loss that is not finite; a diverged seed counts as a failed one among others |
+| run at smaller scale | fewer updates, or a smaller network; what is smaller stands beside it, and which way an ordering points |
+| not yet run | no run is kept |
+
+**Figures.** A figure agrees if it is as good as the published one at the printed decimals. Where the paper reports a failure (LR-GRU
+9.88), a figure agrees within a tenth of it on both sides, and one that is better than that contradicts the paper. Accuracies have a
+sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A figure without a
+published one has no verdict.
+
+**Orderings.** Both models are compared seed by seed; the table has the mean advantage, its standard error over seeds, and how many
+seeds agree. With one seed there is no error, and the verdict says *one seed*. A run that diverged loses against one that did not.
+
+**Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the figure, and
+*at least* marks a figure at a cap.
+
+**Configurations.** A run bears on a claim if every setting is the claim's but those that decide nothing (devices, memory,
+checkpoints). The evaluation interval counts where it decides when the learning rate is halved, when training ends, or which
+evaluation is the best one.
+"""

@@ -1,0 +1,133 @@
+"""One page for each paper: every claim with its verdict in narrow tables, figures, and below them the commands."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from experiments.report.claims import Planned, Study
+from experiments.report.figures import tabulated
+from experiments.report.judged import NONE, Judged, JudgedQuantity
+from experiments.report.markdown import figure_path, table
+from experiments.report.verdicts import Verdict
+
+DOCS = PurePosixPath("docs/reproduction")
+UP = PurePosixPath("../..")
+AT_ONCE = 7
+"""columns of learning curves that fit a web page"""
+
+
+def page_path(name: str) -> PurePosixPath:
+    """Return where the page of a paper is, from the top of the repository."""
+    return DOCS / f"{name}.md"
+
+
+def page(judged: Judged, seeds: Sequence[int]) -> str:
+    """Return the page of a paper."""
+    paper = judged.paper
+    parts = [
+        f"# {paper.title}: every claim",
+        f"{paper.citation}. [Overview]({UP}/REPRODUCTION.md)",
+        "How to read this page: see [verdicts](verdicts.md).",
+        *_rows(judged),
+        *_relations(judged),
+        *_plots(judged),
+        *(part for study in paper.studies for part in _study(study, judged)),
+        *(
+            [f"![{paper.caption}]({UP}/{figure_path(paper.telling)})"]
+            if paper.telling not in {f"{s.name}.png" for s in paper.studies}
+            else []
+        ),
+        *_remarks(judged),
+        *_commands(judged, seeds),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(judged: Judged) -> list[str]:
+    parts = ["## Rows of tables, points of figures, sentences about one model"]
+    for place in judged.paper.places:
+        found = [q for q in judged.quantities if q.row.where == place]
+        parts += [f"### {place}", table(["model", "figure", "published", "ours", "seeds", "verdict"], [_row(q) for q in found], left=2)]
+        notes = dict.fromkeys(f"{q.row.title}: {q.row.note}" for q in found if q.row.note)
+        scales = dict.fromkeys(f"{q.row.title}: {q.smaller}" for q in found if q.smaller)
+        parts += [_notes("Smaller scale", _shared(scales)), _notes("Not runnable here", _shared(notes))]
+    return [part for part in parts if part]
+
+
+def _row(q: JudgedQuantity) -> list[str]:
+    return [q.row.title, q.quantity.name, q.quantity.published or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
+
+
+def _short(verdict: Verdict | None, smaller: str) -> str:
+    """Return a verdict without what is smaller, which stands below the table."""
+    if verdict is None:
+        return "no published figure"
+    return str(verdict).replace(f" ({smaller})", "") if smaller else str(verdict)
+
+
+def _shared(notes: dict[str, None]) -> dict[str, None]:
+    """Return notes with the models that share one joined: 'a, b: note'."""
+    by_note: dict[str, list[str]] = {}
+    for note in notes:
+        model, _, text = note.rpartition(": ")
+        by_note.setdefault(text, []).append(model)
+    return dict.fromkeys(f"{', '.join(models)}: {text}" for text, models in by_note.items())
+
+
+def _notes(title: str, notes: dict[str, None]) -> str:
+    return f"{title}:\n\n" + "\n".join(f"- {note}" for note in notes) if notes else ""
+
+
+def _relations(judged: Judged) -> list[str]:
+    parts = [
+        "## Orderings",
+        "Judged on the seeds that both models have. The advantage is that of the model which the paper calls better, with its standard "
+        "error; it is on the test part where both networks were trained to the end, and else on the "
+        "validation part up to the last common update.",
+    ]
+    for place in dict.fromkeys(r.relation.where for r in judged.relations):
+        found = [r for r in judged.relations if r.relation.where == place]
+        rows = [[r.relation.sentence, r.advantage, r.seeds, str(r.verdict)] for r in found]
+        parts += [f"### {place}: orderings", table(["claim", "advantage", "seeds that agree", "verdict"], rows)]
+        units = dict.fromkeys(f"{r.relation.contest.name}" for r in found if r.relation.contest is not None)
+        notes = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.relation.note}" for r in found if r.relation.note))
+        parts += [f"Advantages are in {', '.join(units)}."] if units else []
+        parts += [_notes("Not runnable here", notes)] if notes else []
+    return parts
+
+
+def _plots(judged: Judged) -> list[str]:
+    rows = [[plot.where, plot.shows, plot.judged_by, "some runs" if plot.run else "not yet run"] for plot in judged.paper.plots]
+    return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
+
+
+def _study(study: Study, judged: Judged) -> list[str]:
+    runs = study.runs(judged.evidence)
+    if not runs:
+        return []
+    columns, rows = tabulated(study, runs)
+    blocks = [
+        table([columns[0], *columns[start : start + AT_ONCE]], [[row[0], *row[start : start + AT_ONCE]] for row in rows])
+        for start in range(1, len(columns), AT_ONCE)
+    ]
+    title = f"## Learning curves: {study.title[0].lower()}{study.title[1:]}"
+    image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
+    return [title, image, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
+
+
+def _remarks(judged: Judged) -> list[str]:
+    remarks = list(judged.paper.remarks(judged.evidence))
+    return ["## Remarks", *remarks] if remarks else []
+
+
+def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
+    """Return the command of every row, those of relations included, each once; `--seeds` is left to the reader."""
+    named: dict[Planned, list[str]] = {}
+    for row in judged.paper.rows:
+        for planned in row.planned(seeds):
+            named.setdefault(planned, []).append(f"{row.where}: {row.title}")
+    for relation in judged.paper.relations:
+        for planned in relation.planned(seeds):
+            named.setdefault(planned, [relation.sentence])
+    lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
+    text = "Each trains one model at the published scale; add `--seeds N`, `--data.dir DIR` and `--workdir DIR`."
+    return ["## Commands", text, "```bash\n" + "\n".join(lines) + "\n```"] if lines else []

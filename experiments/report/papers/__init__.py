@@ -1,0 +1,1 @@
+"""What each paper claims, as data."""

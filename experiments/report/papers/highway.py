@@ -1,0 +1,199 @@
+"""What Zilly et al. (ICML 2017) claim of recurrent highway networks: Tables 1 to 3, Figures 4 and 5, lesions.
+
+Figures of Figure 5a are those of the authors' README.
+"""
+
+from experiments import wiki, word_lm
+from experiments.parameter_table.rows import PTB_WIDTHS
+from experiments.report.claims import Final, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.papers.highway_takeaways import remarks, takeaways
+from experiments.report.quantities import from_test, lowest
+from experiments.report.studies import NATS, OfSwarm
+
+WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT
+
+TABLE_1, FIGURE_5A = "Table 1, words of the Penn Treebank", "Figure 5a, words of the Penn Treebank"
+TABLE_2, TABLE_3 = "Table 2, enwik8", "Table 3, text8"
+
+FIGURE_5A_POINTS = {
+    "untied": (
+        (92.4, 89.2), (79.0, 76.3), (75.0, 72.6), (73.3, 70.9), (72.0, 69.8),
+        (71.9, 69.3), (71.7, 68.7), (71.2, 68.5), (71.3, 68.5), (71.3, 68.3),
+    ),
+    "tied": (
+        (93.2, 90.6), (76.9, 75.1), (72.7, 70.6), (70.8, 68.6), (69.7, 67.7),
+        (69.1, 66.6), (68.7, 66.4), (68.2, 66.1), (68.1, 66.0), (68.3, 66.0),
+    ),
+}  # fmt: skip
+"""Validation and test perplexities at depths 1 to 10."""
+
+QUOTED_1 = {
+    "RNN-LDA + KN-5 + cache": 92.0,
+    "Conv+Highway+LSTM+dropout": 78.9,
+    "LSTM+dropout": 78.4,
+    "Variational LSTM": 75.0,
+    "Variational LSTM + WT": 73.2,
+    "Pointer Sentinel-LSTM": 70.9,
+    "Variational LSTM + WT + augmented loss": 68.5,
+    "NAS base 8": 67.9,
+    "NAS base 8 + WT": 64.0,
+    "NAS base 8 + WT, 54 M": 62.4,
+}
+QUOTED_2 = {"Grid-LSTM": 1.47, "MI-LSTM": 1.44, "mLSTM": 1.42, "LN HyperNetworks": 1.34, "LN HM-LSTM": 1.32}
+QUOTED_3 = {"MI-LSTM": 1.44, "mLSTM": 1.40, "BN LSTM": 1.36, "HM-LSTM": 1.32, "LN HM-LSTM": 1.29}
+
+
+def _quoted(where: str, models: dict[str, float], name: str, decimals: int) -> tuple[Row, ...]:
+    read = lambda run: None  # noqa: E731
+    form = f"{{:.{decimals}f}}"
+    return tuple(
+        Row(where, model, (Quantity(name, read, form, form.format(figure)),), note="quoted from other authors")
+        for model, figure in models.items()
+    )
+
+
+def _words(name: str, flags: str) -> Network:
+    return Network(name, WORDS, flags)
+
+
+def _name(form: str, depth: int) -> str:
+    return f"RHN{' + WT' if form == 'tied' else ''}, depth {depth}"
+
+
+OF_DEPTH = {
+    (form, depth): _words(_name(form, depth), "--preset paper" if (form, depth) == ("tied", 10) else f"--preset {form}-{depth}")
+    for form in FIGURE_5A_POINTS
+    for depth in PTB_WIDTHS
+}
+LOW_DECAY = _words("RHN + WT, depth 10", "--preset paper --optim.weight-decay 1e-9")
+SMALL = {depth: _words(f"RHN + WT, depth {depth}, 200 units", f"--preset small-{depth}") for depth in (1, 3)}
+SMALL_SCALE = "200 units at every depth, so that parameters are not equal; 10 epochs, less dropout"
+
+
+def _perplexities(valid: float | None, test: float) -> tuple[Quantity, ...]:
+    first = () if valid is None else (lowest("lowest validation perplexity", "perplexity", valid, 1),)
+    return (*first, from_test("test perplexity", "perplexity", test, 1))
+
+
+def _point(form: str, depth: int) -> Row:
+    smaller = (SMALL[depth],) if form == "tied" and depth in SMALL else ()
+    quantities = _perplexities(*FIGURE_5A_POINTS[form][depth - 1])
+    return Row(FIGURE_5A, _name(form, depth), quantities, OF_DEPTH[form, depth], smaller=smaller)
+
+
+def _bytes(where: str, name: str, preset: str, test: float, valid: float | None = None) -> Row:
+    first = () if valid is None else (lowest("lowest validation bits per character", "bits_per_character", valid, 2),)
+    quantities = (*first, from_test("test bits per character", "bits_per_character", test, 2))
+    return Row(where, name, quantities, Network(name, BYTES, f"--preset {preset}"))
+
+
+ROWS = (
+    *_quoted(TABLE_1, QUOTED_1, "test perplexity", 1),
+    Row(TABLE_1, "Variational RHN, depth 8", _perplexities(71.2, 68.5), OF_DEPTH["untied", 8]),
+    Row(TABLE_1, "Variational RHN + WT, depth 10", _perplexities(67.9, 65.4), LOW_DECAY),
+    *(_point(form, depth) for form in FIGURE_5A_POINTS for depth in PTB_WIDTHS),
+    *_quoted(TABLE_2, QUOTED_2, "test bits per character", 2),
+    _bytes(TABLE_2, "RHN, depth 5, 23 M", "enwik8-5x1500", 1.31),
+    _bytes(TABLE_2, "RHN, depth 10, 21 M", "enwik8-10x1000", 1.30),
+    _bytes(TABLE_2, "Large RHN, depth 10, 46 M", "paper", 1.27, 1.26),
+    *_quoted(TABLE_3, QUOTED_3, "test bits per character", 2),
+    _bytes(TABLE_3, "RHN, depth 10, 20 M", "text8-10x1000", 1.29),
+    _bytes(TABLE_3, "Large RHN, depth 10, 45 M", "text8-10x1500", 1.27, 1.19),
+)
+
+PERPLEXITY = Final("test perplexity", "perplexity", "{:.1f}")
+BITS = Final("test bits per character", "bits_per_character", "{:.3f}")
+
+
+def _deeper(form: str, shallow: int, deep: int) -> Relation:
+    published = Versus(OF_DEPTH[form, deep], OF_DEPTH[form, shallow])
+    small = (Versus(SMALL[deep], SMALL[shallow], SMALL_SCALE),) if form == "tied" and {shallow, deep} <= SMALL.keys() else ()
+    return Relation(
+        FIGURE_5A,
+        f"depth helps at equal parameters: {deep} better than {shallow}, {form}",
+        PERPLEXITY,
+        (published, *small),
+        deep - shallow > 1,
+    )
+
+
+SWARM_COMMAND = "swarm --data.source jsb --data.dir DIR"
+FIGURE_4 = "Figure 4, optimization on JSB Chorales"
+DEEP = 6
+
+
+def _swarm(sentence: str, better: tuple[str, int], worse: tuple[str, int], strict: bool = True) -> Relation:
+    return Relation(FIGURE_4, sentence, NATS, (OfSwarm(better, worse, SWARM_COMMAND),), strict)
+
+
+def _wiki(where: str, sentence: str, better: str, worse: str) -> Relation:
+    arms = (Network(better, BYTES, f"--preset {better}"), Network(worse, BYTES, f"--preset {worse}"))
+    return Relation(where, sentence, BITS, (Versus(*arms),))
+
+
+RELATIONS = (
+    _deeper("tied", 1, 10),
+    _deeper("tied", 1, 3),
+    *(_deeper(form, depth, depth + 1) for form in FIGURE_5A_POINTS for depth in range(1, 10)),
+    _deeper("untied", 1, 10),
+    Relation(
+        FIGURE_5A,
+        "tied embeddings are better than untied ones at depth 10",
+        PERPLEXITY,
+        (Versus(OF_DEPTH["tied", 10], OF_DEPTH["untied", 10]),),
+    ),
+    _swarm("depth does not harm the optimization of RHNs: depth 6 no worse than depth 1", ("rhn", DEEP), ("rhn", 1), False),
+    *(
+        _swarm(f"{name}s become harder to optimize with depth: depth 6 worse than depth 1", (cell, 1), (cell, DEEP))
+        for cell, name in (("dt_rnn", "DT-RNN"), ("dts_rnn", "DT(S)-RNN"))
+    ),
+    *(
+        _swarm(f"an RHN of depth {depth} is optimized better than a {name}", ("rhn", depth), (cell, depth))
+        for cell, name in (("dt_rnn", "DT-RNN"), ("dts_rnn", "DT(S)-RNN"))
+        for depth in (2, 4, DEEP)
+    ),
+    _wiki(TABLE_2, "depth 10 with 1000 units is better than depth 5 with 1500 (enwik8)", "enwik8-10x1000", "enwik8-5x1500"),
+    _wiki(TABLE_2, "1500 units are better than 1000 (enwik8)", "paper", "enwik8-10x1000"),
+    _wiki(TABLE_3, "1500 units are better than 1000 (text8)", "text8-10x1500", "text8-10x1000"),
+    Relation(TABLE_2, "better than all earlier results on enwik8 and text8", None, note="follows from the rows of Tables 2 and 3"),
+    Relation("Section 6, lesions", "the first layer contributes much more than the others", None, note="no trained JSB network is kept"),
+    Relation("Section 6, lesions", "closing any layer's gate raises the training loss", None, note="no trained JSB network is kept"),
+    Relation(
+        "Figure 5b", "after training the first layer's gates are open and the others' switch", None, note="no trained JSB network is kept"
+    ),
+)
+
+STUDIES = (
+    Study(
+        "word_lm",
+        "Words of the Penn Treebank",
+        "perplexity",
+        "validation perplexity",
+        "{:.1f}",
+        (*OF_DEPTH.values(), LOW_DECAY, *SMALL.values()),
+        tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 6, 8, 10)),
+        levels={f"published, 1275 and 1110 units, depth {depth}": FIGURE_5A_POINTS["tied"][depth - 1][0] for depth in (1, 3)},
+    ),
+)
+
+PLOTS = (
+    Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn` draws discs of a trained network"),
+    Plot("Figure 4", "training loss of random settings, by architecture and depth", FIGURE_4, True),
+    Plot("Figure 5a", "test perplexity by depth", FIGURE_5A, True),
+    Plot("Figure 5b", "gates by layer and step on JSB Chorales", "the relation about Figure 5b"),
+    Plot("supplement", "lesions: training loss with one layer's gates closed", "Section 6, lesions"),
+)
+
+PAPER = Paper(
+    name="recurrent_highway",
+    title="Recurrent highway networks",
+    citation="Zilly, Srivastava, Koutník and Schmidhuber, *Recurrent Highway Networks*, ICML 2017",
+    rows=ROWS,
+    relations=RELATIONS,
+    studies=STUDIES,
+    plots=PLOTS,
+    telling="jsb_swarm.png",
+    caption="Lowest training loss of random settings by architecture and depth; the line is the best constant predictor",
+    takeaways=takeaways,
+    remarks=remarks,
+)

@@ -1,0 +1,455 @@
+"""What Miceli Barone claims of low-rank passthrough networks: DeepLo 2018 and arXiv 1603.03116, which share their experiments.
+
+Sections and tables are numbered as in DeepLo 2018; appendix A.1 is that of arXiv 1603.03116. Points of learning curves are those of the
+logs in github.com/Avmb/lowrank-gru.
+"""
+
+import math
+
+from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
+from experiments.report.claims import Final, First, Last, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.papers.low_rank_takeaways import remarks, takeaways
+from experiments.report.quantities import (
+    accuracy,
+    error_after,
+    exceeds,
+    from_test,
+    is_solved,
+    last_loss,
+    perfect,
+    recoveries,
+    solved,
+    solved_before,
+)
+from experiments.report.verdicts import about, happens, never
+
+COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
+LRD, GRU, LR, NORMALIZED, URNN = "LRD-GRU 128/50", "GRU 128", "LR-GRU 128/50", "LRD-GRU 128/50, weight norm", "uRNN 721"
+
+
+def _copy(name: str, flags: str) -> Network:
+    return Network(name, COPY, flags)
+
+
+# Section 3.1: copying
+
+LENGTH = "variable length, N = 100"
+LAG = "variable lag, N = 100"
+FIXED = "fixed lag, N = 500"
+
+OF_LENGTH = {
+    LRD: _copy(LRD, "--preset paper-variable-length"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm-variable-length"),
+    URNN: _copy(URNN, "--preset unitary-variable-length"),
+    LR: _copy(LR, "--preset paper-variable-length --model.parametrization low_rank"),
+}
+OF_LAG = {
+    LRD: _copy(LRD, "--preset paper-variable-lag"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm-variable-lag"),
+    URNN: _copy(URNN, "--preset unitary-variable-lag"),
+    LR: _copy(LR, "--preset paper-variable-lag --model.parametrization low_rank"),
+}
+OF_FIXED = {
+    GRU: _copy(GRU, "--preset paper --model.parametrization dense"),
+    LR: _copy(LR, "--preset paper --model.parametrization low_rank"),
+    LRD: _copy(LRD, "--preset paper"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm"),
+    URNN: _copy(URNN, "--preset unitary"),
+}
+TO_THE_END = _copy(LRD, "--preset paper-variable-lag --train.updates 87000 --train.stop-below None")
+
+COPYING = "Section 3.1, copying"
+OVERFITS = Quantity(
+    "updates until test cross-entropy < 1e-3",
+    lambda run: run.first("loss", is_solved),
+    "{:,.0f}",
+    "never: it overfits",
+    never(),
+    event=True,
+)
+
+_COPY_ROWS = (
+    Row(COPYING, LRD, (solved_before(30_000), recoveries()), OF_LENGTH[LRD], setting=LENGTH),
+    Row(COPYING, NORMALIZED, (solved(),), OF_LENGTH[NORMALIZED], setting=LENGTH),
+    Row(COPYING, URNN, (solved(),), OF_LENGTH[URNN], setting=LENGTH),
+    Row(COPYING, LRD, (solved_before(38_000), recoveries()), OF_LAG[LRD], setting=LAG),
+    Row(COPYING, LRD, (perfect(87_000, "87,000"),), TO_THE_END, setting=f"{LAG}, to the end"),
+    Row(COPYING, NORMALIZED, (solved(),), OF_LAG[NORMALIZED], setting=LAG),
+    Row(COPYING, URNN, (solved("does not converge", never()),), OF_LAG[URNN], setting=LAG),
+    Row(COPYING, GRU, (solved("solved", happens()),), OF_FIXED[GRU], setting=FIXED),
+    Row(COPYING, LR, (solved("does not converge", never()),), OF_FIXED[LR], setting=FIXED),
+    Row(COPYING, LRD, (solved_before(35_000), recoveries()), OF_FIXED[LRD], setting=FIXED),
+    Row(COPYING, NORMALIZED, (solved(),), OF_FIXED[NORMALIZED], setting=FIXED),
+    Row(COPYING, URNN, (perfect(2_000, "< 2,000, in training"), OVERFITS), OF_FIXED[URNN], setting=FIXED),
+)
+
+AHEAD = Last("test cross-entropy at the last common update", "loss", "{:.4f}")
+FASTER = First("updates until test cross-entropy < 1e-3", "loss", is_solved)
+
+
+def _rate(rate: float, variant: str) -> tuple[Network, Network]:
+    flags = f"--train.updates 1500 --train.stop-below None --optim.learning-rate {rate}"
+    plain = _copy(f"LRD-GRU 128/50, learning rate {rate}", f"--preset paper-{variant} {flags}")
+    return _copy(f"LRD-GRU 128/50, weight norm, learning rate {rate}", f"--preset weight-norm-{variant} {flags}"), plain
+
+
+RATES = (0.01, 0.03, 0.1)
+VARIANTS = {"variable-length": LENGTH, "variable-lag": LAG}
+AT_RATES = {(variant, rate): _rate(rate, variant) for variant in VARIANTS for rate in RATES}
+
+_RATE_ROWS = tuple(
+    Row(
+        COPYING, name, quantities, network, scale="1,500 updates, a learning rate above the published 0.001", setting=f"{text}, rate {rate}"
+    )
+    for variant, text in VARIANTS.items()
+    for rate in RATES
+    for name, quantities, network in (
+        (LRD, (last_loss(), recoveries()), AT_RATES[variant, rate][1]),
+        (NORMALIZED, (last_loss(),), AT_RATES[variant, rate][0]),
+    )
+)
+
+_COPY_RELATIONS = (
+    Relation(COPYING, f"the uRNN learns faster than the LRD-GRU ({LENGTH})", FASTER, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
+    Relation(COPYING, f"the uRNN is ahead of the LRD-GRU at equal updates ({LENGTH})", AHEAD, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
+    *(
+        Relation(COPYING, f"weight normalization is faster ({text})", FASTER, (Versus(of[NORMALIZED], of[LRD]),))
+        for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
+    ),
+    *(
+        Relation(
+            COPYING,
+            f"weight normalization is more stable ({VARIANTS[variant]}, learning rate {rate})",
+            Last("test cross-entropy after 1,500 updates", "loss", "{:.3f}"),
+            (Versus(*pair, scale=f"1,500 updates at {rate / 0.001:.0f} times the published learning rate"),),
+        )
+        for (variant, rate), pair in AT_RATES.items()
+    ),
+    Relation(
+        COPYING,
+        f"with weight normalization the LRD-GRU is on par with the uRNN ({LENGTH})",
+        FASTER,
+        (Versus(OF_LENGTH[NORMALIZED], OF_LENGTH[URNN]),),
+        strict=False,
+    ),
+    Relation(COPYING, f"the uRNN converges faster than the full GRU ({FIXED})", FASTER, (Versus(OF_FIXED[URNN], OF_FIXED[GRU]),)),
+    *(
+        Relation(COPYING, f"LRD >= LR ({text})", FASTER, (Versus(of[LRD], of[LR]),), strict=False)
+        for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
+    ),
+)
+
+# Section 3.2: adding
+
+ADDING = "Section 3.2, adding"
+ADD_LR = Network("LR-GRU 128/24", ADD, "--preset paper --model.parametrization low_rank")
+ADD_LRD = Network("LRD-GRU 128/24", ADD, "--preset paper")
+_ADD_ROWS = tuple(Row(ADDING, network.name, (error_after(14_500, 0.003, 3),), network) for network in (ADD_LR, ADD_LRD))
+_ADD_RELATIONS = (
+    Relation(ADDING, "LRD >= LR (adding)", Last("test MSE", "loss", "{:.4f}"), (Versus(ADD_LRD, ADD_LR),), strict=False),
+    Relation(ADDING, "better than the uRNN article's result in time and accuracy", None, note="that article's figure is not printed here"),
+)
+
+# Section 3.3: permuted MNIST
+
+TABLE_1 = "Table 1, permuted sequential MNIST"
+DENSE, LOW = "--model.parametrization dense", "--model.parametrization low_rank"
+
+
+def _image(name: str, flags: str = "") -> Network:
+    return Network(name, IMAGES, f"--preset paper {flags}".strip())
+
+
+IMAGE_NETWORKS = {
+    "GRU 128": _image("GRU 128", DENSE),
+    "LR-GRU 128/24": _image("LR-GRU 128/24", LOW),
+    "LR-GRU 512/4": _image("LR-GRU 512/4", f"{LOW} --model.size 512 --model.rank 4"),
+    "LRD-GRU 64/24": _image("LRD-GRU 64/24", "--model.size 64"),
+    "LRD-GRU 128/24": _image("LRD-GRU 128/24"),
+    "LRD-GRU 256/24": _image("LRD-GRU 256/24", "--model.size 256"),
+}
+IMAGE_FIGURES = {
+    "GRU 128": (93.0, 92.8),
+    "LR-GRU 128/24": (93.4, 91.8),
+    "LR-GRU 512/4": (92.5, 91.3),
+    "LRD-GRU 64/24": (93.1, 91.9),
+    "LRD-GRU 128/24": (94.1, 93.5),
+    "LRD-GRU 256/24": (95.1, 94.7),
+}
+URNN_TEST = 91.4
+
+
+def _image_row(name: str) -> Row:
+    valid, test = IMAGE_FIGURES[name]
+    quantities = [accuracy("highest validation accuracy", valid, split="valid"), accuracy("test accuracy", test)]
+    if test > URNN_TEST:
+        quantities.append(exceeds("test accuracy, above the uRNN's", URNN_TEST))
+    return Row(TABLE_1, name, tuple(quantities), IMAGE_NETWORKS[name])
+
+
+CLASSIFIES = Final("test accuracy", "accuracy", "{:.1%}", higher=True)
+
+
+def _ordered(sentence: str, better: str, worse: str, strict: bool = True) -> Relation:
+    return Relation(TABLE_1, sentence, CLASSIFIES, (Versus(IMAGE_NETWORKS[better], IMAGE_NETWORKS[worse]),), strict)
+
+
+_IMAGE_RELATIONS = (
+    _ordered("LRD-GRU > full GRU of the same state size", "LRD-GRU 128/24", "GRU 128"),
+    _ordered("full GRU > LR-GRU of the same state size", "GRU 128", "LR-GRU 128/24"),
+    _ordered("LRD >= LR (128/24)", "LRD-GRU 128/24", "LR-GRU 128/24", strict=False),
+    _ordered("a larger state is better at one rank: LRD-GRU 256/24 > 128/24", "LRD-GRU 256/24", "LRD-GRU 128/24"),
+    _ordered("a larger state is better at one rank: LRD-GRU 128/24 > 64/24", "LRD-GRU 128/24", "LRD-GRU 64/24"),
+    _ordered("the extreme bottleneck is worse: LR-GRU 128/24 > 512/4", "LR-GRU 128/24", "LR-GRU 512/4"),
+    Relation(
+        TABLE_1, "converges more slowly than the uRNN (hundred thousands of updates)", None, note="there is no uRNN preset for this task"
+    ),
+)
+_IMAGE_ROWS = (
+    *(_image_row(name) for name in IMAGE_FIGURES),
+    *(
+        Row(TABLE_1, name, (Quantity("test accuracy", lambda run: None, "{}", f"{figure:.1f}%"),), note="quoted from other authors")
+        for name, figure in (
+            ("uRNN 512", URNN_TEST),
+            ("time-skip connections (Zhang et al.)", 94.0),
+            ("batch-normalized LSTM (Cooijmans)", 95.2),
+        )
+    ),
+)
+
+# Section 3.4: characters of the Penn Treebank
+
+TABLE_2 = "Table 2, characters of the Penn Treebank"
+TEXT_FIGURES = {
+    "gru-1000": ("GRU 1000", 2.96),
+    "gru-1000-dropout": ("GRU 1000, dropout", 2.92),
+    "gru-3298-dropout": ("GRU 3298, dropout", 2.77),
+    "lstm-1000-dropout": ("LSTM 1000, dropout", 2.92),
+    "paper": ("LRD-GRU 1000/64", 2.92),
+    "lrd-3298-128": ("LRD-GRU 3298/128", 2.95),
+    "lrd-3298-128-dropout": ("LRD-GRU 3298/128, dropout", 2.86),
+    "lrd-5459-64-dropout": ("LRD-GRU 5459/64, dropout", 2.82),
+    "lrd-5459-64-tied-dropout": ("LRD-GRU 5459/64, tied, dropout", 2.81),
+    "lrd-1000-64-tied": ("LRD-GRU 1000/64, tied", 2.90),
+    "lrd-4480-128-tied-dropout": ("LRD-GRU 4480/128, tied, dropout", 2.86),
+    "lrd-6985-64-tied-dropout": ("LRD-GRU 6985/64, tied, dropout", 2.76),
+    "lr-6985-64-tied-dropout": ("LR-GRU 6985/64, tied, dropout", 9.88),
+    "lrd-lstm-1740-300-dropout": ("LRD-LSTM 1740/300, dropout", 2.86),
+}
+TEXT_NETWORKS = {preset: Network(name, TEXT, f"--preset {preset}") for preset, (name, _) in TEXT_FIGURES.items()}
+FAILS = about(9.88, 0.1)
+"""The LR-GRU fails to approach the baselines; within a tenth of its figure on both sides."""
+
+
+def _text_row(preset: str) -> Row:
+    name, published = TEXT_FIGURES[preset]
+    score = "perplexity" if "lstm" in preset else "sentence_perplexity"
+    criterion = FAILS if preset.startswith("lr-") else None
+    return Row(TABLE_2, name, (from_test("test perplexity", score, published, 2, criterion),), TEXT_NETWORKS[preset])
+
+
+SENTENCES = Final("perplexity", "sentence_perplexity", "{:.3f}")
+STREAM = Final("perplexity", "perplexity", "{:.3f}")
+
+
+def _text(sentence: str, better: str, worse: str, strict: bool = True, contest: Final = SENTENCES) -> Relation:
+    return Relation(TABLE_2, sentence, contest, (Versus(TEXT_NETWORKS[better], TEXT_NETWORKS[worse]),), strict)
+
+
+_TEXT_RELATIONS = (
+    _text("the LRD-GRU is better than the full GRU of its state size", "paper", "gru-1000"),
+    _text("tied >= untied at the same state size (1000/64)", "lrd-1000-64-tied", "paper", strict=False),
+    _text("tied >= untied at the same state size (5459/64)", "lrd-5459-64-tied-dropout", "lrd-5459-64-dropout", strict=False),
+    _text("tied is better at the same number of parameters (6985/64 tied, 5459/64)", "lrd-6985-64-tied-dropout", "lrd-5459-64-dropout"),
+    _text(
+        "tied is no worse at the same number of parameters (4480/128 tied, 3298/128)",
+        "lrd-4480-128-tied-dropout",
+        "lrd-3298-128-dropout",
+        False,
+    ),
+    _text(
+        "LRD >= LR (6985/64): without the diagonal it fails to approach the baselines",
+        "lrd-6985-64-tied-dropout",
+        "lr-6985-64-tied-dropout",
+        False,
+    ),
+    _text("the baseline is better than the LR-GRU with an extreme bottleneck", "gru-1000", "lr-6985-64-tied-dropout"),
+    _text("the best LRD-GRU is better than the full GRU 3298 with 13 times the parameters", "lrd-6985-64-tied-dropout", "gru-3298-dropout"),
+    _text("dropout helps the full GRU", "gru-1000-dropout", "gru-1000"),
+    _text("the LRD-LSTM is better than the LSTM", "lrd-lstm-1740-300-dropout", "lstm-1000-dropout", contest=STREAM),
+    Relation(
+        TABLE_2,
+        "the LSTM is about as good as the GRU of its state size",
+        None,
+        note="the two read other symbols, so that no pair is comparable",
+    ),
+    Relation(TABLE_2, "SGD with momentum is worse than Adam for the LSTM", None, note="no preset: the paper prints no settings"),
+)
+
+# Appendix A.1: Highway networks
+
+APPENDIX = "Appendix A.1, Highway networks on MNIST"
+HIGHWAY_LR = Network("LR-Highway 5x1024/256", HIGHWAY, "--preset paper")
+HIGHWAY_LRD = Network("LRD-Highway 5x1024/256", HIGHWAY, "--preset lrd")
+
+
+def _highway(network: Network, test: float, valid_error: float) -> Row:
+    quantities = accuracy("test accuracy", test, 2), accuracy("highest validation accuracy", 100 - valid_error, 2, split="valid")
+    return Row(APPENDIX, network.name, quantities, network)
+
+
+_HIGHWAY_ROWS = (_highway(HIGHWAY_LR, 98.83, 1.26), _highway(HIGHWAY_LRD, 98.64, 1.27))
+_HIGHWAY_RELATIONS = (
+    Relation(
+        APPENDIX,
+        "the diagonal does not help on MNIST: LR-Highway >= LRD-Highway",
+        Final("test accuracy", "accuracy", "{:.2%}", higher=True),
+        (Versus(HIGHWAY_LR, HIGHWAY_LRD),),
+        strict=False,
+    ),
+)
+
+MEMORYLESS = {FIXED: 10 * math.log(8) / 520, LAG: 10 * math.log(8) / 120, LENGTH: 5.5 * math.log(8) / 120}
+"""Cross-entropy of a predictor that knows when the symbols come, and not which: mean symbols to repeat times ln 8, over all steps."""
+
+STUDIES = (
+    Study(
+        "copy_variable_length",
+        f"Copying, {LENGTH}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_LENGTH.values()),
+        (1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 12_000, 16_000, 20_000, 24_000, 29_500),
+        LRD,
+        {
+            1_000: 0.1101,
+            2_000: 0.0856,
+            4_000: 0.0536,
+            6_000: 0.0320,
+            8_000: 0.0205,
+            10_000: 0.0144,
+            12_000: 0.0090,
+            16_000: 0.0050,
+            20_000: 0.0024,
+            24_000: 0.0019,
+            29_500: 0.00061,
+        },
+        {"published criterion": 1e-3},
+        ("memoryless", MEMORYLESS[LENGTH]),
+    ),
+    Study(
+        "copy_variable_lag",
+        f"Copying, {LAG}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_LAG.values()),
+        (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 36_000, 38_000),
+        levels={"published criterion": 1e-3},
+        baseline=("memoryless", MEMORYLESS[LAG]),
+    ),
+    Study(
+        "copy_fixed_lag",
+        f"Copying, {FIXED}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_FIXED.values()),
+        (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 35_000),
+        levels={"published criterion": 1e-3},
+        baseline=("memoryless", MEMORYLESS[FIXED]),
+    ),
+    *(
+        Study(
+            f"stability_{variant.replace('-', '_')}",
+            f"Copying at high learning rates, {text}",
+            "loss",
+            "test cross-entropy (nats)",
+            "{:.3f}",
+            tuple(network for rate in RATES for network in AT_RATES[variant, rate]),
+            (500, 1_000, 1_500),
+            baseline=("memoryless", MEMORYLESS[text]),
+        )
+        for variant, text in VARIANTS.items()
+    ),
+    Study(
+        "adding",
+        "Adding, T = 750",
+        "loss",
+        "test MSE",
+        "{:.4f}",
+        (ADD_LR, ADD_LRD),
+        (2_500, 3_000, 4_500, 6_000, 7_500, 10_000, 12_500, 14_500),
+        ADD_LR.name,
+        {3_000: 0.0381, 4_500: 0.0215, 6_000: 0.0130, 7_500: 0.0085, 10_000: 0.0056, 12_500: 0.0036, 14_500: 0.0027},
+        {"published": 0.003},
+        ("constant", 1 / 6),
+    ),
+    Study(
+        "permuted_mnist",
+        "Permuted sequential MNIST",
+        "accuracy",
+        "validation accuracy",
+        "{:.1%}",
+        tuple(IMAGE_NETWORKS.values()),
+        (12_900, 25_800, 38_700, 51_600, 77_400, 103_200, 154_800, 180_600, 283_800, 320_400),
+        "LR-GRU 128/24",
+        {
+            12_900: 0.551,
+            25_800: 0.723,
+            38_700: 0.822,
+            51_600: 0.855,
+            77_400: 0.894,
+            103_200: 0.908,
+            154_800: 0.911,
+            180_600: 0.922,
+            283_800: 0.930,
+            320_400: 0.9344,
+        },
+        {f"published, {name}": IMAGE_FIGURES[name][0] / 100 for name in ("GRU 128", "LRD-GRU 128/24")},
+        ("constant", 0.1),
+    ),
+    Study(
+        "char_lm",
+        "Characters of the Penn Treebank",
+        "sentence_perplexity",
+        "validation perplexity",
+        "{:.2f}",
+        tuple(TEXT_NETWORKS.values()),
+        (5_000, 10_000, 20_000, 30_000, 40_000, 45_000, 50_000, 100_000, 150_000, 200_000),
+        levels={f"published test, {TEXT_FIGURES[preset][0]}": TEXT_FIGURES[preset][1] for preset in ("paper", "lrd-1000-64-tied")},
+    ),
+    Study(
+        "highway_mnist",
+        "Permutation-invariant MNIST",
+        "accuracy",
+        "validation accuracy",
+        "{:.2%}",
+        (HIGHWAY_LR, HIGHWAY_LRD),
+        (500, 1_000, 2_500, 5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 35_000),
+        levels={"published, LR-Highway": 1 - 0.0126, "published, LRD-Highway": 1 - 0.0127},
+    ),
+)
+
+PLOTS = (
+    Plot("Figure 2, top left", "LRD-GRU and uRNN, fixed lag N = 500: cross-entropy by update", f"{COPYING}, {FIXED}", True),
+    Plot("Figure 2, top right", "LRD-GRU and uRNN, variable length: cross-entropy by update", f"{COPYING}, {LENGTH}", True),
+    Plot("Figure 2, middle left", "LRD-GRU and uRNN, variable lag: cross-entropy by update", f"{COPYING}, {LAG}", True),
+    Plot("Figure 2, middle right", "LR-GRU and LRD-GRU on adding: MSE by update", ADDING, True),
+    Plot("Figure 2, bottom", "LR-GRU and LRD-GRU on permuted MNIST: accuracy by update", TABLE_1, True),
+)
+
+PAPER = Paper(
+    name="low_rank",
+    title="Low-rank passthrough networks",
+    citation="Miceli Barone, *Low-rank passthrough neural networks*, DeepLo 2018 and arXiv 1603.03116 (two texts, the same experiments)",
+    rows=(*_COPY_ROWS, *_RATE_ROWS, *_ADD_ROWS, *_IMAGE_ROWS, *(_text_row(preset) for preset in TEXT_FIGURES), *_HIGHWAY_ROWS),
+    relations=(*_COPY_RELATIONS, *_ADD_RELATIONS, *_IMAGE_RELATIONS, *_TEXT_RELATIONS, *_HIGHWAY_RELATIONS),
+    studies=STUDIES,
+    plots=PLOTS,
+    telling="copy_variable_length.png",
+    caption="Copying of variable length: every run, the published log, the published criterion and the memoryless predictor",
+    takeaways=takeaways,
+    remarks=remarks,
+)

@@ -1,0 +1,302 @@
+"""What Jernite et al. (ICLR 2017) claim of variable computation: Tables 1 to 3, Figures 2 to 5, section 4.2."""
+
+from experiments import bit_lm, conditional, europarl, music
+from experiments import variable_computation as characters
+from experiments.report.claims import Final, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.papers.variable_computation_takeaways import remarks, takeaways
+from experiments.report.quantities import autocorrelation, equivalent_size, from_test, mean_share
+
+CHARS, BITS, MUSIC, CRNN, LANGUAGES = (module.EXPERIMENT for module in (characters, bit_lm, music, conditional, europarl))
+
+TABLE_1, TABLE_2 = "Table 1, melodies", "Table 2 and section 5.1, melodies"
+TABLE_3_BITS, TABLE_3_CHARS, TABLE_3_TEXT8 = "Table 3, bits", "Table 3, characters", "Table 3, text8"
+FIGURE_2, FIGURE_4, SECTION_42 = "Figure 2, schedules of bits", "Figure 4, Czech and German", "Section 4.2, learning the schedule"
+OTHER_TUNES = "tunes of O'Neill's collection, a tenth as many as the paper's"
+
+
+def _chars(name: str, preset: str) -> Network:
+    return Network(name, CHARS, f"--preset {preset}")
+
+
+def _bits(name: str, preset: str) -> Network:
+    return Network(name, BITS, f"--preset {preset}")
+
+
+# Tables 1 and 2
+
+TUNES = {
+    "RNN-200": Network("RNN-200", MUSIC, "--preset rnn-200"),
+    "RNN-250": Network("RNN-250", MUSIC, "--preset rnn-250"),
+    "VCRNN-500": Network("VCRNN-500", MUSIC, "--preset paper"),
+}
+TUNE_FIGURES = {"RNN-200": (9.13, 200), "RNN-250": (8.70, 250), "VCRNN-500": (8.51, 233)}
+
+
+def _tune_row(name: str) -> Row:
+    perplexity, size = TUNE_FIGURES[name]
+    computed = (mean_share(),) if name.startswith("VC") else ()
+    quantities = (from_test("test perplexity", "perplexity", perplexity, 2), equivalent_size(size), *computed)
+    return Row(TABLE_1, name, quantities, TUNES[name], scale=OTHER_TUNES)
+
+
+LENGTHS = {"1/4": 0.61, "1/3": 0.77, "1/2": 0.39, "3/4": 0.59, "1": 0.44, "3/2": 0.46, "2": 0.57}
+MEANS = {
+    "bar symbols": 0.14,
+    "all other symbols": 0.46,
+    "rests": 0.34,
+    "first note of a repetition": 0.51,
+    "second note of a repetition": 0.45,
+}
+
+
+def _mean_row(what: str, published: float) -> Row:
+    quantity = Quantity("mean m", lambda run: None, "{:.2f}", f"{published:.2f}")
+    return Row(TABLE_2, f"VCRNN-500, {what}", (quantity,), note="`schedule` prints it for a trained network; no weights are kept yet")
+
+
+# Table 3
+
+CHAR_TABLE = {
+    "GRU-1024": ("gru-1024", 1450, 1.42),
+    "LSTM-1024": ("lstm-1024", 2048, 1.42),
+    "RNN-1024": ("rnn-1024", 1024, 1.47),
+    "VCRNN-1024": ("paper", 760, 1.46),
+    "RNN-760": ("rnn-760", 760, 1.47),
+    "LSTM-380": ("lstm-380", 760, 1.44),
+    "GRU-538": ("gru-538", 760, 1.43),
+    "VCGRU-1024": ("vcgru-1024", 648, 1.42),
+    "LSTM-324": ("lstm-324", 648, 1.46),
+    "GRU-458": ("gru-458", 648, 1.47),
+}
+TEXT8_TABLE = {
+    "RNN-512": ("text8-rnn-512", 512, 1.80),
+    "GRU-512": ("text8-gru-512", 725, 1.69),
+    "GRU-1024": ("text8-gru-1024", 1450, 1.58),
+    "VCGRU-1024, target 0.3": ("text8-vcgru-0.3", 464, 1.69),
+    "VCGRU-1024, target 0.4": ("text8-vcgru-0.4", 648, 1.64),
+    "VCGRU-1024, target 0.5": ("text8-vcgru-0.5", 820, 1.63),
+}
+BIT_TABLE = {
+    "RNN-100": ("rnn-100", 100, 0.287),
+    "RNN-500": ("rnn-500", 500, 0.227),
+    "RNN-1000": ("rnn-1000", 1000, 0.223),
+    "VCRNN-1000, target 0.3": ("vcrnn-1000-0.3", 340, 0.231),
+    "VCRNN-1000, target 0.4": ("paper", 460, 0.215),
+}
+ZHANG = {"RNN-512 (Zhang et al.)": 1.80, "RNN-1024 (Zhang et al.)": 1.69, "LSTM-512 (Zhang et al.)": 1.65, "LSTM-1024 (Zhang et al.)": 1.52}
+
+CHAR_NETWORKS = {name: _chars(name, preset) for name, (preset, _, _) in CHAR_TABLE.items()}
+TEXT8_NETWORKS = {name: _chars(name, preset) for name, (preset, _, _) in TEXT8_TABLE.items()}
+BIT_NETWORKS = {name: _bits(name, preset) for name, (preset, _, _) in BIT_TABLE.items()}
+SMALL_VC, SMALL_RNN = _chars("VCRNN-256", "small"), _chars("RNN-128", "small-rnn")
+SMALL_BITS, SMALL_RNN_BITS = _bits("VCRNN-128", "small"), _bits("RNN-64", "small-rnn")
+BUFFERED = {8: _bits("VCRNN-128, 8 buffer bits", "small-buffer-8"), 24: _bits("VCRNN-128, 24 buffer bits", "small-buffer-24")}
+CRNN_500, CRNN_100 = Network("CRNN-500", CRNN, "--preset paper"), Network("CRNN-100-100", CRNN, "--preset bits")
+
+
+def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, smaller: tuple[Network, ...] = ()) -> Row:
+    _, size, published = figures
+    computed = (mean_share(),) if name.startswith("VC") else ()
+    return Row(
+        where,
+        name,
+        (from_test("bits per character", "bits_per_character", published, 2), equivalent_size(size), *computed),
+        network,
+        smaller=smaller,
+    )
+
+
+def _bit_row(name: str) -> Row:
+    _, size, published = BIT_TABLE[name]
+    smaller = {"VCRNN-1000, target 0.3": (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
+    quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(size))
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], smaller=smaller)
+
+
+def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int, size: int) -> Row:
+    quantities = (from_test(score.replace("_", " "), score, published, decimals), equivalent_size(size))
+    return Row(where, network.name, quantities, network)
+
+
+def _zhang_row(name: str, published: float) -> Row:
+    quantity = Quantity("bits per character", lambda run: None, "{:.2f}", f"{published:.2f}")
+    return Row(TABLE_3_TEXT8, name, (quantity,), note="quoted from other authors")
+
+
+def _schedule_row(network: Network, lag: int, published: str) -> Row:
+    quantity = autocorrelation(lag)
+    seen = Quantity(quantity.name, quantity.read, quantity.form, published, best=True)
+    return Row(FIGURE_2, network.name, (seen, mean_share(), equivalent_size(None)), network, scale="128 units instead of 1,000")
+
+
+def _language_row(preset: str, name: str) -> Row:
+    network = Network(name, LANGUAGES, f"--preset {preset}")
+    quantities = (
+        Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.2f}", "no number in the text", best=True),
+        equivalent_size(None),
+    )
+    return Row(FIGURE_4, name, quantities, network)
+
+
+ABLATION = {"neither": "everything is updated", "fixed sharpness": "everything is updated", "no penalty": "everything is updated"}
+
+
+def _ablation_row(what: str, published: str) -> Row:
+    return Row(
+        SECTION_42, f"VCRNN, {what}", (Quantity("share of updated dimensions", lambda run: None, "{}", published),), note="no preset yet"
+    )
+
+
+ROWS = (
+    *(_tune_row(name) for name in TUNES),
+    *(_mean_row(f"notes of length {length}", m) for length, m in LENGTHS.items()),
+    *(_mean_row(what, m) for what, m in MEANS.items()),
+    *(_bit_row(name) for name in BIT_TABLE),
+    _crnn_row(TABLE_3_BITS, CRNN_100, "bits_per_bit", 0.222, 3, 140),
+    *(
+        _char_row(TABLE_3_CHARS, name, figures, CHAR_NETWORKS[name], {"VCRNN-1024": (SMALL_VC,), "RNN-760": (SMALL_RNN,)}.get(name, ()))
+        for name, figures in CHAR_TABLE.items()
+    ),
+    _crnn_row(TABLE_3_CHARS, CRNN_500, "bits_per_character", 1.46, 2, 700),
+    *(_zhang_row(name, published) for name, published in ZHANG.items()),
+    *(_char_row(TABLE_3_TEXT8, name, figures, TEXT8_NETWORKS[name]) for name, figures in TEXT8_TABLE.items()),
+    _schedule_row(SMALL_BITS, 8, "modified roughly every 8 bits"),
+    _schedule_row(BUFFERED[8], 16, "8 buffer bits are mostly ignored"),
+    _schedule_row(BUFFERED[24], 32, "24 buffer bits are mostly ignored"),
+    *(
+        _language_row(preset, name)
+        for preset, name in (
+            ("paper", "Czech, learn"), ("cs-guide", "Czech, guide"), ("de-learn", "German, learn"), ("de-guide", "German, guide"),
+        )
+    ),
+    *(_ablation_row(what, published) for what, published in ABLATION.items()),
+)  # fmt: skip
+
+BPC = Final("test bits per character", "bits_per_character", "{:.3f}")
+PERPLEXITY = Final("test perplexity", "perplexity", "{:.2f}")
+SMALL_CHARS_SCALE = "256 against 128 units instead of 1,024 against 760; 12 epochs"
+SMALL_BITS_SCALE = "128 against 64 units instead of 1,000 against 1,000; 4 epochs"
+
+
+def _beats(where: str, better: Network, worse: Network, small: tuple[Versus, ...] = (), strict: bool = True, of: str = "") -> Relation:
+    sign = ">" if strict else ">="
+    return Relation(where, f"{better.name} {sign} {worse.name}{of}", BPC, (Versus(better, worse), *small), strict)
+
+
+AS_MANY, TWICE = " of as many operations (characters)", " with more than twice the operations (characters)"
+
+
+def _chars_beat(better: str, worse: str, of: str, small: tuple[Versus, ...] = (), strict: bool = True) -> Relation:
+    return _beats(TABLE_3_CHARS, CHAR_NETWORKS[better], CHAR_NETWORKS[worse], small, strict, of)
+
+
+VCGRUS = ("VCGRU-1024, target 0.3", "VCGRU-1024, target 0.4", "VCGRU-1024, target 0.5")
+FIGURE_3 = "Figure 3, schedules of characters"
+NO_WEIGHTS, NO_EUROPARL = "`schedule` shows it for a trained network; no weights are kept yet", "needs Europarl, and several targets"
+OF_SCHEDULES = (
+    "bars are mostly ignored: less computation than on other symbols",
+    "less computation on rests than on notes",
+    "less computation on the second note of a repetition than on the first",
+    "more computation on fast passages: notes of a quarter and a third",
+)
+
+
+def _melodies(worse: str, operations: str) -> Relation:
+    sentence = f"VCRNN-500 > {worse} with {operations} operations (melodies)"
+    return Relation(TABLE_1, sentence, PERPLEXITY, (Versus(TUNES["VCRNN-500"], TUNES[worse], OTHER_TUNES),))
+
+
+RELATIONS = (
+    _chars_beat("VCRNN-1024", "RNN-760", AS_MANY, (Versus(SMALL_VC, SMALL_RNN, SMALL_CHARS_SCALE),)),
+    _chars_beat("VCRNN-1024", "RNN-1024", " with more operations (characters)"),
+    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is told words (characters)"),
+    _beats(
+        TABLE_3_BITS,
+        BIT_NETWORKS["VCRNN-1000, target 0.4"],
+        BIT_NETWORKS["RNN-1000"],
+        (Versus(SMALL_BITS, SMALL_RNN_BITS, SMALL_BITS_SCALE),),
+        of=" with more operations (bits)",
+    ),
+    _beats(TABLE_3_BITS, BIT_NETWORKS["VCRNN-1000, target 0.4"], CRNN_100, of=", which is told characters (bits)"),
+    _chars_beat("VCGRU-1024", "GRU-458", AS_MANY),
+    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY),
+    _chars_beat("VCGRU-1024", "GRU-1024", TWICE, strict=False),
+    _chars_beat("VCGRU-1024", "LSTM-1024", TWICE, strict=False),
+    *(_beats(TABLE_3_TEXT8, TEXT8_NETWORKS[name], TEXT8_NETWORKS["RNN-512"], of=" (text8)") for name in VCGRUS),
+    *(_beats(TABLE_3_TEXT8, TEXT8_NETWORKS[name], TEXT8_NETWORKS["GRU-512"], of=" (text8)") for name in VCGRUS),
+    Relation(TABLE_3_TEXT8, "no network overfits: training and validation losses are the same (text8)", None, note="needs the text8 rows"),
+    _melodies("RNN-250", "more"),
+    _melodies("RNN-200", "fewer"),
+    *(Relation(TABLE_2, sentence, None, note=NO_WEIGHTS) for sentence in OF_SCHEDULES),
+    *(
+        Relation(FIGURE_4, f"{setting} is better than an RNN of as many operations ({language})", None, note=NO_EUROPARL)
+        for language in ("Czech", "German")
+        for setting in ("learn", "guide")
+    ),
+    Relation(FIGURE_4, "guide is slightly more efficient than learn (German)", None, note=NO_EUROPARL),
+    Relation(FIGURE_3, "the higher dimensions are used about once a word", None, note=NO_WEIGHTS),
+    Relation("Figure 5, schedules of characters", "morphemes are found", None, note=NO_WEIGHTS),
+    Relation(SECTION_42, "without a growing sharpness or the penalty everything is updated in the end", None, note="no preset yet"),
+)
+
+STUDIES = (
+    Study(
+        "variable_computation",
+        "Characters of the Penn Treebank",
+        "bits_per_character",
+        "validation bits per character",
+        "{:.3f}",
+        (*CHAR_NETWORKS.values(), SMALL_VC, SMALL_RNN),
+        tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
+        levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},
+    ),
+    Study(
+        "bit_lm",
+        "Bits of the Penn Treebank",
+        "bits_per_character",
+        "validation bits per character",
+        "{:.3f}",
+        (*BIT_NETWORKS.values(), SMALL_BITS, SMALL_RNN_BITS, *BUFFERED.values()),
+        tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),
+        levels={"published test, VCRNN-1000": 8 * 0.215, "published test, RNN-100": 8 * 0.287},
+    ),
+    Study(
+        "music",
+        "Melodies",
+        "perplexity",
+        "validation perplexity",
+        "{:.2f}",
+        tuple(TUNES.values()),
+        tuple(epoch * music.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
+        levels={f"published test, {name} (other tunes)": perplexity for name, (perplexity, _) in TUNE_FIGURES.items()},
+    ),
+)
+
+PLOTS = (
+    Plot("Figure 2, top", "which dimensions are updated at which bit", FIGURE_2, True),
+    Plot("Figure 2, middle", "the same with 8 buffer bits", FIGURE_2, True),
+    Plot("Figure 2, bottom", "the same with 24 buffer bits", FIGURE_2, True),
+    *(
+        Plot(f"Figure 3, {language}", "computation by character", "the relation about Figure 3")
+        for language in ("English", "Czech", "German")
+    ),
+    *(Plot(f"Figure 4, {language}", "bits per character by operations: RNN, learn, guide", FIGURE_4) for language in ("Czech", "German")),
+    Plot("Figure 5", "computation by character, and morphemes", "the relation about Figure 5"),
+)
+
+PAPER = Paper(
+    name="variable_computation",
+    title="Variable computation",
+    citation="Jernite, Grave, Joulin and Mikolov, *Variable Computation in Recurrent Neural Networks*, ICLR 2017",
+    rows=ROWS,
+    relations=RELATIONS,
+    studies=STUDIES,
+    plots=PLOTS,
+    telling="variable_computation.png",
+    caption=(
+        "Validation bits per character of a VCRNN and of an RNN of about as many operations; lines are published test figures of larger "
+        "networks"
+    ),
+    takeaways=takeaways,
+    remarks=remarks,
+)

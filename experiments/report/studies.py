@@ -1,0 +1,168 @@
+"""Relations between models of studies, whose runs are kept in one JSON object and not in run directories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap, study_scale
+from experiments.report.matching import is_over, recorded
+from experiments.report.records import Record
+from experiments.report.verdicts import Pair
+from lrpt.training.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Score:
+    """What models of a study are compared by, lower is better.
+
+    Attributes:
+      name: what it is, with its unit.
+      field: as the JSON object names it.
+      form: format string.
+    """
+
+    name: str
+    field: str
+    form: str
+    best: bool = True
+
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+        """Compare two run directories of one seed by the same score."""
+        values = self._read(better), self._read(worse)
+        if values[0] is None or values[1] is None:
+            return Pair(better.seed, None, None, settled=False)
+        advantage = values[1] - values[0]
+        settled = all(is_over(config, run) for config, run in zip(lengths, (better, worse), strict=True))
+        return Pair(better.seed, advantage, advantage > 0 if strict else advantage >= 0, settled=settled)
+
+    def _read(self, run: Record) -> float | None:
+        return run.best_update / recorded(run)["train.evaluate_every"] if self.field == EPOCHS else run.tested(self.field)
+
+
+LOSS = Score("test loss (nats per character)", "loss", "{:.3f}")
+TIME = Score("epochs until the lowest validation loss", EPOCHS, "{:.1f}")
+
+
+@dataclass(frozen=True)
+class OfStudy:
+    """Two models of a study of `experiments.lattice`."""
+
+    better: StudyModel
+    worse: StudyModel
+    flags: str
+
+    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that both have."""
+        one, other = self.better.runs(evidence), self.worse.runs(evidence)
+        return [self._pair(contest, one[seed], other[seed], evidence, strict) for seed in sorted(one.keys() & other.keys())]
+
+    def _pair(self, contest: Score, one: Mapping[str, Any], other: Mapping[str, Any], evidence: Evidence, strict: bool) -> Pair:
+        advantage = other[contest.field] - one[contest.field]
+        study = evidence.studies[self.better.study]
+        caps = [contest.field == EPOCHS and at_cap(run, study) for run in (one, other)]
+        if all(caps):
+            return Pair(one["seed"], None, None)
+        return Pair(one["seed"], advantage, advantage > 0 if strict else advantage >= 0, bound=any(caps))
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return study_scale(evidence.studies[self.better.study])
+
+    def cut(self, contest: Score, evidence: Evidence) -> str:
+        """Return nothing: studies hold finished runs only."""
+        return ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, tuple(seeds))]
+
+
+CONCENTRATION = Score("gradient norm of the last layer over the first three, in powers of ten, mean of epochs", "norms", "{:.2f}")
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Whether gradients are more concentrated in the last layers of one model than of another."""
+
+    study: str
+    better: str
+    worse: str
+    flags: str
+
+    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair: the study has one seed."""
+        norms = evidence.studies.get(self.study, {}).get("norms", {})
+        if not {self.better, self.worse} <= norms.keys():
+            return []
+        advantage = concentration(norms[self.worse]) - concentration(norms[self.better])
+        return [Pair(evidence.studies[self.study]["options"]["seed"], advantage, advantage > 0)]
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return study_scale(evidence.studies[self.study])
+
+    def cut(self, contest: Score, evidence: Evidence) -> str:
+        """Return nothing: studies hold finished runs only."""
+        return ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, (0,))]
+
+
+def by_epoch(norms: Sequence[Sequence[float]]) -> np.ndarray:
+    """Return for each epoch how many times larger the gradient of the last layer is than the mean of the first three.
+
+    Args:
+      norms: by layer and epoch.
+    """
+    values = np.asarray(norms)
+    return values[-1] / values[:3].mean(axis=0)
+
+
+def concentration(norms: Sequence[Sequence[float]]) -> float:
+    """Return the mean over epochs of the logarithm of that ratio, in which an epoch of vanishing gradients is not averaged away."""
+    return float(np.log10(by_epoch(norms)).mean())
+
+
+NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")
+
+
+@dataclass(frozen=True)
+class OfSwarm:
+    """The best settings of two groups of a swarm: architecture and depth."""
+
+    better: tuple[str, int]
+    worse: tuple[str, int]
+    flags: str
+    study: str = "jsb_swarm"
+
+    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair: a swarm is one sample of settings."""
+        found = [best_dot(evidence, group, self.study) for group in (self.better, self.worse)]
+        if found[0] is None or found[1] is None:
+            return []
+        advantage = found[1] - found[0]
+        return [Pair(evidence.studies[self.study]["options"]["seed"], advantage, advantage > 0 if strict else advantage >= 0)]
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        options = evidence.studies[self.study]["options"]
+        sizes = options["parameters"]
+        return f"{min(sizes):,} to {max(sizes):,} parameters, {options['settings']} settings, {options['updates']} updates"
+
+    def cut(self, contest: Score, evidence: Evidence) -> str:
+        """Return nothing: swarms hold finished runs only."""
+        return ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the swarm."""
+        return [Planned("jsb", self.flags, (0,))]
+
+
+def best_dot(evidence: Evidence, group: tuple[str, int], study: str = "jsb_swarm") -> float | None:
+    """Return the lowest training loss of an architecture and depth; None if it has no runs."""
+    dots = evidence.studies.get(study, {}).get("dots", ())
+    return min((dot[NATS.field] for dot in dots if (dot["cell"], dot["depth"]) == group), default=None)

@@ -1,0 +1,284 @@
+"""Verdicts: what observations of a claim's runs say about it. No verdict is written by hand."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Status(Enum):
+    """What became of a claim, in the order in which tables count them."""
+
+    REPRODUCED = "reproduced"
+    BY_SOME = "reproduced by some seeds"
+    REACHED = "reached, not converged"
+    NOT_REPRODUCED = "not reproduced"
+    CONTRADICTED = "contradicted"
+    DIVERGED = "diverged"
+    SMALLER = "run at smaller scale"
+    NOT_RUN = "not yet run"
+
+
+class Finding(Enum):
+    """Which way a verdict points."""
+
+    FOR = "agrees"
+    AGAINST = "disagrees"
+    OPEN = "undecided"
+
+
+_FINDINGS = {
+    Status.REPRODUCED: Finding.FOR,
+    Status.REACHED: Finding.FOR,
+    Status.NOT_REPRODUCED: Finding.AGAINST,
+    Status.CONTRADICTED: Finding.AGAINST,
+    Status.DIVERGED: Finding.AGAINST,
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A status, what qualifies it, and which way it points.
+
+    Attributes:
+      status: one of the eight.
+      detail: counts of seeds, updates, or what is smaller.
+      finding: follows from the status unless the runs are at smaller scale.
+    """
+
+    status: Status
+    detail: str = ""
+    finding: Finding = Finding.OPEN
+
+    def __str__(self) -> str:
+        text = self.detail if self.status is Status.BY_SOME else f"{self.status.value}{f' ({self.detail})' if self.detail else ''}"
+        return f"{text}: {self.finding.value}" if self.status is Status.SMALLER and self.finding is not Finding.OPEN else text
+
+
+NOT_RUN = Verdict(Status.NOT_RUN)
+
+
+class Observation(NamedTuple):
+    """A quantity of one seed.
+
+    Attributes:
+      seed: the seed.
+      value: the figure; None if there is none (yet).
+      settled: whether training as the claim specifies it could not change the figure any more.
+      failed: whether training diverged before the figure was settled.
+      progress: updates made.
+      length: updates that the claim asks for.
+      censored: whether the figure is at a cap, so that the true one is at least this large.
+    """
+
+    seed: int
+    value: float | None
+    settled: bool = True
+    failed: bool = False
+    progress: int = 0
+    length: int = 0
+    censored: bool = False
+
+
+class Criterion(NamedTuple):
+    """When a figure counts as the published one.
+
+    Attributes:
+      agrees: whether a figure is as good as the published one; it may be None, "never in the updates made".
+      contradicts: whether it shows the opposite of the claim.
+    """
+
+    agrees: Callable[[float | None], bool]
+    contradicts: Callable[[float | None], bool] = lambda value: False
+
+
+def at_most(published: float, decimals: int) -> Criterion:
+    """Rounds, at the printed decimals, to the published figure or less."""
+    return Criterion(lambda value: value is not None and value < published + 0.5 * 10**-decimals)
+
+
+def at_least(published: float, decimals: int) -> Criterion:
+    """Rounds, at the printed decimals, to the published figure or more."""
+    return Criterion(lambda value: value is not None and value >= published - 0.5 * 10**-decimals)
+
+
+def before(update: int) -> Criterion:
+    """Happens in fewer updates than published."""
+    return Criterion(lambda value: value is not None and value < update)
+
+
+def by(update: int) -> Criterion:
+    """Happens in at most as many updates as published."""
+    return Criterion(lambda value: value is not None and value <= update)
+
+
+def happens() -> Criterion:
+    """Happens within the updates of the claim, of which the paper prints no number."""
+    return Criterion(lambda value: value is not None)
+
+
+def never() -> Criterion:
+    """Does not happen, as the paper says of a failure; to happen contradicts it."""
+    return Criterion(lambda value: value is None, lambda value: value is not None)
+
+
+def about(published: float, tolerance: float) -> Criterion:
+    """Lies within a share of the published figure on both sides: a failure that turns out well contradicts the paper.
+
+    The figure of a failure is one of many that the same failure may give, so that its printed decimals are no tolerance.
+    """
+    low, high = published * (1 - tolerance), published * (1 + tolerance)
+    return Criterion(lambda value: value is not None and low <= value <= high, lambda value: value is not None and value < low)
+
+
+def judge(criterion: Criterion, observations: Sequence[Observation], smaller: str = "") -> Verdict:
+    """Return the verdict on a quantity.
+
+    Args:
+      criterion: when a figure counts as the published one.
+      observations: one for each seed.
+      smaller: what is smaller than published, if the runs are of another configuration.
+    """
+    if not observations:
+        return NOT_RUN
+    if smaller:
+        return Verdict(Status.SMALLER, smaller)
+    outcomes = Counter(_outcome(criterion, observation) for observation in observations)
+    status = _status(outcomes, len(observations))
+    return Verdict(status, _detail(status, outcomes, observations), _FINDINGS.get(status, Finding.OPEN))
+
+
+def _outcome(criterion: Criterion, observed: Observation) -> str:
+    if observed.failed:
+        return "diverged"
+    if not observed.settled and observed.value is None:
+        return "short"
+    if criterion.agrees(observed.value):
+        return "agrees" if observed.settled else "reached"
+    if criterion.contradicts(observed.value):
+        return "contradicts"
+    return "disagrees" if observed.settled else "short"
+
+
+def _status(outcomes: Counter[str], seeds: int) -> Status:
+    for outcome, status in (
+        ("agrees", Status.REPRODUCED),
+        ("diverged", Status.DIVERGED),
+        ("contradicts", Status.CONTRADICTED),
+        ("short", Status.SMALLER),
+    ):
+        if outcomes[outcome] == seeds:
+            return status
+    good = outcomes["agrees"] + outcomes["reached"]
+    if good == seeds:
+        return Status.REACHED
+    if outcomes["agrees"]:
+        return Status.BY_SOME
+    if good:
+        return Status.REACHED
+    return Status.NOT_REPRODUCED if outcomes["disagrees"] + outcomes["contradicts"] else Status.SMALLER
+
+
+def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Observation]) -> str:
+    seeds, parts = len(observations), []
+    if status is Status.BY_SOME:
+        parts = [f"reproduced by {outcomes['agrees']} of {seeds} seeds"]
+    elif status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < seeds:
+        parts = [f"by {outcomes['reached']} of {seeds} seeds"]
+    elif status in (Status.REPRODUCED, Status.CONTRADICTED, Status.NOT_REPRODUCED):
+        parts = [f"{seeds} seed{'s' * (seeds > 1)}"]
+    if outcomes["diverged"]:
+        parts += [f"{outcomes['diverged']} of {seeds} diverged"]
+    if outcomes["reached"] and status is Status.BY_SOME:
+        parts += [f"{outcomes['reached']} reached it, not converged"]
+    cut = [o for o in observations if not o.settled and not o.failed and o.progress < o.length]
+    if cut:
+        parts += [f"{span([o.progress for o in cut])} of {cut[0].length:,} updates"]
+    elif status is Status.REACHED:
+        parts += ["the last evaluation is the best one"]
+    return ", ".join(parts)
+
+
+class Pair(NamedTuple):
+    """Two models of one seed, compared.
+
+    Attributes:
+      seed: the seed.
+      advantage: of the model that the paper calls better, in the unit of the comparison; None if it has no number.
+      agrees: whether it is better; None if neither model shows it.
+      bound: whether the true advantage is at least this large in absolute value, as one model never got there.
+      settled: whether both models trained as the claim specifies.
+      failed: how many of the two diverged.
+    """
+
+    seed: int
+    advantage: float | None
+    agrees: bool | None
+    bound: bool = False
+    settled: bool = True
+    failed: int = 0
+
+
+class Difference(NamedTuple):
+    """Mean advantage over pairs and its standard error; an error of infinity if there is one pair."""
+
+    mean: float
+    error: float
+    pairs: int
+
+
+def difference(pairs: Sequence[Pair]) -> Difference | None:
+    """Return the mean advantage over the pairs that have one."""
+    values = [pair.advantage for pair in pairs if pair.advantage is not None]
+    if not values:
+        return None
+    error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.inf
+    return Difference(float(np.mean(values)), error, len(values))
+
+
+def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") -> Verdict:
+    """Return the verdict on a relation between two models.
+
+    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is against it by more than two standard
+    errors, for which at least two seeds are needed.
+
+    Args:
+      pairs: one for each seed that both models have.
+      smaller: what is smaller than published, if the runs are of another configuration.
+      scale: how far training went, if it was cut.
+    """
+    if not pairs:
+        return NOT_RUN
+    decided = [pair for pair in pairs if pair.agrees is not None]
+    status = _relation_status(pairs, decided)
+    agreeing = sum(bool(pair.agrees) for pair in decided)
+    seeds = "one seed" if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
+    diverged = sum(pair.failed for pair in pairs)
+    parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
+    if smaller or status is Status.SMALLER or not all(pair.settled for pair in pairs):
+        finding = Finding.OPEN if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
+        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), finding)
+    if status is Status.BY_SOME:
+        parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
+    return Verdict(status, ", ".join(parts), _FINDINGS.get(status, Finding.OPEN))
+
+
+def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
+    if not decided:
+        return Status.DIVERGED if all(pair.failed for pair in pairs) else Status.SMALLER
+    found = difference(decided)
+    agreeing = sum(bool(pair.agrees) for pair in decided)
+    if agreeing == len(pairs):
+        return Status.REPRODUCED
+    if found is not None and found.mean < -2 * found.error:
+        return Status.CONTRADICTED
+    return Status.BY_SOME if agreeing else Status.NOT_REPRODUCED
+
+
+def span(values: Sequence[int]) -> str:
+    """Return '30,000', or '25,500 to 31,000'."""
+    return " to ".join(dict.fromkeys((f"{min(values):,}", f"{max(values):,}")))

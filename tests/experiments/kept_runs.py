@@ -1,0 +1,61 @@
+"""Run directories made up for tests of the report."""
+
+import json
+
+from experiments import copy_memory
+from lrpt.cli.flags import parse
+from lrpt.runs.configuration import to_json
+
+LENGTH = "--preset paper-variable-length"
+CURVE = {10_000: 0.0118, 20_000: 0.0024, 28_000: 0.0009}
+ENVIRONMENT = {
+    "python": "3.11.7",
+    "versions": {"jax": "0.10.2", "lrpt": "0.1.0"},
+    "platform": "Linux-6.1-x86_64",
+    "cpus": 2,
+    "device": "cpu cpu",
+    "devices": 1,
+    "command": "python -m experiments.example --workdir /home/a b/runs --seeds 3",
+    "commit": "0123456789abcdef",
+    "dirty": False,
+}
+
+
+def identity(experiment, flags, seed):
+    command = parse(experiment, flags.split())
+    return {"experiment": experiment.name, "preset": command.preset, "seed": seed, **to_json(command.config)}
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content, indent=2) + "\n")
+
+
+def make_run(
+    runs,
+    experiment=copy_memory.EXPERIMENT,
+    flags=LENGTH,
+    seed=0,
+    curve=CURVE,
+    score="loss",
+    test=None,
+    name=None,
+    stopped="updates",
+    **environment,
+):
+    """A run directory with one evaluation for each point of `curve`; finished if it has test figures."""
+    config = identity(experiment, flags, seed)
+    path = runs / experiment.name / (name or f"{config['preset']}-seed{seed}")
+    write(path / "config.json", config)
+    write(path / "environment.json", ENVIRONMENT | environment)
+    lines = []
+    for update, value in curve.items():
+        lines.append({"update": update, "seconds": update / 10, "split": "train", "loss": 1.0})
+        lines.append({"update": update, "seconds": update / 10, "split": "valid", "loss": 1.0, score: value})
+    write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    if test is not None:
+        ends = {"updates": max(curve), "stopped": stopped, "seconds": max(curve) / 10, "metrics": {"valid": {score: 1}, "test": test}}
+        write(
+            path / "result.json", {**{k: config[k] for k in ("experiment", "preset", "seed")}, "model": "a model", **ends, "config": config}
+        )
+    return path

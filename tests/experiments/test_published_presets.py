@@ -1,0 +1,444 @@
+"""Every preset that claims a published row has the paper's hyperparameters, by value.
+
+Values are from the texts and from the authors' code, and not from the presets. Where a source is silent, nothing is pinned here, but for
+choices that a reader would have to know to repeat a row (evaluation interval, patience).
+"""
+
+from itertools import product
+
+import pytest
+
+from experiments import (
+    adding,
+    bit_lm,
+    char_lm,
+    conditional,
+    copy_memory,
+    europarl,
+    highway_mnist,
+    music,
+    permuted_mnist,
+    variable_computation,
+    wiki,
+    word_lm,
+)
+from experiments.jsb import command as jsb
+from experiments.lattice import command as lattice
+from experiments.report.command import PAPERS
+from experiments.report.matching import setting
+from lrpt.optim import RECIPES
+
+MODULES = (
+    *(adding, bit_lm, char_lm, conditional, copy_memory, europarl, highway_mnist, jsb, lattice, music, permuted_mnist),
+    *(variable_computation, wiki, word_lm),
+)
+EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in MODULES}
+LRD, LR, DENSE = "low_rank_plus_diagonal", "low_rank", "dense"
+NO_DROPOUT = {f"model.{name}": 0.0 for name in ("word_dropout", "input_dropout", "state_dropout", "output_dropout")}
+
+# Miceli Barone 2018, section 3.1 and lowrank-gru RNN_memory.py: n = 128, d = 50, learning rate 1e-3, batches of 20, carry bias 4, norm
+# clipping at 1 with recovery, 100,000 and 10,000 sequences, evaluation every 500, a trainable initial state, Glorot's start.
+COPY = {
+    "model.cell": "gru",
+    "model.size": 128,
+    "model.rank": 50,
+    "model.parametrization": LRD,
+    "model.tied": False,
+    "model.carry_bias": 4.0,
+    "model.trainable_initial_state": True,
+    "model.initialization": "glorot",
+    "model.weight_norm": False,
+    **NO_DROPOUT,
+    "optim.recipe": "copy_memory",
+    "rate": 1e-3,
+    "train.batch_size": 20,
+    "train.order": "reshuffle",
+    "train.evaluate_every": 500,
+    "train.stop_below": 1e-3,
+    "data.train_size": 100_000,
+    "data.test_size": 10_000,
+}
+TASKS = {
+    "": ("paper", {"data.variant": "fixed", "data.lag": 500, "train.updates": 35_000}),
+    "-variable-length": ("paper-variable-length", {"data.variant": "variable_length", "data.lag": 100, "train.updates": 30_000}),
+    "-variable-lag": ("paper-variable-lag", {"data.variant": "variable_lag", "data.lag": 100, "train.updates": 38_000}),
+}
+NORMALIZED = {"model.weight_norm": True, "optim.recipe": "weight_norm"}
+UNITARY = {"model.cell": "unitary_without_fourier", "model.size": 721, "optim.recipe": "copy_memory_unitary"}
+OF_GRUS = {name for name in COPY if name.startswith("model.")}
+WITHOUT_GRU = {name: value for name, value in COPY.items() if name not in OF_GRUS}
+OVERFITS = {"train.updates": 2_000, "train.stop_below": None}
+
+PINNED = {("copy_memory", preset): COPY | task for preset, task in TASKS.values()}
+PINNED |= {("copy_memory", f"weight-norm{ending}"): COPY | task | NORMALIZED for ending, (_, task) in TASKS.items()}
+PINNED |= {
+    ("copy_memory", f"unitary{ending}"): WITHOUT_GRU | task | UNITARY | ({} if ending else OVERFITS) for ending, (_, task) in TASKS.items()
+}
+
+# Section 3.2 and RNN_adding.py: T = 750, n = 128, d = 24, carry bias 4, component clipping at 1, no epsilon, 14,500 updates.
+PINNED["adding", "paper"] = {
+    **{name: COPY[name] for name in sorted(OF_GRUS) if name != "model.rank"},
+    "model.rank": 24,
+    "optim.recipe": "adding",
+    "rate": 1e-3,
+    "train.batch_size": 20,
+    "train.updates": 14_500,
+    "train.order": "reshuffle",
+    "train.evaluate_every": 500,
+    "data.length": 750,
+}
+
+# Section 3.3 and RNN_mnist.py: carry bias 5, learning rate 5e-4, batches of 20 in one order, evaluation every 300.
+PINNED["permuted_mnist", "paper"] = {
+    **{name: COPY[name] for name in sorted(OF_GRUS)},
+    "model.rank": 24,
+    "model.carry_bias": 5.0,
+    "optim.recipe": "permuted_mnist",
+    "rate": 5e-4,
+    "train.batch_size": 20,
+    "train.order": "cyclic",
+    "train.updates": 325_000,
+    "train.evaluate_every": 300,
+    "data.source": "mnist",
+}
+
+# Section 3.4 and dl4mt-lm: Adam 1e-3, norm clipping at 1, batches of 32, validation every 5,000 updates, patience of ten, states fixed at
+# zero, no carry bias; dropout of symbols 0.1 (with biases), states 0.5, outputs 0.5.
+GRU_LM = {
+    "model.cell": "gru_reset_after",
+    "model.carry_bias": 0.0,
+    "model.trainable_initial_state": False,
+    "model.initialization": "dl4mt",
+    "model.embedding": None,
+    "optim.recipe": "char_lm",
+    "rate": 1e-3,
+    "optim.summed_steps": 1,
+    "train.batch_size": 32,
+    "train.evaluate_every": 5_000,
+    "train.evaluation_batch": 128,
+    "train.patience": 11,
+    "train.updates": 200_000,
+    "data.source": "ptb",
+    "data.tokens": "gru",
+    "data.reading": "sentences",
+    "data.max_length": 500,
+}
+REGULARIZED = {
+    "model.word_dropout": 0.1,
+    "model.drop_biases": True,
+    "model.word_masks": "positions",
+    "model.input_dropout": 0.0,
+    "model.state_dropout": 0.5,
+    "model.output_dropout": 0.5,
+}
+TABLE_2 = {
+    "gru-1000": (1000, None, False, False),
+    "gru-1000-dropout": (1000, None, False, True),
+    "gru-3298-dropout": (3298, None, False, True),
+    "paper": (1000, 64, False, False),
+    "lrd-3298-128": (3298, 128, False, False),
+    "lrd-3298-128-dropout": (3298, 128, False, True),
+    "lrd-5459-64-dropout": (5459, 64, False, True),
+    "lrd-5459-64-tied-dropout": (5459, 64, True, True),
+    "lrd-1000-64-tied": (1000, 64, True, False),
+    "lrd-4480-128-tied-dropout": (4480, 128, True, True),
+    "lrd-6985-64-tied-dropout": (6985, 64, True, True),
+    "lr-6985-64-tied-dropout": (6985, 64, True, True),
+}
+
+
+def _gru_lm(preset, size, rank, tied, dropout):
+    kind = DENSE if rank is None else LR if preset.startswith("lr-") else LRD
+    masks = "candidate_apart" if rank is None else "shared" if tied else "each"
+    structure = {"model.size": size, "model.parametrization": kind, "model.tied": tied} | ({} if rank is None else {"model.rank": rank})
+    return GRU_LM | structure | (REGULARIZED | {"model.gate_masks": masks} if dropout else NO_DROPOUT)
+
+
+PINNED |= {("char_lm", preset): _gru_lm(preset, *row) for preset, row in TABLE_2.items()}
+
+# Section 3.5.2 and lowrank-lstm: Adam 2e-4, 20 streams of 35 steps, a summed loss, uniform within 0.04, dropout 0.3, 0.3, 0.5, 55 epochs.
+LSTM_LM = {
+    "model.cell": "lstm",
+    "model.carry_bias": 0.0,
+    "model.trainable_initial_state": False,
+    "model.initialization": "uniform",
+    "model.initial_scale": 0.04,
+    "model.word_dropout": 0.3,
+    "model.state_dropout": 0.3,
+    "model.output_dropout": 0.5,
+    "model.input_dropout": 0.0,
+    "model.gate_masks": "each",
+    "optim.recipe": "char_lstm",
+    "rate": 2e-4,
+    "optim.summed_steps": 35,
+    "train.batch_size": 20,
+    "train.updates": 55 * 7_000,
+    "train.patience": None,
+    "data.tokens": "lstm",
+    "data.reading": "stream",
+    "data.steps": 35,
+}
+PINNED["char_lm", "lstm-1000-dropout"] = LSTM_LM | {"model.size": 1000, "model.parametrization": DENSE}
+PINNED["char_lm", "lrd-lstm-1740-300-dropout"] = LSTM_LM | {"model.size": 1740, "model.rank": 300, "model.parametrization": LRD}
+
+# arXiv 1603.03116, appendix A.1 and lowrank-highwaynetwork: five layers, n = 1024, d = 256, Adam 3e-3, batches of 100, halving after three
+# epochs of 500 updates at most 14 times, transform bias -1, dropout 0.2, 0.3 and 0.5, L2 of 1e-3 on the readout.
+HIGHWAY = {
+    "model.size": 1024,
+    "model.depth": 5,
+    "model.rank": 256,
+    "model.activation": "relu",
+    "model.transform_bias": -1.0,
+    "model.batch_norm": True,
+    "model.input_dropout": 0.2,
+    "model.state_dropout": 0.3,
+    "model.projection_dropout": 0.3,
+    "model.output_dropout": 0.5,
+    "model.readout_penalty": 1e-3,
+    "optim.recipe": "adam",
+    "rate": 3e-3,
+    "optim.halve_after": 3,
+    "optim.halvings": 14,
+    "train.batch_size": 100,
+    "train.evaluate_every": 500,
+}
+PINNED["highway_mnist", "paper"] = HIGHWAY | {"model.parametrization": LR}
+PINNED["highway_mnist", "lrd"] = HIGHWAY | {"model.parametrization": LRD}
+
+# rhn_train.py, ptb_sota: SGD 0.2 over 1.02 from the 21st epoch on, norm clipping at 10, decay 1e-7 in a loss summed over 35 steps, batches
+# of 20, 500 epochs, dropout x 0.25, i 0.75, h 0.25, o 0.75, transform bias -2, uniform within 0.04.
+WORDS = {
+    "model.cell": "rhn",
+    "model.parametrization": DENSE,
+    "model.carry_bias": 2.0,
+    "model.trainable_initial_state": False,
+    "model.initialization": "uniform",
+    "model.initial_scale": 0.04,
+    "model.word_dropout": 0.25,
+    "model.word_masks": "types",
+    "model.input_dropout": 0.75,
+    "model.state_dropout": 0.25,
+    "model.output_dropout": 0.75,
+    "model.gate_masks": "shared",
+    "optim.recipe": "rhn",
+    "rate": 0.2,
+    "optim.summed_steps": 35,
+    "optim.weight_decay": 1e-7,
+    "optim.weight_decay_form": "in_loss",
+    "optim.decay": 1 / 1.02,
+    "optim.decay_after": 19,
+    "train.batch_size": 20,
+    "train.order": "stream",
+    "train.updates": 500 * (929_589 // (20 * 35)),
+    "train.evaluate_every": 929_589 // (20 * 35),
+    "data.source": "ptb",
+    "data.steps": 35,
+}
+WIDTHS = {1: 1275, 2: 1180, 3: 1110, 4: 1050, 5: 1000, 6: 960, 7: 920, 8: 890, 9: 860, 10: 830}
+
+
+def _words(depth, tied):
+    return WORDS | {"model.depth": depth, "model.size": WIDTHS[depth], "model.embedding": WIDTHS[depth], "model.tie_embedding": tied}
+
+
+PINNED |= {("word_lm", f"untied-{depth}"): _words(depth, False) for depth in WIDTHS}
+PINNED |= {("word_lm", "paper" if depth == 10 else f"tied-{depth}"): _words(depth, True) for depth in WIDTHS}
+# torch_rhn_ptb.lua: a mask for each gate, a decoupled decay, no bias.
+PINNED["word_lm", "torch-8"] = _words(8, False) | {
+    "model.gate_masks": "each",
+    "model.carry_bias": 0.0,
+    "optim.weight_decay_form": "decoupled",
+}
+
+# rhn_train.py, enwik8_sota and text8_sota: 128 streams of 50, SGD 0.2 over 1.03 from the sixth epoch on, dropout 0.10, 0.40, 0.10, 0.40,
+# transform bias -4, embeddings as wide as there are symbols.
+WIKI = WORDS | {
+    "model.carry_bias": 4.0,
+    "model.word_dropout": 0.10,
+    "model.input_dropout": 0.40,
+    "model.state_dropout": 0.10,
+    "model.output_dropout": 0.40,
+    "model.tie_embedding": False,
+    "optim.summed_steps": 50,
+    "optim.decay": 1 / 1.03,
+    "optim.decay_after": 4,
+    "train.batch_size": 128,
+    "train.updates": 500 * (90_000_000 // (128 * 50)),
+    "train.evaluate_every": 90_000_000 // (128 * 50),
+    "data.steps": 50,
+}
+SYMBOLS = {"enwik8": 205, "text8": 27}
+WIKI_ROWS = {
+    "paper": ("enwik8", 10, 1500),
+    "enwik8-5x1500": ("enwik8", 5, 1500),
+    "enwik8-10x1000": ("enwik8", 10, 1000),
+    "text8-10x1000": ("text8", 10, 1000),
+    "text8-10x1500": ("text8", 10, 1500),
+}
+PINNED |= {
+    ("wiki", preset): WIKI | {"data.source": text, "model.embedding": SYMBOLS[text], "model.depth": depth, "model.size": size}
+    for preset, (text, depth, size) in WIKI_ROWS.items()
+}
+# torch_rhn_enwik8.lua, first release: batches of 100, dropout 0.10, 0.30, 0.05, 0.30, over 1.04, a decoupled decay, embeddings of 1500.
+PINNED["wiki", "torch-5x1500"] = WIKI | {
+    "data.source": "enwik8",
+    "model.depth": 5,
+    "model.size": 1500,
+    "model.embedding": 1500,
+    "model.gate_masks": "each",
+    "model.input_dropout": 0.30,
+    "model.state_dropout": 0.05,
+    "model.output_dropout": 0.30,
+    "optim.decay": 1 / 1.04,
+    "optim.weight_decay_form": "decoupled",
+    "train.batch_size": 100,
+    "train.updates": 1_000 * 90_000_000 // (100 * 50),
+    "train.evaluate_every": 90_000_000 // (100 * 50),
+}
+
+# Zilly et al., supplement: SGD with momentum 0.9, batches of 32, at most 1,000 epochs (of 7 updates), an end after 100 without
+# improvement, normal starts; budgets of 0.15, 0.3, 0.6 and 0.9 million parameters.
+JSB_WIDTHS = {"rhn": (215, 242, 257, 263), "dt-rnn": (309, 345, 365, 372), "dts-rnn": (309, 288, 280, 278)}
+CHORALES = {
+    "model.parametrization": DENSE,
+    "model.initialization": "normal",
+    "optim.recipe": "momentum",
+    "train.batch_size": 32,
+    "train.updates": 1_000 * 7,
+    "train.evaluate_every": 10 * 7,
+    "train.patience": 10,
+    "data.source": "jsb",
+    **NO_DROPOUT,
+}
+PINNED |= {
+    ("jsb", "paper" if (cell, depth) == ("rhn", 6) else f"{cell}-{depth}"): CHORALES
+    | {"model.cell": cell.replace("-", "_"), "model.depth": depth, "model.size": width}
+    for cell, widths in JSB_WIDTHS.items()
+    for depth, width in zip((1, 2, 4, 6), widths, strict=True)
+}
+
+# Ahuja and Morency, section 4: 250 streams of 50, Adam 1e-3, times 0.9 an epoch, Glorot's start, no dropout, no clipping; RHNs of depth 5.
+# Widths are the closest ones to 10 and 24 million parameters for 51 symbols and two layers.
+LATTICE = {
+    "model.parametrization": DENSE,
+    "model.initialization": "glorot",
+    "model.layers": 2,
+    "model.carry_bias": 0.0,
+    **NO_DROPOUT,
+    "optim.recipe": "adam",
+    "rate": 1e-3,
+    "optim.decay": 0.9,
+    "optim.decay_after": 0,
+    "optim.weight_decay": 0.0,
+    "train.batch_size": 250,
+    "train.order": "stream",
+    "train.patience": 3,
+    "data.steps": 50,
+}
+LATTICE_WIDTHS = {
+    "lru": ("lru", 643, 998),
+    "rg-lru": ("lru_rg", 704, 1093),
+    "ps-lru": ("lru_ps", 787, 1221),
+    "gru": ("gru_cudnn", 908, 1409),
+    "lstm": ("lstm", 787, 1221),
+    "grid-lstm": ("grid_lstm", 557, 864),
+    "rhn": ("rhn", 643, 997),
+}
+
+
+def _lattice(name, budget):
+    cell, *widths = LATTICE_WIDTHS[name]
+    width = widths[("10m", "24m").index(budget)]
+    return LATTICE | {"model.cell": cell, "model.size": width, "model.embedding": width, "model.depth": 5 if name == "rhn" else 1}
+
+
+PINNED |= {
+    ("lattice", "paper" if (name, budget) == ("lru", "10m") else f"{name}-{budget}"): _lattice(name, budget)
+    | {"train.updates": 100 * 401, "train.evaluate_every": 401}
+    for name, budget in product(LATTICE_WIDTHS, ("10m", "24m"))
+}
+PINNED |= {
+    ("lattice", text): LATTICE
+    | {"model.size": width, "model.embedding": width, "data.source": text, "train.updates": 720_000, "train.evaluate_every": 7_200}
+    for text, width in (("enwik8", 637), ("text8", 644))
+}
+
+# Jernite et al.: embeddings as wide as the state, a symmetric l1 penalty, sharpness 0.1 and 0.1 more an epoch up to 1; on text8 the targets
+# of Table 3, elsewhere from 0.2 to 0.5. Optimizer, batches and windows are not printed.
+SCHEDULED = {"model.penalty": "l1", "model.sharpness": 0.1, "model.sharpness_growth": 0.1, "model.sharpness_end": 1.0}
+UNITS = {
+    "variable_computation": {
+        "paper": ("vcrnn", 1024, 0.5),
+        "vcgru-1024": ("vcgru", 1024, 0.4),
+        **{f"rnn-{size}": ("elman", size, None) for size in (1024, 760)},
+        **{f"gru-{size}": ("gru", size, None) for size in (1024, 538, 458)},
+        **{f"lstm-{size}": ("lstm", size, None) for size in (1024, 380, 324)},
+        **{f"text8-vcgru-{target}": ("vcgru", 1024, target) for target in (0.3, 0.4, 0.5)},
+        "text8-rnn-512": ("elman", 512, None),
+        **{f"text8-gru-{size}": ("gru", size, None) for size in (512, 1024)},
+    },
+    "bit_lm": {
+        "paper": ("vcrnn", 1000, 0.4),
+        "vcrnn-1000-0.3": ("vcrnn", 1000, 0.3),
+        **{f"rnn-{size}": ("elman", size, None) for size in (100, 500, 1000)},
+    },
+    "music": {"paper": ("vcrnn", 500, 0.4), "rnn-200": ("elman", 200, None), "rnn-250": ("elman", 250, None)},
+}
+
+
+def _unit(cell, size, target):
+    plain = {"model.cell": cell, "model.size": size, "model.embedding": size, "model.parametrization": DENSE, **NO_DROPOUT}
+    return plain | ({} if target is None else SCHEDULED | {"model.target": target})
+
+
+PINNED |= {(experiment, preset): _unit(*unit) for experiment, units in UNITS.items() for preset, unit in units.items()}
+PINNED |= {
+    ("europarl", preset): SCHEDULED | {"data.source": f"europarl_{language}", "model.guided_symbols": guided}
+    for preset, language, guided in (("paper", "cs", []), ("cs-guide", "cs", [0, 2]), ("de-learn", "de", []), ("de-guide", "de", [0, 2]))
+}
+PINNED["conditional", "paper"] = {"model.size": 500, "data.words": 2}
+PINNED["conditional", "bits"] = {"model.size": 100, "data.characters": True}
+
+
+def value(config, name):
+    """A setting of a configuration; 'rate' is the learning rate, which a recipe may hold."""
+    return config.optim.rate if name == "rate" else setting(config, name)
+
+
+@pytest.mark.parametrize(("experiment", "preset"), PINNED, ids=str)
+def test_a_preset_has_the_published_hyperparameters(experiment, preset):
+    config = EXPERIMENTS[experiment].presets[preset].config
+    pinned = PINNED[experiment, preset]
+    found = {name: value(config, name) for name in pinned}
+    assert found == {name: pytest.approx(v) if isinstance(v, float) else v for name, v in pinned.items()}
+
+
+STAND_INS = {"small", "small-rnn", "small-buffer-8", "small-buffer-24"}
+"""Networks of other sizes than published, which claim no published figure."""
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_every_preset_that_claims_a_row_is_pinned(paper):
+    networks = [row.network for row in paper.rows if row.network]
+    claimed = {(network.experiment.name, network.flags.split()[1]) for network in networks}
+    assert {(name, preset) for name, preset in claimed - PINNED.keys() if preset not in STAND_INS} == set()
+
+
+CLIPPING = {
+    "copy_memory": "norm clipping at 1 with NaN recovery, RMSProp",
+    "copy_memory_unitary": "RMSProp, nothing clipped",
+    "weight_norm": "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10",
+    "adding": "component clipping at 1, RMSProp without epsilon",
+    "permuted_mnist": "component clipping at 1, RMSProp without epsilon",
+    "char_lm": "norm clipping at 1 with NaN recovery, Adam",
+    "char_lstm": "Adam, weight decay of 1e-7 within the gradient",
+    "rhn": "norm clipping at 10, SGD",
+    "momentum": "norm clipping at 10, SGD with momentum 0.9",
+    "adam": "Adam with its published constants",
+}
+
+
+@pytest.mark.parametrize("recipe", CLIPPING)
+def test_pinned_recipes_clip_as_their_names_say(recipe):
+    """What they do is checked in tests of the recipes; that the name still means it, here."""
+    assert RECIPES[recipe].description.startswith(CLIPPING[recipe])

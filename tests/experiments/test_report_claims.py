@@ -1,0 +1,339 @@
+"""Which runs bear on which claim, what is listed, and which runs are needed."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from kept_runs import identity, write
+from kept_runs import make_run as make_any_run
+
+from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
+from experiments.parameter_table import command as parameter_table
+from experiments.report.claims import Evidence, Planned
+from experiments.report.command import PAPERS, ROOT, evidence_of
+from experiments.report.judged import Judged
+from experiments.report.matching import differences, same_model
+from experiments.report.papers import highway, lattice, low_rank, variable_computation
+from experiments.report.papers.highway_takeaways import CONSTANT
+from experiments.report.planning import distinct_runs, needs
+from experiments.report.records import load
+from experiments.report.verdicts import Finding, Status
+from lrpt.cli.flags import parse
+from lrpt.datasets import jsb
+
+COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
+LENGTH = "--preset paper-variable-length"
+make_run = partial(make_any_run, command="python -m experiments.example")
+
+
+def judged(root, paper=low_rank.PAPER):
+    return Judged(paper, Evidence(load(root)))
+
+
+# Which runs are of a configuration
+
+
+def test_settings_that_decide_nothing_may_differ_and_others_may_not():
+    config = parse(COPY, LENGTH.split()).config
+    recorded = identity(COPY, f"{LENGTH} --train.updates 7 --train.evaluate-every 50 --model.recurrence plain", 3)
+    assert same_model(config, recorded)
+    assert not same_model(config, recorded, best=True)
+    assert not same_model(config, identity(COPY, f"{LENGTH} --train.batch-size 10", 3))
+    assert not same_model(config, recorded | {"model": recorded["model"] | {"dropout": 0.5}})
+    older = recorded | {"model": {k: v for k, v in recorded["model"].items() if k != "weight_norm"}}
+    assert same_model(config, older)
+    assert not same_model(replace(config, model=replace(config.model, weight_norm=True)), older)
+
+
+@pytest.mark.parametrize(("experiment", "preset"), [(HIGHWAY, "paper"), (TEXT, "paper")], ids=["halving", "patience"])
+def test_the_evaluation_interval_counts_where_it_decides_halving_or_patience(experiment, preset):
+    config = parse(experiment, ["--preset", preset]).config
+    assert same_model(config, identity(experiment, f"--preset {preset}", 0))
+    assert not same_model(config, identity(experiment, f"--preset {preset} --train.evaluate-every 1000", 0))
+
+
+def test_what_is_smaller_is_said():
+    small, paper = variable_computation.SMALL_RNN.config, variable_computation.CHAR_NETWORKS["RNN-760"].config
+    assert differences(small, paper) == "128 units instead of 760, 37,620 updates instead of 62,700"
+
+
+# Rows
+
+
+CASES = {
+    "solved in time": (COPY, LENGTH, "loss", {28_000: 9e-4}, {}, "reproduced (1 seed)"),
+    "solved too late": (COPY, f"{LENGTH} --train.updates 40000", "loss", {31_000: 9e-4}, {}, "not reproduced (1 seed)"),
+    "cut": (COPY, LENGTH, "loss", {29_500: 2e-3}, None, "run at smaller scale (29,500 of 30,000 updates)"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_copy_row(case, tmp_path):
+    experiment, flags, score, curve, test, verdict = CASES[case]
+    make_run(tmp_path, experiment, flags, curve=curve, score=score, test=test)
+    assert str(judged(tmp_path).quantity("LRD-GRU 128/50", "updates until test", setting="variable length").verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("curve", "test", "verdict"),
+    [
+        ({14_000: 0.01, 14_500: 0.0034}, {}, "reproduced (1 seed)"),
+        ({14_500: 0.0036, 20_000: 0.001}, {}, "not reproduced (1 seed)"),
+        ({14_000: 0.0031}, None, "run at smaller scale (14,000 of 14,500 updates)"),
+    ],
+)
+def test_an_error_is_that_after_the_published_updates(curve, test, verdict, tmp_path):
+    make_run(tmp_path, ADD, "--preset paper", curve=curve, score="loss", test=test)
+    assert str(judged(tmp_path).quantity("LRD-GRU 128/24", "test MSE").verdict) == verdict
+
+
+def test_accuracies_have_verdicts_of_their_own(tmp_path):
+    make_run(tmp_path, IMAGES, "--preset paper", curve={300_000: 0.9412, 325_000: 0.9}, score="accuracy", test={"accuracy": 0.9301})
+    found = judged(tmp_path)
+    names = ("highest validation", "test accuracy", "test accuracy, above")
+    verdicts = [str(found.quantity("LRD-GRU 128/24", name, "Table 1").verdict) for name in names[:2]]
+    assert verdicts == ["reproduced (1 seed)", "not reproduced (1 seed)"]
+    assert str(found.quantity("LRD-GRU 128/24", names[2]).verdict) == "reproduced (1 seed)"
+
+
+def test_a_quantity_without_a_published_figure_hides_no_other(tmp_path):
+    """The two kinds stand in one row: recoveries have no figure, updates have one."""
+    make_run(tmp_path, COPY, f"{LENGTH} --train.updates 40000", curve={31_000: 9e-4}, score="loss", test={})
+    found = judged(tmp_path)
+    row = [q for q in found.quantities if q.row.setting == low_rank.LENGTH and q.row.model == low_rank.LRD]
+    assert [str(q.verdict) for q in row] == ["not reproduced (1 seed)", "None"]
+    assert sum(v.status is not Status.NOT_RUN for v in found.verdicts) == 1
+
+
+def test_overfitting_that_does_not_happen_contradicts_the_paper(tmp_path):
+    """Held-out accuracy is perfect as soon as half a symbol of 10,000 sequences is more than all errors."""
+    path = make_run(tmp_path, COPY, "--preset unitary", curve={500: 9e-4, 1_500: 1e-4, 2_000: 5e-5}, score="loss", test={})
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    accuracies = {500: 0.9999, 1_500: 1 - 1.2e-7, 2_000: 1.0}
+    lines = [line | {"accuracy": accuracies[line["update"]] if line["split"] == "valid" else 0.5} for line in lines]
+    write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    found = judged(tmp_path)
+    perfect, overfits = (found.quantity("uRNN 721", name, setting="fixed") for name in ("updates until perfect", "updates until test"))
+    assert (perfect.ours, str(perfect.verdict)) == ("2,000", "reproduced (1 seed)")
+    assert (overfits.ours, str(overfits.verdict)) == ("500", "contradicted (1 seed)")
+
+
+@pytest.mark.parametrize(
+    ("perplexity", "verdict"),
+    [(2.70, "contradicted (1 seed)"), (9.88, "reproduced (1 seed)"), (9.0, "reproduced (1 seed)"), (20.0, "not reproduced (1 seed)")],
+)
+def test_a_failure_is_reproduced_on_both_sides(perplexity, verdict, tmp_path):
+    make_run(
+        tmp_path, TEXT, "--preset lr-6985-64-tied-dropout", curve={5_000: 1.0}, test={"sentence_perplexity": perplexity}, stopped="patience"
+    )
+    assert str(judged(tmp_path).quantity("LR-GRU 6985/64, tied, dropout", "test").verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("stopped", "flags", "last", "verdict"),
+    [
+        ("patience", "", 60_000, "reproduced (1 seed)"),
+        ("updates", "", 40_000, "reached, not converged (40,000 of 200,000 updates)"),
+        ("updates", "", 200_000, "reached, not converged (the last evaluation is the best one)"),
+        ("patience", "--train.patience 2", 60_000, "reached, not converged (60,000 of 200,000 updates)"),
+    ],
+)
+def test_a_figure_that_is_still_improving_is_reached(stopped, flags, last, verdict, tmp_path):
+    make_run(
+        tmp_path,
+        TEXT,
+        f"--preset paper {flags}",
+        curve={5_000: 1.2, last: 1.1},
+        score="loss",
+        test={"sentence_perplexity": 2.9},
+        stopped=stopped,
+    )
+    assert str(judged(tmp_path).quantity("LRD-GRU 1000/64", "test perplexity").verdict) == verdict
+
+
+@pytest.mark.parametrize(
+    ("stopped", "flags", "status"),
+    [("annealed", "", Status.NOT_REPRODUCED), ("updates", "", Status.SMALLER), ("patience", "--train.patience 2", Status.SMALLER)],
+)
+def test_a_rule_of_the_claim_ends_a_run_and_no_other_rule(stopped, flags, status, tmp_path):
+    figures = {"curve": {9_000: 0.98}, "score": "accuracy", "test": {"accuracy": 0.98}}
+    make_run(tmp_path, HIGHWAY, f"--preset paper {flags}", stopped=stopped, **figures)
+    assert judged(tmp_path).quantity("LR-Highway 5x1024/256", "test accuracy").verdict.status is status
+
+
+def test_a_diverged_seed_counts_as_a_failed_one(tmp_path):
+    path = make_run(tmp_path, ADD, "--preset paper", curve={8_500: 0.0006})
+    write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
+    make_run(tmp_path, ADD, "--preset paper", seed=1, curve={14_500: 0.0005}, score="loss", test={})
+    found = judged(tmp_path).quantity("LRD-GRU 128/24", "test MSE")
+    assert (str(found.verdict), found.ours) == ("reproduced by 1 of 2 seeds, 1 of 2 diverged", "0.0005 (mean of 1 of 2 seeds, 1 diverged)")
+
+
+def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):
+    for name, last in (("a", 10_000), ("b", 12_000), ("c", 11_000)):
+        make_run(tmp_path, curve={last: 0.01}, name=name)
+    assert [run.name for run in low_rank.OF_LENGTH[low_rank.LRD].runs(Evidence(load(tmp_path))).values()] == ["b"]
+
+
+# Relations
+
+
+def relation(root, sentence, paper=low_rank.PAPER):
+    return judged(root, paper).relation(sentence)
+
+
+def test_seeds_are_paired(tmp_path):
+    for seed, (one, other) in enumerate(((20_000, 25_000), (22_000, 21_000), (18_000, 26_000))):
+        make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {one: 9e-4}, "loss", {}, stopped="criterion")
+        make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {other: 9e-4}, "loss", {}, stopped="criterion")
+    make_run(tmp_path, COPY, "--preset paper-variable-lag", 7, {1_000: 9e-4}, "loss", {}, stopped="criterion")
+    found = relation(tmp_path, "weight normalization is faster (variable lag")
+    assert (str(found.verdict), found.seeds, found.advantage) == ("reproduced by 2 of 3 seeds", "2 of 3", "+4,000 ± 2,646")
+
+
+def test_a_run_that_never_got_there_took_longer_than_it_ran(tmp_path):
+    make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", 0, {38_000: 2e-3}, "loss", {})
+    make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+    found = relation(tmp_path, "weight normalization is faster (variable lag")
+    assert (str(found.verdict), found.advantage) == ("not reproduced (one seed)", "beyond -18,000")
+
+
+def test_nothing_is_said_of_a_run_that_is_shorter_than_the_other_took(tmp_path):
+    make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", 0, {6_000: 2e-3}, "loss")
+    make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+    found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
+    assert (found.status, found.finding) == (Status.SMALLER, Finding.OPEN)
+
+
+def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
+    make_run(tmp_path, IMAGES, "--preset paper", curve={4_800: 0.30, 26_400: 0.75}, score="accuracy")
+    make_run(tmp_path, IMAGES, "--preset paper --model.parametrization dense", curve={4_800: 0.40}, score="accuracy", name="gru")
+    found = relation(tmp_path, "LRD-GRU > full GRU")
+    assert str(found.verdict) == "run at smaller scale (4,800 of 325,000 updates; one seed): disagrees"
+    assert found.advantage == "-10.0%"
+
+
+def test_finished_networks_are_compared_on_the_test_part(tmp_path):
+    for seed in (0, 1):
+        make_run(tmp_path, IMAGES, "--preset paper", seed, {325_000: 0.9}, "accuracy", {"accuracy": 0.93 + 0.01 * seed})
+        dense = "--preset paper --model.parametrization dense"
+        make_run(tmp_path, IMAGES, dense, seed, {325_000: 0.99}, "accuracy", {"accuracy": 0.92}, name=f"gru{seed}")
+    found = relation(tmp_path, "LRD-GRU > full GRU")
+    assert (str(found.verdict), found.advantage) == ("reproduced (2 of 2 seeds agree)", "+1.5% ± 0.5%")
+
+
+def test_a_diverged_run_loses(tmp_path):
+    path = make_run(tmp_path, ADD, "--preset paper", curve={8_500: 0.0001})
+    write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
+    make_run(tmp_path, ADD, "--preset paper --model.parametrization low_rank", curve={14_500: 0.01}, score="loss", test={}, name="lr")
+    assert str(relation(tmp_path, "LRD >= LR (adding)").verdict) == "not reproduced (one seed, 1 run diverged)"
+
+
+def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):
+    for name, kind in (("lrd", "low_rank_plus_diagonal"), ("lr", "low_rank")):
+        make_run(tmp_path, ADD, f"--preset paper --model.parametrization {kind}", curve={14_500: 0.001}, score="loss", test={}, name=name)
+    assert str(relation(tmp_path, "LRD >= LR (adding)").verdict) == "reproduced (one seed)"
+
+
+# What is listed
+
+
+def test_rows_of_table_1_are_those_of_the_parameter_table():
+    models = [row.model for row in low_rank.PAPER.rows if row.where == low_rank.TABLE_1 and row.network]
+    assert models == [p.config.label for p in parameter_table.PUBLISHED if p.where == "Table 1"]
+
+
+def count(paper, place):
+    return len({row.title for row in paper.rows if row.where == place})
+
+
+@pytest.mark.parametrize(
+    ("paper", "place", "rows"),
+    [
+        (low_rank.PAPER, low_rank.TABLE_1, 9),
+        (low_rank.PAPER, low_rank.TABLE_2, 14),
+        (low_rank.PAPER, low_rank.APPENDIX, 2),
+        (variable_computation.PAPER, variable_computation.TABLE_1, 3),
+        (variable_computation.PAPER, variable_computation.TABLE_2, 12),
+        (variable_computation.PAPER, variable_computation.TABLE_3_BITS, 6),
+        (variable_computation.PAPER, variable_computation.TABLE_3_CHARS, 11),
+        (variable_computation.PAPER, variable_computation.TABLE_3_TEXT8, 10),
+        (highway.PAPER, highway.TABLE_1, 12),
+        (highway.PAPER, highway.FIGURE_5A, 20),
+        (highway.PAPER, highway.TABLE_2, 8),
+        (highway.PAPER, highway.TABLE_3, 7),
+    ],
+)
+def test_every_row_of_a_table_is_listed(paper, place, rows):
+    assert count(paper, place) == rows
+
+
+def test_the_lattice_table_has_56_rows():
+    rows = [row for row in lattice.PAPER.rows if row.where.startswith("Table 1")]
+    assert (len(rows), len({(row.where, row.model) for row in rows})) == (56, 56)
+    assert {plot.where.split()[1].strip("()") for plot in lattice.PAPER.plots} == {"3", "4", "5", "6", "7"}
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_without_runs_every_claim_is_not_yet_run(paper):
+    found = Judged(paper, Evidence())
+    assert {verdict.status for verdict in found.verdicts} == {Status.NOT_RUN}
+    assert all(network.config for row in paper.rows if (network := row.network))
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_models_have_the_names_of_the_paper(paper):
+    names = [row.model for row in paper.rows]
+    assert not any("_" in name or "WITHOUT" in name or "RESET" in name for name in names)
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_points_of_logs_fall_on_evaluations(paper):
+    for study in paper.studies:
+        assert all(update % study.networks[0].config.train.evaluate_every == 0 for update in (*study.log, *study.updates))
+
+
+# Which runs are needed
+
+
+def test_every_run_is_needed_once():
+    needed = needs(PAPERS)
+    runs = distinct_runs(needed)
+    commands = [(planned.experiment, planned.flags) for planned in runs]
+    assert len(commands) == len(set(commands))
+    assert {planned.flags for need in needed for planned in need.runs} == {flags for _, flags in commands}
+    shared = next(planned for planned in runs if (planned.experiment, planned.flags) == ("adding", "--preset paper"))
+    assert shared == Planned("adding", "--preset paper", (0, 1, 2))
+    assert len(runs[shared]) == 2  # its row, and LRD >= LR
+
+
+def test_a_claim_that_nothing_can_run_needs_nothing():
+    assert {need.runs for need in needs([low_rank.PAPER]) if "uRNN 512" in need.claim} == {()}
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_commands_are_understood(paper):
+    experiments = {network.experiment.name: network.experiment for row in paper.rows if (network := row.network)}
+    for planned in distinct_runs(needs([paper])):
+        if planned.flags.startswith("--preset"):
+            assert parse(experiments[planned.experiment], planned.flags.split()).config
+
+
+# Numbers in texts
+
+
+def test_the_constant_predictor_of_the_swarm(data_dir):
+    frames = np.concatenate([np.asarray(piece, np.float64)[1:] for piece in jsb.load_jsb("json", data_dir)["train"]])
+    often = np.clip(frames.mean(axis=0), 1e-12, 1 - 1e-12)
+    entropy = -(often * np.log(often) + (1 - often) * np.log1p(-often)).sum()
+    assert entropy == pytest.approx(CONSTANT, abs=0.02)
+
+
+def test_texts_are_made_with_and_without_runs():
+    for evidence in (Evidence(), evidence_of(ROOT)):
+        for paper in PAPERS:
+            found = Judged(paper, evidence)
+            assert 3 <= len(paper.takeaways(found)) <= 5
+            assert all("None" not in text for text in (*paper.takeaways(found), *paper.remarks(evidence)))

@@ -1,0 +1,158 @@
+"""Verdicts on observations and pairs that are made up here: a matrix of cases against what a critic would say."""
+
+import math
+
+import pytest
+
+from experiments.report.judged import summarize
+from experiments.report.verdicts import (
+    NOT_RUN,
+    Finding,
+    Observation,
+    Pair,
+    Status,
+    about,
+    at_least,
+    at_most,
+    before,
+    by,
+    difference,
+    happens,
+    judge,
+    judge_relation,
+    never,
+)
+
+
+def seen(value, seed=0, **changes):
+    return Observation(seed, value, **{"progress": 100, "length": 100} | changes)
+
+
+def short(value, progress=40):
+    return seen(value, settled=False, progress=progress)
+
+
+LOSS = at_most(2.92, 2)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value", "agrees"),
+    [
+        (at_most(2.92, 2), 2.9249, True),
+        (at_most(2.92, 2), 2.926, False),
+        (at_most(65.4, 1), 65.43, True),
+        (at_most(65.4, 1), 65.46, False),
+        (at_most(0.003, 3), 0.0034, True),
+        (at_most(0.003, 3), 0.0036, False),
+        (at_least(0.988, 3), 0.9876, True),
+        (at_least(0.988, 3), 0.9874, False),
+        (before(38_000), 38_000, False),
+        (before(38_000), 37_500, True),
+        (by(2_000), 2_000, True),
+        (happens(), None, False),
+        (never(), None, True),
+        (about(9.88, 0.1), 9.0, True),
+        (about(9.88, 0.1), 2.70, False),
+        (about(9.88, 0.1), 30.0, False),
+        (about(9.88, 0.1), None, False),
+    ],
+)
+def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
+    assert criterion.agrees(value) is agrees
+
+
+@pytest.mark.parametrize(
+    ("criterion", "observations", "text"),
+    [
+        (LOSS, [], "not yet run"),
+        (LOSS, [seen(2.9)], "reproduced (1 seed)"),
+        (LOSS, [seen(2.9), seen(2.8), seen(2.7)], "reproduced (3 seeds)"),
+        (LOSS, [seen(3.0)], "not reproduced (1 seed)"),
+        (LOSS, [seen(2.9), seen(3.0)], "reproduced by 1 of 2 seeds"),
+        (LOSS, [short(2.9)], "reached, not converged (40 of 100 updates)"),
+        (LOSS, [seen(2.9, settled=False)], "reached, not converged (the last evaluation is the best one)"),
+        (LOSS, [short(3.0)], "run at smaller scale (40 of 100 updates)"),
+        (LOSS, [short(None), short(None, 20)], "run at smaller scale (20 to 40 of 100 updates)"),
+        (LOSS, [seen(2.9), short(3.0)], "reproduced by 1 of 2 seeds, 40 of 100 updates"),
+        (LOSS, [short(2.9), short(3.0)], "reached, not converged (by 1 of 2 seeds, 40 of 100 updates)"),
+        (LOSS, [seen(3.0), short(3.0)], "not reproduced (2 seeds, 40 of 100 updates)"),
+        (LOSS, [seen(None, settled=False, failed=True)], "diverged (1 of 1 diverged)"),
+        (LOSS, [seen(2.9), seen(None, settled=False, failed=True)], "reproduced by 1 of 2 seeds, 1 of 2 diverged"),
+        (LOSS, [seen(3.0), seen(None, settled=False, failed=True)], "not reproduced (2 seeds, 1 of 2 diverged)"),
+        (never(), [seen(500)], "contradicted (1 seed)"),
+        (never(), [seen(500), seen(None)], "reproduced by 1 of 2 seeds"),
+        (never(), [seen(None)], "reproduced (1 seed)"),
+        (never(), [short(None)], "run at smaller scale (40 of 100 updates)"),
+        (about(9.88, 0.1), [seen(2.7)], "contradicted (1 seed)"),
+        (about(9.88, 0.1), [seen(30.0)], "not reproduced (1 seed)"),
+        (about(9.88, 0.1), [seen(9.5)], "reproduced (1 seed)"),
+        (happens(), [seen(20_000)], "reproduced (1 seed)"),
+    ],
+)
+def test_verdict_on_a_figure(criterion, observations, text):
+    assert str(judge(criterion, observations)) == text
+
+
+def test_a_figure_of_another_configuration_is_at_smaller_scale_whatever_it_is():
+    assert str(judge(LOSS, [seen(2.0)], "128 units instead of 1,024")) == "run at smaller scale (128 units instead of 1,024)"
+
+
+def against(*advantages, **changes):
+    return [Pair(seed, advantage, advantage > 0, **changes) for seed, advantage in enumerate(advantages)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([], "not yet run"),
+        (against(0.1), "reproduced (one seed)"),
+        (against(-0.1), "not reproduced (one seed)"),
+        (against(0.1, 0.2, 0.1), "reproduced (3 of 3 seeds agree)"),
+        (against(0.1, -0.2, 0.1), "reproduced by 2 of 3 seeds"),
+        (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
+        (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
+        (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),
+        ([Pair(0, None, False, failed=1)], "not reproduced (one seed, 1 run diverged)"),
+        ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
+        ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
+        (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed): agrees"),
+        (against(-0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed): disagrees"),
+        ([Pair(0, None, None, settled=False)], "run at smaller scale (5 of 9 updates; one seed)"),
+    ],
+)
+def test_verdict_on_a_relation(pairs, text):
+    assert str(judge_relation(pairs, scale="5 of 9 updates" if "5 of 9" in text else "")) == text
+
+
+def test_a_relation_at_smaller_scale_says_which_way_it_points():
+    verdict = judge_relation(against(-0.1, -0.1), "200 units")
+    assert (verdict.status, verdict.finding) == (Status.SMALLER, Finding.AGAINST)
+    assert str(verdict) == "run at smaller scale (200 units; 0 of 2 seeds agree): disagrees"
+    assert judge_relation(against(0.1), "200 units").finding is Finding.FOR
+    assert judge_relation(against(0.1, -0.1), "200 units").finding is Finding.OPEN
+
+
+def test_difference_of_pairs_is_that_of_means_with_its_standard_error():
+    assert difference(against(1.0, 2.0, 6.0)) == pytest.approx((3.0, math.sqrt(7) / math.sqrt(3), 3))
+    assert difference(against(1.0)) == (1.0, math.inf, 1)
+    assert difference([Pair(0, None, None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("observed", "text"),
+    [
+        ([seen(25_000), seen(33_000), seen(None)], "29,000 ± 5,657 (mean of 2 of 3 seeds)"),
+        ([seen(25_000), seen(None, settled=False, failed=True)], "25,000 (mean of 1 of 2 seeds, 1 diverged)"),
+        ([seen(20.0, censored=True), seen(18.0)], "at least 19 ± 1"),
+        ([seen(None), seen(None)], "not in 100 updates"),
+        ([short(None)], "not yet in 40 updates"),
+        ([seen(None, settled=False, failed=True)], "diverged after 100 updates"),
+        ([], "–"),
+    ],
+)
+def test_a_mean_says_what_it_leaves_out(observed, text):
+    assert summarize(observed, "{:,.0f}", event=True) == text
+
+
+def test_nothing_observed_points_nowhere():
+    assert (NOT_RUN.status, NOT_RUN.finding) == (Status.NOT_RUN, Finding.OPEN)
