@@ -111,6 +111,12 @@ def _given_up_after(seconds: float) -> Iterator[None]:
         timer.cancel()
 
 
+def leave() -> None:
+    """Wait for the others and part from them; JAX does so at the end of a program, which an engine may cut short."""
+    if jax.distributed.is_initialized():
+        jax.distributed.shutdown()
+
+
 def count() -> int:
     """How many processes train together; 1 without `join`, and then JAX need not have started."""
     return jax.process_count() if jax.distributed.is_initialized() else 1
