@@ -22,7 +22,7 @@ import experiments
 from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import combinations, parse_dataclass
-from lrpt.cli.limits import check_runs
+from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.summary import summarize
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
@@ -82,11 +82,13 @@ def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Se
         devices = first.devices
         names = {"experiment": experiment.name, "preset": preset}
         jobs += [NamedJob(job, names) for job in planned(experiment, commands, several=True)]
+    check_sizes((one.job.config for one in jobs), options.huge)
     return Part(experiment, root, tuple(sorted(jobs, key=lambda one: one.job.seed)), devices)
 
 
 def sweep(named: Sequence[Experiment[Any]], options: Options, flags: Sequence[str], console: Console) -> int:
     """Train all runs of some experiments, and summarize those that are finished. Return the exit status."""
+    flags = [*flags, "--huge"] if options.huge else flags
     check_runs(len(named) * len(options.presets) * options.seeds, options.huge)
     parts = [part_of(experiment, _root(experiment, options, len(named) > 1), options, flags) for experiment in named]
     report = train_all([one for part in parts for one in part.jobs], options, console, parts[0].devices)

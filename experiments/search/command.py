@@ -26,7 +26,7 @@ from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, parse, parse_dataclass
-from lrpt.cli.limits import check_runs
+from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import train_all
@@ -60,7 +60,6 @@ class Options(EngineOptions):
         super().__post_init__()
         check_at_least(1, self, "runs")
         check_at_least(2, self, "keep")
-        check_runs(self.runs, self.huge)
 
 
 class Search:
@@ -75,6 +74,7 @@ class Search:
     def __init__(self, experiment: Experiment[Any], options: Options, flags: Sequence[str]) -> None:
         if not options.over:
             raise UsageError("over is empty: name what to search, as in --over optim.learning-rate=1e-4..1e-2 model.rank=8,24")
+        check_runs(options.runs, options.huge)
         space = [read(word) for word in options.over]
         if len({one.flag for one in space}) < len(space):
             raise UsageError("over names a flag twice: give each once")
@@ -88,7 +88,9 @@ class Search:
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
         """Return what a trial is: the flags of all, and its own."""
         own = [f"--{flag}={value}" for flag, value in trial.items()]
-        return parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
+        command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
+        check_sizes([command.config], self.options.huge)
+        return command
 
     def run(self, console: Console) -> list[int]:
         """Train all rungs. Return the trials, the best first; those that went further before those that were dropped."""

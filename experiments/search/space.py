@@ -30,7 +30,8 @@ class Range:
     def draw(self, rng: np.random.Generator) -> str:
         """Draw a value, rounded to three significant digits."""
         logarithmic = self.low > 0
-        value = math.exp(rng.uniform(*map(math.log, (self.low, self.high)))) if logarithmic else rng.uniform(self.low, self.high)
+        low, high = (math.log(self.low), math.log(self.high)) if logarithmic else (self.low, self.high)
+        value = math.exp(rng.uniform(low, high)) if logarithmic else rng.uniform(low, high)
         return str(round(value)) if self.whole else f"{value:.3g}"
 
 

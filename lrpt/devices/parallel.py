@@ -7,6 +7,7 @@ hands its own rows to its own devices.
 """
 
 import contextlib
+import gc
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
@@ -271,6 +272,12 @@ def operations_per_second() -> float:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether host or devices had not enough memory for something."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def free_programs() -> None:
+    """Drop all compiled programs: a process that trains one model after another would keep those of all."""
+    jax.clear_caches()
+    gc.collect()
 
 
 def describe_devices() -> dict[str, Any]:

@@ -89,11 +89,19 @@ def _connect(address: str | None) -> None:
         return
     known = address or os.environ.get("RAY_ADDRESS")
     try:
+        _knock(known)
         ray.init(known, include_dashboard=None if known else False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         advice = "start its head by `ray start --head`, and name HOST:PORT"
         raise UsageError(f"address is {known}, and no Ray cluster answers there ({reason}): {advice}", code=1) from None
+
+
+def _knock(address: str | None) -> None:
+    """Raise an OSError at once if nobody listens at HOST:PORT, where Ray would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _outcomes(part: Any, runs: int) -> list[Outcome]:

@@ -71,23 +71,3 @@ class EngineOptions:
             raise UsageError(f"{flag} is {getattr(self, flag)}, and the engine is local: add --engine ray, or leave --{flag} out")
         if self.hosts > 1 and (self.stack or 1) > 1:
             raise UsageError(f"stack is {self.stack}, and {self.hosts} hosts share each run: choose one of the two")
-
-
-def open_engine(options: EngineOptions) -> Engine:
-    """Start the engine that was chosen.
-
-    Raises:
-      UsageError: Ray is not installed, or no cluster answers.
-    """
-    if options.engine == "local":
-        from lrpt.engines.local import LocalEngine
-
-        return LocalEngine(options.processes)
-    try:
-        from lrpt.engines.cluster import RayEngine
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "ray":
-            raise
-        advice = "pip install '.[cluster]' in a clone, or choose --engine local"
-        raise UsageError(f"engine is ray, which is not installed: {advice}", code=1) from None
-    return RayEngine(options)

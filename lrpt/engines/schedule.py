@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lrpt.engines.engine import Engine, EngineOptions, Handle, open_engine
+from lrpt.engines.engine import Engine, EngineOptions, Handle
 from lrpt.engines.jobs import NamedJob, Unit, distinct, even_stack, units
+from lrpt.engines.local import LocalEngine
 from lrpt.engines.progress import Board
 from lrpt.engines.worker import Outcome, check_programs
 from lrpt.errors import UsageError
@@ -69,6 +70,24 @@ def train_all(jobs: Sequence[NamedJob], options: EngineOptions, console: Console
         finally:
             engine.close()
     return Report([one for one in wanted if one.job.path not in failed], failed)
+
+
+def open_engine(options: EngineOptions) -> Engine:
+    """Start the engine that was chosen.
+
+    Raises:
+      UsageError: Ray is not installed, or no cluster answers.
+    """
+    if options.engine == "local":
+        return LocalEngine(options.processes)
+    try:
+        from lrpt.engines.cluster import RayEngine
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "ray":
+            raise
+        advice = "pip install '.[cluster]' in a clone, or choose --engine local"
+        raise UsageError(f"engine is ray, which is not installed: {advice}", code=1) from None
+    return RayEngine(options)
 
 
 class _Scheduler:

@@ -70,7 +70,7 @@ def test_ctrl_c_leaves_every_run_resumable(tmp_path, capsys):
     words = ["copy_memory", "--workdir", tmp_path, *flags(long)]
 
     def interrupt():
-        while not (tmp_path / "quick-seed0" / "metrics.jsonl").exists():
+        while not (tmp_path / "quick-seed0" / "checkpoints" / "4").exists():
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -103,7 +103,10 @@ def test_flags_of_the_experiment_need_no_separator():
         (["copy_memory", "--presets", "nope"], "unknown preset 'nope'"),
         (["copy_memory", "--presets", "quick", "quick"], "presets is quick quick"),
         (["copy_memory", "--seeds", "0"], "seeds is 0"),
-        (["copy_memory", "--seeds", "1000000000"], "1,000,000,000 runs are asked for, and the limit is 10,000"),
+        (
+            ["copy_memory", "--seeds", "1000000000"],
+            "runs: about 1,000,000,000, and the limit is 10,000",
+        ),
         (["copy_memory", "--model.size", "0"], "model.size is 0"),
         (["copy_memory", "--preset", "paper"], "--preset"),
         (["copy_memory", "--", "--seeds=3"], "--seeds=3"),
