@@ -51,11 +51,13 @@ class RayEngine:
         self._tasks.add(task)
         return task
 
-    def _remote(self, function: Callable[..., Any]) -> Any:
+    def _remote(self, function: Callable[..., Any], **more: Any) -> Any:
         """Return a function as a task with its resources, in a process that ends with it."""
         share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 * self.options.gpus:.3f}"} if 0 < self.options.gpus < 1 else {}
         once = ray.remote(max_calls=1, max_retries=0)(function)  # the schedule tells a lost node from a run that kills its process
-        return once.options(num_cpus=self.options.cpus, num_gpus=self.options.gpus, runtime_env={"env_vars": share} if share else None)
+        return once.options(
+            num_cpus=self.options.cpus, num_gpus=self.options.gpus, runtime_env={"env_vars": share} if share else None, **more
+        )
 
     def wait(self, handles: Sequence["_Task | _Group"], seconds: float) -> list[tuple["_Task | _Group", list[Outcome]]]:
         """Return the tasks that have ended."""
@@ -137,7 +139,7 @@ class _Group:
     and are killed. The schedule then submits the unit again.
     """
 
-    def __init__(self, remote: Callable[[Callable[..., Any]], Any], unit: Unit, options: EngineOptions) -> None:
+    def __init__(self, remote: Callable[..., Any], unit: Unit, options: EngineOptions) -> None:
         bundle = {"CPU": options.cpus} | ({"GPU": options.gpus} if options.gpus else {})
         self.places = placement_group([bundle] * options.hosts, strategy="SPREAD")
         self.remote, self.unit, self.hosts = remote, unit, options.hosts
@@ -147,7 +149,7 @@ class _Group:
         self.until = math.inf
 
     def _at(self, index: int, function: Callable[..., Any]) -> Any:
-        return self.remote(function).options(scheduling_strategy=PlacementGroupSchedulingStrategy(self.places, index))
+        return self.remote(function, scheduling_strategy=PlacementGroupSchedulingStrategy(self.places, index))
 
     def advance(self, ready: set[Any]) -> list[Outcome] | None:
         """Have the processes join, or collect those that have ended; return the outcome of the run once all have."""

@@ -72,14 +72,13 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
     """
     try:
         content = BytesIO(_content(Path(path)))
-        unpacked = sum(entry.file_size for entry in zipfile.ZipFile(content).infolist()) if zipfile.is_zipfile(content) else 0
     except OSError as error:
         raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
+    unpacked = _unpacked_size(content)
     if unpacked > most:
         raise UsageError(
             f"parameter file {path} unpacks to {unpacked:,} bytes, and the limit is {most:,}: it holds more than parameters", code=1
         )
-    content.seek(0)
     try:
         with np.load(content, allow_pickle=False) as stored:
             return dict(stored)
@@ -98,6 +97,17 @@ def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
     if not np.isfinite(narrow).all():
         raise UsageError(f"array '{name}' holds numbers that are not finite in float32: write it again from parameters that are")
     return jnp.asarray(narrow)
+
+
+def _unpacked_size(content: BytesIO) -> int:
+    """Return the bytes that an archive says it unpacks to; 0 if it is damaged, which is found when it is read."""
+    try:
+        with zipfile.ZipFile(content) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except Exception:  # zipfile answers damage in a dozen ways
+        return 0
+    finally:
+        content.seek(0)
 
 
 def _content(path: Path) -> bytes:

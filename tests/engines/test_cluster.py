@@ -1,5 +1,6 @@
 """Runs on a real Ray cluster, of which nodes and processes are killed: the numbers are those of a run that nothing disturbed."""
 
+import random
 import subprocess
 import sys
 import time
@@ -66,6 +67,31 @@ def test_a_node_that_is_killed_in_the_middle_of_training(tmp_path, whole):
     assert "its node is lost" in (tmp_path / "log").read_text()
     for seed in (0, 1):
         assert numbers(tmp_path / "runs" / f"quick-seed{seed}", LONG) == numbers(whole / f"quick-seed{seed}", LONG)
+
+
+KILLS, SEED = 20, 0
+
+
+def test_one_model_over_two_processes_of_which_one_is_killed_again_and_again(tmp_path):
+    """Each time all processes of the run end, start again, and go on from the last checkpoint."""
+    rng, path = random.Random(SEED), tmp_path / "runs" / "quick-seed0"
+    shared = ["--hosts", 2, "--engine", "ray", "--devices", 1]
+    with cluster() as (held, node), (tmp_path / "log").open("w") as log:
+        undisturbed = finish([*shared, "--address", held.address, "--workdir", tmp_path / "shared"], tmp_path / "shared.log")
+        assert undisturbed[0] == 0, undisturbed[1]
+        sweep = start([*shared, "--address", held.address, "--tries", 50, "--workdir", tmp_path / "runs"], log)
+        end, killed = time.monotonic() + SECONDS, 0
+        while sweep.poll() is None and killed < KILLS and time.monotonic() < end:
+            before = updates(path)
+            time.sleep(rng.uniform(0, 2))
+            victims = [pid for one in (held.head_node, node) for pid in trainers(one)]
+            if victims and (updates(path) > before or rng.random() < 0.1):
+                kill([rng.choice(victims)])
+                killed += 1
+                print(f"seed {SEED}, kill {killed}: at update {updates(path)}", flush=True)
+        assert sweep.wait(SECONDS) == 0, (tmp_path / "log").read_text()
+    assert killed >= 1
+    assert numbers(path, LONG) == numbers(tmp_path / "shared" / "quick-seed0", LONG)
 
 
 def test_nobody_answers_at_an_address(tmp_path):

@@ -1,11 +1,11 @@
 """Ctrl-C at any moment of a command ends it with one line and without a traceback."""
 
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from tiny import EVEN, changed, flags
@@ -38,7 +38,7 @@ def until_listening(pid):
     """Waits until SIGINT has a handler other than none and the package has put its own in place."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        maps = open(f"/proc/{pid}/maps").read() if os.path.exists(f"/proc/{pid}/maps") else ""
+        maps = Path(f"/proc/{pid}/maps").read_text()
         if "_opcode" in maps or "numpy" in maps or "jaxlib" in maps:
             return
         time.sleep(0.005)
