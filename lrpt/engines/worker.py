@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from lrpt.devices import parallel, processes
 from lrpt.engines.jobs import Unit
-from lrpt.errors import Elsewhere, UsageError
+from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse
 from lrpt.runs.signals import Interrupted
@@ -54,7 +54,7 @@ def _failure(error: Exception) -> Outcome:
     line = " ".join(str(error).split())
     if isinstance(error, UsageError):
         return Outcome("failed", line)
-    if isinstance(error, Elsewhere) or processes.has_lost_another(error):
+    if isinstance(error, RemoteFailure) or processes.has_lost_another(error):
         return Outcome("lost", f"another process of the run is lost ({line[:100]})")
     if isinstance(error, OSError):
         return Outcome("failed", f"{error.strerror or error} ({error.filename or 'no file'}): put that right, and repeat the command")
