@@ -85,7 +85,7 @@ def test_one_model_over_two_processes_of_which_one_is_killed_again_and_again(tmp
             before = updates(path)
             time.sleep(rng.uniform(0, 2))
             victims = [pid for one in (held.head_node, node) for pid in trainers(one)]
-            if victims and (updates(path) > before or rng.random() < 0.1):
+            if victims and (updates(path) > before or rng.random() < 0.01):
                 kill([rng.choice(victims)])
                 killed += 1
                 print(f"seed {SEED}, kill {killed}: at update {updates(path)}", flush=True)
