@@ -100,6 +100,6 @@ def test_modules_and_files_that_are_named_exist():
     for path in [*DOCS.glob("*.md"), *SCRIPTS]:
         text = path.read_text()
         for name in re.findall(r"-m (experiments(?:\.\w+)?)\b", text):
-            assert importlib.util.find_spec(name), f"{path.name} names {name}"
+            assert name == "experiments.NAME" or importlib.util.find_spec(name), f"{path.name} names {name}"
         for name in re.findall(r"\]\(([\w./]+)\)", text):
             assert (path.parent / name).exists(), f"{path.name} names {name}"
