@@ -54,7 +54,7 @@ def read(word: str) -> Range | Choice:
       UsageError: it is neither.
     """
     flag, _, text = word.partition("=")
-    if not re.fullmatch(r"(model|optim|train|data)\.[\w-]+", flag) or flag in ("train.updates", "train.evaluate-every") or not text:
+    if not re.fullmatch(r"(model|optim|train|data)\.[\w.-]+", flag) or flag in ("train.updates", "train.evaluate-every") or not text:
         raise UsageError(f"over is '{word}': {FORM}; train.updates and train.evaluate-every are those of the halving")
     if ".." not in text:
         values = tuple(text.split(","))

@@ -80,7 +80,7 @@ def model_bytes(config: Any) -> int:
     """Return about what parameters, a short chunk of steps in training, and one step of evaluation take."""
     model, train = config.model, config.train
     width, transitions = model.size, getattr(model, "layers", 1) * getattr(model, "depth", 1)
-    stored = getattr(model, "matrices", None)
+    stored: Any = getattr(model, "matrices", None)
     low_rank = stored is not None and stored.kind != "dense"
     parameters = MATRICES * transitions * width * (2 * stored.rank if low_rank else width)
     rows = 2 * KEPT * transitions * train.batch_size + COPIES * train.evaluation_batch

@@ -55,9 +55,7 @@ def distinct(jobs: Sequence[NamedJob]) -> list[NamedJob]:
 def _numbers(job: Job) -> tuple[tuple[str, str], ...]:
     """Return the configuration without the ranks of dense matrices, which decide nothing."""
     flat = flatten(to_json(job.config))
-    unused = {
-        name.replace("parametrization", "rank") for name, kind in flat.items() if name.endswith("parametrization") and kind == "dense"
-    }
+    unused = {f"{name.removesuffix('kind')}rank" for name, kind in flat.items() if name.endswith(".kind") and kind == "dense"}
     return tuple((name, repr(value)) for name, value in flat.items() if name not in unused)
 
 
