@@ -81,8 +81,8 @@ def model_bytes(config: Any) -> int:
     model, train = config.model, config.train
     width, transitions = model.size, getattr(model, "layers", 1) * getattr(model, "depth", 1)
     stored: Any = getattr(model, "matrices", None)
-    low_rank = stored is not None and stored.kind != "dense"
-    parameters = MATRICES * transitions * width * (2 * stored.rank if low_rank else width)
+    inner = width if stored is None or stored.kind == "dense" else 2 * stored.rank
+    parameters = MATRICES * transitions * width * inner
     rows = 2 * KEPT * transitions * train.batch_size + COPIES * train.evaluation_batch
     states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps those between chunks
     return COPIES * parameters + (rows + states) * width
