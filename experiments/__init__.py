@@ -1,8 +1,23 @@
 """Experiments of the papers and the tools beside them: every entry is a command, `python -m experiments.NAME`."""
 
 import importlib
+import os
 import pkgutil
-from types import ModuleType
+import signal
+import sys
+from types import FrameType, ModuleType
+
+STOPPED = b"lrpt: error: stopped by Ctrl-C: what was written before is intact\n"
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """End the program at once: extension modules that are just imported would make other errors of a KeyboardInterrupt."""
+    os.write(2, STOPPED)
+    os._exit(128 + number)
+
+
+if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # `python -m experiments...` is starting
+    signal.signal(signal.SIGINT, _stop)
 
 
 def names() -> list[str]:

@@ -26,6 +26,8 @@ from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before, step_jacobian
 from lrpt.analysis.lesions import lesion_figure, lesions
+from lrpt.cli.flags import check_seeds
+from lrpt.cli.limits import memory, refuse
 from lrpt.cli.run_commands import Commands, OnRun, inspect
 from lrpt.cli.trained import Trained
 from lrpt.errors import UsageError
@@ -91,6 +93,7 @@ class Starts(OnRun):
         super().__post_init__()
         if not self.sizes or min(self.sizes) < 1:
             raise UsageError(f"sizes is {' '.join(map(str, self.sizes)) or 'empty'}: expected widths of 1 or more")
+        refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory() >> 20, " MiB")
         if not self.spreads or not all(0 < spread < math.inf for spread in self.spreads):
             raise UsageError(f"spreads is {' '.join(map(str, self.spreads)) or 'empty'}: expected finite numbers above 0")
 
@@ -111,6 +114,10 @@ class Averaged(OnRun):
     """leave out passes of a higher perplexity, and draw others (500 in the original code)"""
     seed: int = 0
     """of the masks"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_seeds(self.seed)
 
 
 class Reading(NamedTuple):

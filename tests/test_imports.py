@@ -34,11 +34,13 @@ MAY_IMPORT = {
     "devices": {"recurrence"},
     "runs": {"devices", "settings"},
     "training": {"settings", "devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},
+    "engines": {"devices", "runs", "settings", "training"},
     "cli": {*LOWER, "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {
     "orbax": "lrpt/runs/checkpoint.py",
     "rich": "lrpt/runs/console.py",
+    "ray": "lrpt/engines/cluster.py",
 }
 DEVICES, PROCESSES = "lrpt/devices/parallel.py", "lrpt/devices/processes.py"
 # What of `jax` knows that there are devices, and that there are processes.

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# One run over several hosts, whose processes JAX finds by itself; all are started again where one is lost.
+# One run over several hosts, whose processes JAX finds by itself. Where one is lost, all end, and the job asks for another turn.
 #
 #   sbatch docs/launch/slurm_hosts.sh wiki --preset text8-10x1500 --data.dir DIR --workdir DIR
 #
-# DIR of --workdir need only be seen by the first host; that of --data.dir by all.
+# DIR of --workdir need only be seen by the first host, which may be another one at the next turn; that of --data.dir by all.
 #
 #SBATCH --job-name=lrpt-hosts
 #SBATCH --nodes=4
@@ -17,6 +17,13 @@ set -euo pipefail
 
 experiment=${1:?the name of an experiment, as in wiki}
 shift
-# --kill-on-bad-exit=0: Slurm would end all tasks with the first that dies, and leave nothing to the supervisors.
-srun --kill-on-bad-exit=0 \
-    "${PYTHON:-python}" -m experiments.supervise -- "${PYTHON:-python}" -m "experiments.$experiment" --distributed.auto "$@"
+turns=${LRPT_TURNS:-100}
+
+status=0
+srun --kill-on-bad-exit=1 "${PYTHON:-python}" -m "experiments.$experiment" --distributed.auto "$@" || status=$?
+
+# 2: the command line is wrong, and would be again.
+if ((status != 0 && status != 2 && ${SLURM_RESTART_COUNT:-0} < turns)); then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$status"

@@ -27,7 +27,7 @@ stop() {
 trap 'again=yes; stop' USR1
 trap stop TERM
 
-${PYTHON:-python} -m experiments.supervise -- ${PYTHON:-python} -m "experiments.$experiment" \
+${PYTHON:-python} -m "experiments.$experiment" \
     --seed "$SLURM_ARRAY_TASK_ID" --workdir "$workdir" "$@" &
 child=$!
 status=0

@@ -11,9 +11,9 @@ set -euo pipefail
 experiment=$1
 shift
 printf -v flags ' %q' "$@"
-# Supervisors outlive the connection; what they say is in ~/lrpt.log of each host.
+# The command outlives the connection; what it says is in ~/lrpt.log of each host.
 gcloud compute tpus tpu-vm ssh "$TPU" --zone "$ZONE" --worker=all --command "
     cd ~/lrpt
-    nohup .venv/bin/python -m experiments.supervise -- .venv/bin/python -m experiments.$experiment --distributed.auto$flags \
+    nohup .venv/bin/python -m experiments.$experiment --distributed.auto$flags \
         >> ~/lrpt.log 2>&1 < /dev/null &
 "

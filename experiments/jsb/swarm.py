@@ -19,6 +19,7 @@ from lrpt.cells import CELLS
 from lrpt.cli.command import leaving_with_a_line, main
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.limits import check_runs
 from lrpt.cli.studies import Finished, Row, Study
 from lrpt.datasets.piano_roll import NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
@@ -69,6 +70,7 @@ class Options:
         if len(self.parameters) != len(self.depths):
             raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
         check_at_least(1, self, "settings", "updates", "evaluate_every")
+        check_runs(self.settings, huge=False)
         for name in ("learning_rate", "spread"):
             low, high = getattr(self, name)
             if not 0 < low <= high:

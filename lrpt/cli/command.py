@@ -12,11 +12,12 @@ from typing import Any
 
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, combinations
+from lrpt.cli.limits import check_sizes
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console, Explained
-from lrpt.runs.signals import Interrupted
+from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
 from lrpt.training.run import ENDED
@@ -47,7 +48,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
     """
     try:
         try:
-            with Explained(console):
+            with Explained(console), CtrlC():
                 yield
         finally:
             sys.stdout.flush()
@@ -95,6 +96,7 @@ def concluding(conclude: Callable[[], None]) -> Iterator[None]:
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
     """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
     command, jobs = next(iter(commands.values())), planned(experiment, commands)
+    check_sizes((job.config for job in jobs), command.huge)
     several, directories = len(jobs) > 1, [job.path for job in jobs]
     processes.join(command.distributed)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)

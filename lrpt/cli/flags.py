@@ -3,6 +3,7 @@
 import contextlib
 import io
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from lrpt.cli.experiment import Experiment
+from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
@@ -56,6 +58,8 @@ class Command(Generic[M, D]):
     devices: int | None = None
     """devices to use; on a CPU, host devices to make (None: all accelerators, or as many as there are cores for)"""
     distributed: Distributed = field(default_factory=Distributed)
+    huge: bool = False
+    """go on where runs, parameters or bytes are estimated above the limits"""
 
     def __post_init__(self) -> None:
         check_seeds(self.seed)
@@ -136,6 +140,8 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
       UsageError: as `parse`; a variation without values, or two combinations that are the same run.
     """
     command = parse(experiment, arguments)
+    check_runs(math.prod(word.count(",") + 1 for word in command.vary) * command.seeds, command.huge)
+    check_sizes([command.config], command.huge)
     if not command.vary:
         return {"": command}
     choices, short_names = [_choices(word) for word in command.vary], _short_names(command.config)

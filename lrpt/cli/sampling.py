@@ -51,6 +51,8 @@ class Options:
         check_seeds(self.seed)
         if self.length > MOST:
             raise UsageError(f"length is {self.length}: expected at most {MOST}")
+        if any("\ud800" <= character <= "\udfff" for character in self.prompt):
+            raise UsageError("prompt holds bytes that are no UTF-8: give it as UTF-8 text")
         if not 0 <= self.temperature < float("inf"):
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 

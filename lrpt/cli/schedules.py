@@ -57,6 +57,8 @@ class Scheduled(OnRun):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(0, self, "skip", "components")
+        if min(self.lags, default=0) < 0:
+            raise UsageError(f"lags is {' '.join(map(str, self.lags))}: expected numbers of 0 or more")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
+from lrpt.datasets.files import read_bytes
 from lrpt.errors import UsageError
 
 
@@ -30,7 +31,7 @@ def user_file(path: Path) -> str:
       UsageError: the file is missing, cannot be read, is not UTF-8, or is blank.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a text file in UTF-8") from error
     except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import scipy.io
 import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
+from lrpt.datasets.files import read_bytes
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
@@ -79,7 +80,7 @@ def read_pieces(path: Path) -> Pieces:
     if suffix not in READERS:
         raise UsageError(f"data.file is {path}: expected a name that ends in .{' or .'.join(READERS)}, the two formats of JSB chorales")
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name another file") from error
     try:

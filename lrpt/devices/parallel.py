@@ -7,10 +7,13 @@ hands its own rows to its own devices.
 """
 
 import contextlib
+import gc
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -83,6 +86,22 @@ def on_cpu() -> bool:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_accelerators() -> list[str]:
+    """Return the names of NVIDIA GPUs as CUDA_VISIBLE_DEVICES has them, without starting JAX, which would take their memory."""
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    if (platforms and not {"cuda", "gpu"} & set(platforms.split(","))) or not _has_cuda():
+        return []
+    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if asked is not None:
+        return [name for name in asked.split(",") if name]
+    numbers = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia*"))
+    return sorted(filter(str.isdigit, numbers), key=int)
+
+
+def _has_cuda() -> bool:
+    return any(importlib.util.find_spec(name) for name in ("jax_cuda12_plugin", "jax_cuda13_plugin"))
 
 
 def _useful_shards(batch_size: int) -> int:
@@ -253,6 +272,12 @@ def operations_per_second() -> float:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether host or devices had not enough memory for something."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def free_programs() -> None:
+    """Drop all compiled programs: a process that trains one model after another would keep those of all."""
+    jax.clear_caches()
+    gc.collect()
 
 
 def describe_devices() -> dict[str, Any]:

@@ -5,7 +5,6 @@ known to all by `on_primary` and `highest`, so that all decide alike. The primar
 """
 
 import os
-import pickle
 import re
 import sys
 import threading
@@ -20,6 +19,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from lrpt.devices.messages import decode, encode
 from lrpt.errors import RemoteFailure, UsageError, check_at_least
 
 T = TypeVar("T")
@@ -109,6 +109,12 @@ def _given_up_after(seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def leave() -> None:
+    """Wait for the others and part from them; JAX does so at the end of a program, which an engine may cut short."""
+    if jax.distributed.is_initialized():
+        jax.distributed.shutdown()
 
 
 def count() -> int:
@@ -219,11 +225,11 @@ def abandon(code: int) -> NoReturn:
 
 def _broadcast(message: Any) -> Any:
     """What the first process gives, on all of them."""
-    sent = np.frombuffer(pickle.dumps(message), np.uint8)
+    sent = np.frombuffer(encode(message), np.uint8)
     blocks = -(-len(sent) // BLOCK)
     blocks, length = map(int, multihost_utils.broadcast_one_to_all(np.asarray([blocks, len(sent) - (blocks - 1) * BLOCK], np.int32)))
     padded = np.zeros((blocks, BLOCK), np.uint8)
     if is_primary():
         padded.reshape(-1)[: len(sent)] = sent
     got = np.concatenate([multihost_utils.broadcast_one_to_all(block) for block in padded])
-    return message if is_primary() else pickle.loads(got[: (blocks - 1) * BLOCK + length].tobytes())
+    return message if is_primary() else decode(got[: (blocks - 1) * BLOCK + length].tobytes())

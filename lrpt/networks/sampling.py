@@ -9,6 +9,9 @@ from jaxtyping import Array, Int
 
 from lrpt.networks.protocol import Start
 
+COLD = 1e-6
+"""Temperatures below are 0: dividing by them overflows."""
+
 
 def sample(
     model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0, end: int | None = None
@@ -31,7 +34,7 @@ def sample(
         raise ValueError(f"temperature is {temperature}: expected 0 or more")
 
     def draw(key: Array, logits: Array) -> Array:
-        return jnp.argmax(logits) if temperature == 0 else jax.random.categorical(key, logits / temperature)
+        return jnp.argmax(logits) if temperature < COLD else jax.random.categorical(key, logits / temperature)
 
     def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:
         carry, logits = state

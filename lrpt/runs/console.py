@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console as RichConsole
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -48,6 +49,10 @@ class Console:
     def bar(self, title: str, total: int, done: int) -> "Bar":
         """Progress of one training run; use it in a `with` statement."""
         return Bar(self.out, title, total, done)
+
+    def live(self, title: str, columns: Sequence[str]) -> "LiveTable":
+        """Return a table that is drawn again in place; use it in a `with` statement."""
+        return LiveTable(self.out, title, columns)
 
 
 class Explained:
@@ -119,3 +124,31 @@ class Speed:
     def __str__(self) -> str:
         elapsed = time.monotonic() - self.start if self.start is not None else 0.0
         return f"{self.counted / elapsed:.1f} updates/s" if self.counted else "... updates/s"
+
+
+class LiveTable:
+    """A table that is drawn again in place on a terminal; a pipe gets the lines of `say` alone."""
+
+    def __init__(self, out: RichConsole, title: str, columns: Sequence[str]) -> None:
+        self.out, self.columns = out, columns
+        self.is_shown = out.is_terminal
+        self._live = Live(title, console=out, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> Self:
+        if self.is_shown:
+            self._live.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line above the table."""
+        self.out.print(text, markup=False)
+
+    def draw(self, title: str, rows: Sequence[Sequence[str]]) -> None:
+        """Show these rows in the place of those before."""
+        table = Table(*self.columns, title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for row in rows:
+            table.add_row(*row)
+        self._live.update(table, refresh=True)

@@ -3,6 +3,9 @@
 A name is the path of a parameter: `recurrent/cell/recurrent/update/left`.
 """
 
+import errno
+import math
+import zipfile
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
+
+MOST = 4 * 2**30
+"""bytes that a file unpacks to, where it is not known what it should hold"""
+
+WIDEST, SLACK = 8, 2**20
+"""bytes of the widest number, and of the headers of all arrays"""
 
 
 def to_named(params: Any) -> dict[str, np.ndarray]:
@@ -47,19 +56,29 @@ def load(path: str | Path, template: Any) -> Any:
     Raises:
       UsageError: as `load_arrays`; the file does not hold the parameters of `template`.
     """
-    return from_named(template, load_arrays(path))
+    needed = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(template))
+    return from_named(template, load_arrays(path, 2 * WIDEST * needed + SLACK))
 
 
-def load_arrays(path: str | Path) -> dict[str, np.ndarray]:
+def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
     """Every array in a .npz file, by name.
+
+    Args:
+      path: of the file.
+      most: bytes that it may unpack to: a few compressed ones can hold many.
 
     Raises:
       UsageError: the file is missing, cannot be read, or is damaged.
     """
     try:
-        content = BytesIO(Path(path).read_bytes())
+        content = BytesIO(_content(Path(path)))
     except OSError as error:
         raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
+    unpacked = _unpacked_size(content)
+    if unpacked > most:
+        raise UsageError(
+            f"parameter file {path} unpacks to {unpacked:,} bytes, and the limit is {most:,}: it holds more than parameters", code=1
+        )
     try:
         with np.load(content, allow_pickle=False) as stored:
             return dict(stored)
@@ -73,9 +92,29 @@ def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
         raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
     if array.dtype.kind not in "fiu":
         raise UsageError(f"array '{name}' holds {array.dtype}: parameters are real numbers")
-    if not np.isfinite(array).all():
-        raise UsageError(f"array '{name}' holds numbers that are not finite: write it again from parameters that are")
-    return jnp.asarray(array, jnp.float32)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    if not np.isfinite(narrow).all():
+        raise UsageError(f"array '{name}' holds numbers that are not finite in float32: write it again from parameters that are")
+    return jnp.asarray(narrow)
+
+
+def _unpacked_size(content: BytesIO) -> int:
+    """Return the bytes that an archive says it unpacks to; 0 if it is damaged, which is found when it is read."""
+    try:
+        with zipfile.ZipFile(content) as archive:
+            return sum(entry.file_size for entry in archive.infolist())
+    except Exception:  # zipfile answers damage in a dozen ways
+        return 0
+    finally:
+        content.seek(0)
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a regular file; reading a device or a pipe might never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "a device or a pipe")
+    return path.read_bytes()
 
 
 def _name(path: tuple[Any, ...]) -> str:

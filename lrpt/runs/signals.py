@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM as a request to stop at the next safe place."""
 
 import signal
+import threading
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -37,3 +38,28 @@ class StopRequests:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._restore()
+
+
+class CtrlC:
+    """While active, Ctrl-C raises a KeyboardInterrupt, also where an interrupted import has made another error of it."""
+
+    def __init__(self) -> None:
+        self.received = False
+        self._before: object = None
+
+    def __enter__(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        if self._before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+            self._before = None
+        else:
+            signal.signal(signal.SIGINT, self._raise)
+
+    def _raise(self, number: int, frame: FrameType | None) -> None:
+        self.received = True
+        raise KeyboardInterrupt
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)  # type: ignore[arg-type]
+        if self.received and isinstance(error, Exception) and not isinstance(error, Interrupted):
+            raise KeyboardInterrupt from None

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.datasets.documents import python_documentation
+from lrpt.datasets.files import read_bytes
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
@@ -107,6 +108,6 @@ def cut_bytes(content: bytes) -> dict[str, bytes]:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a file") from error

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lrpt.datasets.abc import Symbol, Tune, divide, drawn_tunes, read_tune, split_tunes, traits
+from lrpt.datasets.files import read_bytes
 from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
@@ -138,7 +139,7 @@ def abc_files(path: Path) -> dict[str, str]:
     if not files:
         raise UsageError(f"data.file is {path}, a folder without .abc files: name another folder, or a file")
     try:
-        return {str(file.relative_to(path)) if path.is_dir() else file.name: _decoded(file.read_bytes()) for file in files}
+        return {str(file.relative_to(path)) if path.is_dir() else file.name: _decoded(read_bytes(file)) for file in files}
     except OSError as error:
         advice = "name a file in ABC notation, or a folder of them"
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): {advice}") from error

@@ -76,6 +76,8 @@ def fit_all(
         together = waiting.pop(0)  # so that its data are freed before others are trained
         errors += together.train(console)
         results |= {run.path: run.result for run in together.runs if run.result}
+        if waiting:
+            parallel.free_programs()
     if errors:
         raise errors[0] if len(jobs) == 1 or isinstance(errors[0], RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]

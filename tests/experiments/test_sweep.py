@@ -1,127 +1,96 @@
-"""Several workers and many runs: each is trained once, none is lost, and what fails is named."""
+"""A sweep of real runs: each is trained once, equal ones too, and what fails is named."""
 
-import itertools
 import json
-from pathlib import Path
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
-from tiny import CONFIG, EVEN, EXPERIMENT, flags, numbers
+from tiny import EVEN, changed, flags, numbers
 
-from experiments import sweep
 from experiments.report.collecting import collect
-from experiments.sweep import Options, Worker, main, tasks_of
-from lrpt.errors import UsageError
-from lrpt.runs.claims import Claims
+from experiments.sweep import Options, main, split
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import InUse
-from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import fit
 
 
+def swept(*words):
+    with pytest.raises(SystemExit) as leaving:
+        main([str(word) for word in words])
+    return leaving.value.code
+
+
 def test_runs_of_a_sweep_are_those_of_single_commands(tmp_path, capsys):
-    """One of them is claimed by a worker that is dead; the other is already at work when the results are collected."""
+    """Equal runs are trained once; a directory that another command is just making is left out of the results."""
     root = tmp_path / "sweep"
     (root / "quick-seed9").mkdir(parents=True)
-    (root / "quick-seed9" / "config.json").write_text("{}")  # another worker is just making it
-    Claims(root / "claims", 1).take("quick-seed1")
-    words = ["copy_memory", "--seeds", "2", "--workdir", str(root), "--stale", "1", "--", *flags(EVEN), "--devices", "1"]
-    with pytest.raises(SystemExit) as leaving:
-        main(words)
-    assert leaving.value.code == 0
-    fit(EVEN, {1: tmp_path / "single"}, devices=1)
-    assert numbers(root / "quick-seed1") == numbers(tmp_path / "single")
-    assert len(json.loads((root / "summary.json").read_text())["results"]) == 2
-    assert {path.name for path in (root / "claims").iterdir()} == {"quick-seed0.1.json", "quick-seed1.1.json", "quick-seed1.2.json"}
+    (root / "quick-seed9" / "config.json").write_text("{}")
+    words = ["copy_memory", "--workdir", root, *flags(EVEN), "--model.parametrization", "dense", "--vary", "model.rank=1,2"]
+    assert swept(*words) == 0
+    fit(changed(EVEN, model={"parametrization": "dense"}), {0: tmp_path / "single"}, devices=1)
+    assert numbers(root / "quick-rank1-seed0", changed(EVEN, model={"parametrization": "dense"})) == numbers(
+        tmp_path / "single", changed(EVEN, model={"parametrization": "dense"})
+    )
+    assert not (root / "quick-rank2-seed0").exists()
+    assert "2 runs, of which 1 are equal to others: 1 are trained" in capsys.readouterr().out
+    assert len(json.loads((root / "summary.json").read_text())["results"]) == 1
 
-    capsys.readouterr()
     collect(root, tmp_path / "results", Console())
-    assert {path.name for path in (tmp_path / "results" / "copy_memory").iterdir()} == {"quick-seed0", "quick-seed1"}
+    assert {path.name for path in (tmp_path / "results" / "copy_memory").iterdir()} == {"quick-rank1-seed0"}
     assert "quick-seed9 was not evaluated yet: left out" in "".join(capsys.readouterr().err.split("\n"))
 
 
-@pytest.fixture
-def worker(tmp_path, monkeypatch):
-    """A worker whose training is the function `train` of the test."""
-
-    def make(train, claims=None):
-        def fit_all(jobs, **options):
-            (job,) = jobs
-            train(job)
-            job.path.mkdir(parents=True, exist_ok=True)
-            (job.path / "result.json").write_text("{}")
-
-        monkeypatch.setattr(sweep, "fit_all", fit_all)
-        monkeypatch.setattr(sweep, "is_finished", lambda job, names: True)
-        options = Options(presets=("quick", "paper"), seeds=2, workdir=tmp_path)
-        tasks, _ = tasks_of(EXPERIMENT, options, [*flags(CONFIG), "--no-compare"])
-        return Worker(tasks, claims or Claims(tmp_path / "claims", 60), options, 1, Console(quiet=True))
-
-    return make
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
+    """One learning rate leads to a loss that is not finite."""
+    config = changed(EVEN, optim={"recipe": "adding"})
+    words = [word for word in flags(config) if word not in ("--optim.learning-rate", "0.01")]
+    assert swept("copy_memory", "--workdir", tmp_path, *words, "--vary", "optim.learning-rate=0.01,1e38") == 1
+    said = capsys.readouterr()
+    assert "quick-learning_rate1e38-seed0 has failed: " in said.err
+    assert (tmp_path / "quick-learning_rate0.01-seed0" / "result.json").exists()
+    assert "1 of 2 runs" in said.out
 
 
-def test_every_run_is_trained_once(worker):
-    trained = []
-    assert worker(lambda job: trained.append(job.path.name)).run() == {}
-    assert trained == ["quick-seed0", "paper-seed0", "quick-seed1", "paper-seed1"]
-    assert worker(pytest.fail).run() == {}
+def test_two_sweeps_train_each_run_once(tmp_path):
+    """Of the same command started twice at once, whoever comes second to a run leaves it to the first."""
+    long = changed(EVEN, train={"updates": 60, "evaluate_every": 4})
+    command = [sys.executable, "-m", "experiments.sweep", "copy_memory", "--seeds", "2", "--workdir", str(tmp_path / "runs"), *flags(long)]
+    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(one.communicate(timeout=300)[1], one.returncode) for one in both] == [("", 0), ("", 0)]
+    for seed in (0, 1):
+        fit(long, {seed: tmp_path / f"single{seed}"}, devices=1)
+        assert numbers(tmp_path / "runs" / f"quick-seed{seed}", long) == numbers(tmp_path / f"single{seed}", long)
 
 
-def test_a_run_that_fails_is_named_and_the_others_go_on(worker):
-    trained = []
+def test_ctrl_c_leaves_every_run_resumable(tmp_path, capsys):
+    long = changed(EVEN, train={"updates": 100_000})
+    words = ["copy_memory", "--workdir", tmp_path, *flags(long)]
 
-    def train(job):
-        trained.append(job.path.name)
-        if job.path.name == "paper-seed0":
-            raise UsageError("the loss is nan", code=1)
+    def interrupt():
+        while not (tmp_path / "quick-seed0" / "checkpoints" / "4").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
 
-    assert worker(train).run() == {"paper-seed0": "the loss is nan"}
-    assert worker(pytest.fail).run() == {"paper-seed0": "the loss is nan"}
-    assert trained == ["quick-seed0", "paper-seed0", "quick-seed1", "paper-seed1"]
-
-
-def test_a_run_in_other_hands_is_left_to_them(worker):
-    """First a plain command is at work in its directory; then it ends."""
-    trained = []
-
-    def train(job):
-        trained.append(job.path.name)
-        if trained.count("quick-seed0") == 1 and job.path.name == "quick-seed0":
-            raise InUse("another command is at work")
-
-    assert worker(train).run() == {}
-    assert trained == ["quick-seed0", "paper-seed0", "quick-seed1", "paper-seed1", "quick-seed0"]
+    threading.Thread(target=interrupt).start()
+    assert swept(*words) == 130
+    assert "stopped with 0 of 1 runs finished; the same command goes on" in capsys.readouterr().err
+    stopped = max(int(path.name) for path in (tmp_path / "quick-seed0" / "checkpoints").iterdir())
+    shorter = changed(EVEN, train={"updates": stopped + 4})
+    assert swept("copy_memory", "--workdir", tmp_path, *flags(shorter)) == 0
+    fit(shorter, {0: tmp_path / "single"}, devices=1)
+    assert numbers(tmp_path / "quick-seed0", shorter) == numbers(tmp_path / "single", shorter)
 
 
-def test_a_worker_that_is_stopped_leaves_its_run_to_others_at_once(worker, tmp_path):
-    def stop(job):
-        raise Interrupted(15, 3)
-
-    with pytest.raises(Interrupted):
-        worker(stop).run()
-    assert Claims(tmp_path / "claims", 1e9).take("quick-seed0").tries == 1
-
-
-def test_a_worker_that_slept_goes_on_with_another_run(worker, tmp_path):
-    """Its run was taken over meanwhile, and is not touched any more."""
-    trained = []
-
-    def sleep(job):
-        trained.append(job.path.name)
-        if len(trained) == 1:
-            Path(tmp_path / "claims" / "quick-seed0.2.json").write_text('{"state": "failed", "reason": "by another worker"}')
-            raise Interrupted(15, 3)
-
-    assert worker(sleep).run() == {"quick-seed0": "by another worker"}
-    assert trained == ["quick-seed0", "paper-seed0", "quick-seed1", "paper-seed1"]
-
-
-def test_a_run_with_which_workers_are_lost_is_given_up(worker, tmp_path):
-    claims = tmp_path / "claims"
-    claims.mkdir()
-    (claims / "quick-seed0.3.json").write_text('{"state": "held", "tries": 3, "progress": 0}')
-    passing = Claims(claims, 1, itertools.count().__next__)
-    (reason,) = worker(lambda job: None, passing).run().values()
-    assert reason == "3 workers in a row were lost with it, and none wrote a checkpoint"
+def test_flags_of_the_experiment_need_no_separator():
+    words = ["adding", "jsb", "--seeds", "2", "--train.updates", "5", "--presets", "a", "b", "--huge", "--vary", "x=1,2", "y=3"]
+    names, ours, others = split(words, Options)
+    assert names == ["adding", "jsb"]
+    assert ours == ["--seeds", "2", "--presets", "a", "b", "--huge"]
+    assert others == ["--train.updates", "5", "--vary", "x=1,2", "y=3"]
+    assert split(["adding", "--seeds=2", "--", "--seeds", "3"], Options)[1:] == (["--seeds=2"], ["--seeds", "3"])
 
 
 @pytest.mark.parametrize(
@@ -130,28 +99,28 @@ def test_a_run_with_which_workers_are_lost_is_given_up(worker, tmp_path):
         ([], "no experiment is named"),
         (["nothing"], "'nothing' is no experiment"),
         (["report"], "'report' is no experiment"),
+        (["adding", "adding"], "none twice"),
         (["copy_memory", "--presets", "nope"], "unknown preset 'nope'"),
+        (["copy_memory", "--presets", "quick", "quick"], "presets is quick quick"),
         (["copy_memory", "--seeds", "0"], "seeds is 0"),
-        (["copy_memory", "--stale", "0"], "stale is 0"),
-        (["copy_memory", "--", "--model.size", "0"], "model.size is 0"),
-        (["copy_memory", "--", "--distributed.auto"], "leave --distributed out"),
+        (
+            ["copy_memory", "--seeds", "1000000000"],
+            "runs: about 1,000,000,000, and the limit is 10,000",
+        ),
+        (["copy_memory", "--model.size", "0"], "model.size is 0"),
+        (["copy_memory", "--preset", "paper"], "--preset"),
+        (["copy_memory", "--", "--seeds=3"], "--seeds=3"),
+        (["copy_memory", "--distributed.auto"], "leave --distributed out"),
+        (["copy_memory", "--nothing", "3"], "--nothing"),
+        (["copy_memory", "--address", "head:1"], "engine is local"),
     ],
 )
 def test_wrong_flags(words, says, assert_refused):
     assert_refused(main, words, says)
 
 
-@pytest.mark.parametrize(
-    ("before", "flags", "says"),
-    [
-        ([], ["--preset", "paper"], "--preset stands behind --"),
-        ([], ["--seeds=3"], "--seeds=3 stands behind --"),
-        (["--presets", "quick", "quick"], [], "presets is quick quick"),
-        ([], ["--model.rank", "99"], "rank 99 does not fit"),
-    ],
-)
-def test_what_does_not_fit_is_said_before_anything_is_claimed(tmp_path, assert_refused, before, flags, says):
-    assert_refused(main, ["copy_memory", *before, "--workdir", tmp_path / "sweep", "--", *flags], says)
+def test_what_does_not_fit_is_said_before_anything_is_made(tmp_path, assert_refused):
+    assert_refused(main, ["copy_memory", "--workdir", tmp_path / "sweep", "--model.rank", "999"], "rank 999 does not fit")
     assert not (tmp_path / "sweep").exists()
 
 
@@ -159,8 +128,6 @@ def test_results_of_another_configuration_are_refused(tmp_path, capsys):
     path = tmp_path / "quick-seed0"
     fit(EVEN, {0: path}, devices=1, names={"experiment": "copy_memory", "preset": "quick"})
     for flag, value, code in (("--model.rank", "1", 2), ("--train.updates", "14", 0)):
-        with pytest.raises(SystemExit) as leaving:
-            main(["copy_memory", "--workdir", str(tmp_path), "--", *flags(EVEN), flag, value, "--devices", "1"])
-        assert leaving.value.code == code
+        assert swept("copy_memory", "--workdir", tmp_path, *flags(EVEN), flag, value) == code
     assert "holds a run with model.matrices.rank = 2, not 1" in " ".join(capsys.readouterr().err.split())
     assert json.loads((path / "result.json").read_text())["updates"] == 14

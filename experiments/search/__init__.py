@@ -1,0 +1,1 @@
+"""`python -m experiments.search`: hyperparameters by successive halving."""

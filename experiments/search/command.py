@@ -1,0 +1,161 @@
+"""Searches hyperparameters by successive halving: all trials for few updates, the best third for three times as many, and so on.
+
+    python -m experiments.search adding --over optim.learning-rate=1e-4..1e-2 model.rank=8,24 --runs 20
+    python -m experiments.search char_lm --over model.size=64..512 --runs 30 --keep 2 --workdir DIR --engine ray --address HEAD:6379
+
+Trial k has the run directory DIR/trial-k. A trial that stays in goes on there from its checkpoint, to the numbers of a run that was never
+halted, and the best one is an ordinary run that every other command reads. The same command resumes a search that was interrupted.
+
+The schedule is plain successive halving over the engine of `experiments.sweep`, not Optuna or Ray Tune. Each of these has its own store of
+trials, its own checkpoints and its own processes; here run directories are all three, on both engines, and the schedule takes twenty lines.
+Models of which trial comes next, as in Optuna, would gain little at tens of trials that start together.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.search.figure import NAMED, draw_search
+from experiments.search.halving import best, lowest, rungs
+from experiments.search.space import Trial, draw, read
+from experiments.sweep import experiment_named, split
+from lrpt.analysis.curves import Curve
+from lrpt.cli.command import leaving_with_a_line
+from lrpt.cli.experiment import Experiment
+from lrpt.cli.flags import Command, parse, parse_dataclass
+from lrpt.cli.limits import check_runs, check_sizes
+from lrpt.engines.engine import EngineOptions
+from lrpt.engines.jobs import NamedJob
+from lrpt.engines.schedule import train_all
+from lrpt.errors import UsageError, check_at_least
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.training.loop import Job
+
+PROGRAM = "python -m experiments.search"
+USAGE = "Successive halving: NAME --over FLAG=LOW..HIGH FLAG=VALUE,VALUE --runs N [any flags of the experiment]"
+
+
+@dataclass(frozen=True)
+class Options(EngineOptions):
+    """What the search itself reads of a command line; all other flags are given to the experiment."""
+
+    over: tuple[str, ...] = ()
+    """FLAG=LOW..HIGH (log-uniform above 0) or FLAG=VALUE,VALUE: what to search"""
+    runs: int = 20
+    """trials to begin with"""
+    keep: int = 3
+    """one trial in so many stays in, and is trained so many times as long"""
+    seed: int = 0
+    """of the draws and of all trials"""
+    workdir: Path | None = None
+    """where trials go; on a disk that all nodes share (None: runs/<experiment>-search)"""
+    huge: bool = False
+    """go on where runs, parameters or bytes are estimated above the limits"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, self, "runs")
+        check_at_least(2, self, "keep")
+
+
+class Search:
+    """One search: its trials, and what they have reached.
+
+    Args:
+      experiment: what is trained.
+      options: what is searched.
+      flags: of the experiment.
+    """
+
+    def __init__(self, experiment: Experiment[Any], options: Options, flags: Sequence[str]) -> None:
+        if not options.over:
+            raise UsageError("over is empty: name what to search, as in --over optim.learning-rate=1e-4..1e-2 model.rank=8,24")
+        check_runs(options.runs, options.huge)
+        space = [read(word) for word in options.over]
+        if len({one.flag for one in space}) < len(space):
+            raise UsageError("over names a flag twice: give each once")
+        self.experiment, self.options = experiment, options
+        self.root = options.workdir or Path("runs") / f"{experiment.name}-search"
+        self.trials = draw(space, options.runs, options.seed)
+        self.commands = [self._command(trial, flags) for trial in self.trials]
+        train = self.commands[0].train
+        self.rungs = rungs(len(self.trials), train.updates, train.evaluate_every, options.keep)
+
+    def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
+        """Return what a trial is: the flags of all, and its own."""
+        own = [f"--{flag}={value}" for flag, value in trial.items()]
+        command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
+        check_sizes([command.config], self.options.huge)
+        return command
+
+    def run(self, console: Console) -> list[int]:
+        """Train all rungs. Return the trials, the best first; those that went further before those that were dropped."""
+        order = list(range(len(self.trials)))
+        for rung in self.rungs:
+            going = order[: rung.trials]
+            console.say(f"{len(going)} trials up to update {rung.updates:,}")
+            report = train_all([self._job(trial, rung.updates) for trial in going], self.options, console, self.commands[0].devices)
+            for path, reason in report.failed.items():
+                console.warn(f"{path.name} is out: {reason}")
+            losses = {trial: lowest(self.evaluations(trial), rung.updates) for trial in going}
+            losses |= {trial: float("inf") for trial in going if self.path(trial) in report.failed}
+            order = best(losses, len(going)) + order[len(going) :]
+        return order
+
+    def path(self, trial: int) -> Path:
+        """Return the run directory of a trial."""
+        return self.root / f"trial-{trial:03d}"
+
+    def _job(self, trial: int, updates: int) -> NamedJob:
+        command = self.commands[trial]
+        config = dataclasses.replace(command.config, train=dataclasses.replace(command.train, updates=updates))
+        names = {"experiment": self.experiment.name, "preset": command.preset}
+        return NamedJob(Job(config, self.options.seed, self.path(trial)), names)
+
+    def evaluations(self, trial: int) -> list[dict[str, Any]]:
+        """Return the validation metrics of a trial."""
+        return [line for line in RunDirectory(self.path(trial)).metrics() if line["split"] == "valid"]
+
+
+def label(trial: Trial) -> str:
+    """Return 'learning-rate 0.0031, rank 8'."""
+    return ", ".join(f"{flag.partition('.')[2]} {value}" for flag, value in trial.items())
+
+
+def tell(search: Search, order: Sequence[int], console: Console) -> None:
+    """Print the table, write search.json, and draw the learning curves."""
+    score, rows, kept, curves = search.experiment.score, [], [], []
+    for trial in order:
+        lines = search.evaluations(trial)
+        if not lines:
+            continue
+        lowest_line = min(lines, key=lambda line: line["loss"])
+        figures = {"updates": lines[-1]["update"], "loss": lowest_line["loss"], score: lowest_line[score]}
+        values = [f"{figures['updates']:,}", *(f"{figures[name]:.5g}" for name in dict.fromkeys(("loss", score)))]
+        rows.append([search.path(trial).name, *search.trials[trial].values(), *values])
+        kept.append({"trial": search.path(trial).name, **search.trials[trial], **figures})
+        curves.append(Curve(label(search.trials[trial]), [line["update"] for line in lines], [line[score] for line in lines]))
+    if not rows:
+        raise UsageError("no trial was ever evaluated: see the warnings above", code=1)
+    columns = ["trial", *search.trials[0], "updates", *(f"valid {name}" for name in dict.fromkeys(("loss", score)))]
+    console.table(columns, rows, f"{search.experiment.name}: {len(rows)} trials, the best first")
+    write_json(search.root / "search.json", {"over": search.options.over, "rungs": search.rungs, "trials": kept})
+    title = f"{search.experiment.name}: {len(rows)} trials, the best {min(NAMED, len(rows))} by name"
+    figure = draw_search(curves, score, search.root / "figures" / "search.png", title)
+    console.say(f"best: {search.path(order[0])}   table: {search.root / 'search.json'}   figure: {figure}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line and search."""
+    console = Console()
+    with leaving_with_a_line(console):
+        names, ours, others = split(sys.argv[1:] if arguments is None else arguments, Options)
+        options = parse_dataclass(Options, ours, PROGRAM, USAGE, Options())
+        if len(names) != 1:
+            raise UsageError(f"one experiment is searched, and {len(names)} are named: `python -m experiments` lists them")
+        search = Search(experiment_named(names[0]), options, others)
+        tell(search, search.run(console), console)

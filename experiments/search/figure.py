@@ -1,0 +1,26 @@
+"""The figure of a search: every trial's learning curve, the best ones by name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lrpt.analysis.curves import Curve
+from lrpt.analysis.figures import png
+
+NAMED = 5
+"""trials in the legend"""
+
+
+def draw_search(curves: Sequence[Curve], score: str, path: Path, title: str) -> Path:
+    """Draw the curves, the best trial first, and write a PNG."""
+    with png(path) as figure:
+        axes = figure.subplots()
+        for curve in reversed(curves[NAMED:]):
+            axes.plot(curve.updates, curve.scores, color="0.8", linewidth=0.8)
+        for curve in curves[:NAMED]:
+            axes.plot(curve.updates, curve.scores, marker=".", label=curve.label)
+        if score == "loss":
+            axes.set_yscale("log")
+        axes.set(xlabel="updates", ylabel=f"validation {score}", xlim=(0, None))
+        axes.set_title(title)
+        axes.legend()
+    return path

@@ -1,0 +1,44 @@
+"""Successive halving: many trials for few updates, and the best of them for more and more."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Rung(NamedTuple):
+    """One round.
+
+    Attributes:
+      trials: how many are trained.
+      updates: up to which update.
+    """
+
+    trials: int
+    updates: int
+
+
+def rungs(trials: int, updates: int, evaluate_every: int, keep: int) -> list[Rung]:
+    """Return the rounds, of which each keeps one in `keep` trials and trains them `keep` times as long, up to `updates` in the last.
+
+    Rounds end at evaluations, so that a trial which goes on computes the same numbers as one that was never halted.
+    """
+    count = int(math.log(trials, keep) + 1e-9) + 1
+    found: list[Rung] = []
+    for index in range(count):
+        length = updates / keep ** (count - 1 - index)
+        until = min(max(round(length / evaluate_every), 1) * evaluate_every, updates) if index < count - 1 else updates
+        left = trials if index == 0 else math.ceil(found[-1].trials / keep)
+        if found and found[-1].updates >= until:
+            continue  # as long as the round before: training would add nothing
+        found.append(Rung(left, until))
+    return found
+
+
+def best(losses: Mapping[int, float], count: int) -> list[int]:
+    """Return the numbers of the `count` trials with the lowest losses; those without a finite loss come last."""
+    return sorted(losses, key=lambda trial: (not math.isfinite(losses[trial]), losses[trial], trial))[:count]
+
+
+def lowest(lines: Sequence[Mapping[str, float]], until: int) -> float:
+    """Return the lowest validation loss up to an update, whatever was trained after it; infinity if there is none."""
+    return min((line["loss"] for line in lines if line["update"] <= until), default=math.inf)

@@ -1,0 +1,87 @@
+"""Hyperparameters to search over: ranges and choices, and the trials drawn from them."""
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lrpt.errors import UsageError
+
+Trial = dict[str, str]
+"""The value of each flag, as the command line has it: {'optim.learning-rate': '0.0031'}."""
+
+FORM = "expected a flag of model, optim, train or data with a range or values, as in optim.learning-rate=1e-4..1e-2 or model.rank=8,24"
+ATTEMPTS = 1_000
+"""draws in a row that may give nothing new"""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two ends, uniform on a logarithmic scale if both are above 0; whole numbers if both ends are."""
+
+    flag: str
+    low: float
+    high: float
+    whole: bool
+
+    def draw(self, rng: np.random.Generator) -> str:
+        """Draw a value, rounded to three significant digits."""
+        logarithmic = self.low > 0
+        low, high = (math.log(self.low), math.log(self.high)) if logarithmic else (self.low, self.high)
+        value = math.exp(rng.uniform(low, high)) if logarithmic else rng.uniform(low, high)
+        return str(round(value)) if self.whole else f"{value:.3g}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values as they were listed."""
+
+    flag: str
+    values: tuple[str, ...]
+
+    def draw(self, rng: np.random.Generator) -> str:
+        """Draw one of the values."""
+        return self.values[rng.integers(len(self.values))]
+
+
+def read(word: str) -> Range | Choice:
+    """Return what 'optim.learning-rate=1e-4..1e-2' or 'model.rank=8,24' stands for.
+
+    Raises:
+      UsageError: it is neither.
+    """
+    flag, _, text = word.partition("=")
+    if not re.fullmatch(r"(model|optim|train|data)\.[\w.-]+", flag) or flag in ("train.updates", "train.evaluate-every") or not text:
+        raise UsageError(f"over is '{word}': {FORM}; train.updates and train.evaluate-every are those of the halving")
+    if ".." not in text:
+        values = tuple(text.split(","))
+        if not all(values) or len(set(values)) < len(values):
+            raise UsageError(f"over is '{word}': give each value once")
+        return Choice(flag, values)
+    try:
+        low, high = map(float, text.split(".."))
+    except ValueError:
+        raise UsageError(f"over is '{word}': {FORM}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UsageError(f"over is '{word}': expected two finite numbers, of which the first is the smaller one")
+    return Range(flag, low, high, all(re.fullmatch(r"-?\d+", end) for end in text.split("..")))
+
+
+def draw(space: Sequence[Range | Choice], count: int, seed: int) -> list[Trial]:
+    """Return `count` different trials, or the whole grid if it has no more; a function of the arguments alone."""
+    if all(isinstance(one, Choice) for one in space):
+        choices = [one.values for one in space if isinstance(one, Choice)]
+        if math.prod(map(len, choices)) <= count:
+            return [dict(zip((one.flag for one in space), values, strict=True)) for values in itertools.product(*choices)]
+    rng = np.random.default_rng(seed)
+    trials: list[Trial] = []
+    for _ in range(ATTEMPTS + count):
+        trial = {one.flag: one.draw(rng) for one in space}
+        if trial not in trials:
+            trials.append(trial)
+        if len(trials) == count:
+            break
+    return trials

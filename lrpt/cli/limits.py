@@ -1,0 +1,96 @@
+"""Estimates of what a command asks for, before any of it is made: runs, transitions to compile, and bytes of memory.
+
+They are about right for recurrent networks and generous for published ones: a command is refused where it would hang or fill the memory.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from lrpt.errors import UsageError
+
+RUNS = 10_000
+"""runs of one command"""
+
+TRANSITIONS = 1_000
+"""layers times depth, which are compiled one after the other"""
+
+EXAMPLES = 20_000_000
+"""examples that are drawn"""
+
+MATRICES = 3
+"""recurrent matrices of a transition, as in a GRU"""
+
+COPIES = 16
+"""bytes for each parameter: itself, its gradient, and two of the optimizer"""
+
+KEPT = 36
+"""bytes for each unit, row and step that is differentiated"""
+
+STEPS = 64
+"""of a sequence whose length the configuration does not say"""
+
+GO_ON = ", or add --huge to go on"
+
+FALLBACK = 16 * 2**30
+"""bytes of memory where the system does not tell"""
+
+
+def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "") -> None:
+    """Raise a UsageError if an estimate is above its limit."""
+    if estimate > limit:
+        shown = [f"{number:,}" if number < 10**15 else f"{number:.1e}" for number in (estimate, limit)]
+        raise UsageError(f"{what}: about {shown[0]}{unit}, and the limit is {shown[1]}{unit}; ask for less{advice}")
+
+
+def check_runs(count: int, huge: bool) -> None:
+    """Raise a UsageError if a command asks for too many runs."""
+    if not huge:
+        refuse("runs", count, RUNS, advice=GO_ON)
+
+
+def check_sizes(configs: Iterable[Any], huge: bool) -> None:
+    """Raise a UsageError if a model or its data is too large to compile or to hold.
+
+    Args:
+      configs: of runs.
+      huge: nothing is refused.
+    """
+    for config in () if huge else configs:
+        model, data = config.model, config.data
+        transitions = getattr(model, "layers", 1) * getattr(model, "depth", 1)
+        refuse("model.layers times model.depth", transitions, TRANSITIONS, advice=GO_ON)
+        refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
+        refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory() >> 20, " MiB", GO_ON)
+        refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory() >> 20, " MiB", GO_ON)
+
+
+def examples(data: Any) -> int:
+    """Return how many examples are drawn; 0 if they are read from files."""
+    return sum(getattr(data, name, 0) for name in ("train_size", "test_size", "tunes"))
+
+
+def steps(data: Any) -> int:
+    """Return about how many steps a sequence has."""
+    found = (getattr(data, name, None) for name in ("length", "lag", "steps"))
+    return next((number for number in found if isinstance(number, int)), STEPS)
+
+
+def model_bytes(config: Any) -> int:
+    """Return about what parameters, a short chunk of steps in training, and one step of evaluation take."""
+    model, train = config.model, config.train
+    width, transitions = model.size, getattr(model, "layers", 1) * getattr(model, "depth", 1)
+    stored: Any = getattr(model, "matrices", None)
+    inner = width if stored is None or stored.kind == "dense" else 2 * stored.rank
+    parameters = MATRICES * transitions * width * inner
+    rows = 2 * KEPT * transitions * train.batch_size + COPIES * train.evaluation_batch
+    states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps those between chunks
+    return COPIES * parameters + (rows + states) * width
+
+
+def memory() -> int:
+    """Return half of the memory of this machine, in bytes."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return FALLBACK

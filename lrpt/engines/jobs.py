@@ -1,0 +1,81 @@
+"""What an engine is given: named jobs, the equal ones once, in units that one process trains."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lrpt.devices.processes import Distributed
+from lrpt.runs.configuration import flatten, to_json
+from lrpt.training.loop import Job
+
+
+class NamedJob(NamedTuple):
+    """One run, with the names ('experiment' and 'preset') that its result is filed under."""
+
+    job: Job
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Runs that one process trains together, or one run that several processes share.
+
+    Attributes:
+      jobs: runs of one program; one only if there are several processes.
+      names: 'experiment' and 'preset' of all of them.
+      devices: how many each process uses (None: all that it sees).
+      distributed: how the processes of the run find each other.
+    """
+
+    jobs: tuple[Job, ...]
+    names: Mapping[str, str]
+    devices: int | None = 1
+    distributed: Distributed = field(default_factory=Distributed)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The run directories."""
+        return tuple(job.path for job in self.jobs)
+
+    def rank(self, index: int, of: int, address: str) -> "Unit":
+        """Return the part of one process among several."""
+        return replace(self, distributed=Distributed(address, of, index))
+
+
+def distinct(jobs: Sequence[NamedJob]) -> list[NamedJob]:
+    """Return the first of all jobs that train the same numbers, in the given order."""
+    found: dict[Any, NamedJob] = {}
+    for one in jobs:
+        found.setdefault((one.names.get("experiment"), one.job.seed, _numbers(one.job)), one)
+    return list(found.values())
+
+
+def _numbers(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return the configuration without the ranks of dense matrices, which decide nothing."""
+    flat = flatten(to_json(job.config))
+    unused = {f"{name.removesuffix('kind')}rank" for name, kind in flat.items() if name.endswith(".kind") and kind == "dense"}
+    return tuple((name, repr(value)) for name, value in flat.items() if name not in unused)
+
+
+def units(jobs: Sequence[NamedJob], stack: int, devices: int | None) -> list[Unit]:
+    """Split jobs into units of at most `stack` runs that share a program, in the order of their first jobs."""
+    programs: dict[Any, list[NamedJob]] = {}
+    for one in jobs:
+        programs.setdefault((one.job.config.program, tuple(sorted(one.names.items()))), []).append(one)
+    found = [
+        Unit(tuple(one.job for one in together[start : start + stack]), together[0].names, devices)
+        for together in programs.values()
+        for start in range(0, len(together), stack)
+    ]
+    position = {one.job.path: index for index, one in enumerate(jobs)}
+    return sorted(found, key=lambda unit: position[unit.jobs[0].path])
+
+
+def even_stack(jobs: Sequence[NamedJob], accelerators: int, most: int = 16) -> int:
+    """Return how many runs of the largest program each accelerator trains if all get equally many, at most `most`."""
+    programs: dict[Any, int] = {}
+    for one in jobs:
+        programs[one.job.config.program] = programs.get(one.job.config.program, 0) + 1
+    return min(math.ceil(max(programs.values(), default=1) / max(accelerators, 1)), most)

@@ -1,0 +1,196 @@
+"""Trains many runs on an engine: each once, again where a process or a node was lost, past those that fail."""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lrpt.engines.engine import Engine, EngineOptions, Handle
+from lrpt.engines.jobs import NamedJob, Unit, distinct, even_stack, units
+from lrpt.engines.local import LocalEngine
+from lrpt.engines.progress import Board
+from lrpt.engines.worker import Outcome, check_programs
+from lrpt.errors import UsageError
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.signals import Interrupted, StopRequests
+from lrpt.training.loop import is_finished
+
+TICK = 0.5
+"""seconds between two looks at the table, and at whether a signal came"""
+
+BUSY = 3.0
+"""seconds until a run that another command trains is looked at again"""
+
+
+class Stopped(Interrupted):
+    """All runs were asked to stop."""
+
+    def __init__(self, signal_number: int, done: int, of: int) -> None:
+        super().__init__(signal_number, 0)
+        self.args = (f"stopped with {done} of {of} runs finished; the same command goes on with the others from their checkpoints",)
+
+
+@dataclass
+class Report:
+    """What came of all runs.
+
+    Attributes:
+      finished: runs whose result is there, equal ones once.
+      failed: the reasons of the others, by run directory.
+    """
+
+    finished: list[NamedJob] = field(default_factory=list)
+    failed: dict[Path, str] = field(default_factory=dict)
+
+
+def train_all(jobs: Sequence[NamedJob], options: EngineOptions, console: Console, devices: int | None = None) -> Report:
+    """Train every distinct run that is not finished yet.
+
+    Args:
+      jobs: the runs; equal ones are trained in the directory of the first.
+      options: which engine, and how patient it is.
+      console: where progress is shown.
+      devices: how many each process uses; by default one, or all where several hosts share a run.
+
+    Raises:
+      UsageError: a run does not fit its directory, or a configuration does not fit together; nothing was trained.
+      Stopped: SIGINT or SIGTERM came; every run is resumable.
+    """
+    wanted = distinct(jobs)
+    if len(wanted) < len(jobs):
+        console.say(f"{len(jobs)} runs, of which {len(jobs) - len(wanted)} are equal to others: {len(wanted)} are trained")
+    unfinished = [one for one in wanted if not is_finished(one.job, one.names)]
+    failed: dict[Path, str] = {}
+    if unfinished:
+        engine = open_engine(options)
+        try:
+            failed = _Scheduler(engine, unfinished, options, devices, console).run()
+        finally:
+            engine.close()
+    return Report([one for one in wanted if one.job.path not in failed], failed)
+
+
+def open_engine(options: EngineOptions) -> Engine:
+    """Start the engine that was chosen.
+
+    Raises:
+      UsageError: Ray is not installed, or no cluster answers.
+    """
+    if options.engine == "local":
+        return LocalEngine(options.processes)
+    try:
+        from lrpt.engines.cluster import RayEngine
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "ray":
+            raise
+        advice = "pip install '.[cluster]' in a clone, or choose --engine local"
+        raise UsageError(f"engine is ray, which is not installed: {advice}", code=1) from None
+    return RayEngine(options)
+
+
+class _Scheduler:
+    """The runs of one command on their way through an engine."""
+
+    def __init__(self, engine: Engine, jobs: Sequence[NamedJob], options: EngineOptions, devices: int | None, console: Console) -> None:
+        self.engine, self.options = engine, options
+        self.board = Board(jobs, console)
+        stack = options.stack or (even_stack(jobs, engine.accelerators) if engine.accelerators and options.hosts == 1 else 1)
+        each = devices or (None if options.hosts > 1 else 1)
+        self.units = units(jobs, stack, each)
+        self.waiting = deque(self.units)
+        self.running: dict[Handle, Unit] = {}
+        self.busy: list[tuple[float, Unit]] = []
+        self.losses: dict[Unit, int] = {}
+        self.progress: dict[Unit, int] = {}
+        self.failed: dict[Path, str] = {}
+
+    def run(self) -> dict[Path, str]:
+        """Train to the end. Return the reasons of the runs that failed, by run directory."""
+        self._check()
+        with StopRequests() as stop, self.board:
+            while self.waiting or self.running or self.busy:
+                if stop.received:
+                    self._stop(stop.received)
+                self._start()
+                for handle, outcomes in self.engine.wait(list(self.running), TICK):
+                    self._ended(self.running.pop(handle), outcomes)
+                self._look_again()
+                self.board.refresh()
+        return self.failed
+
+    def _check(self) -> None:
+        """Raise what the first unit of each program would fail with, before any is trained."""
+        if self.options.hosts > 1:
+            return  # the shape of the devices is known only once the processes have joined
+        programs = {unit.jobs[0].config.program: unit for unit in reversed(self.units)}
+        if error := self.engine.call(check_programs, list(programs.values())):
+            raise UsageError(error)
+
+    def _start(self) -> None:
+        while self.waiting and len(self.running) < self.engine.slots:
+            unit = self.waiting.popleft()
+            self.running[self.engine.submit(unit)] = unit
+            self._set(unit, "training")
+
+    def _set(self, unit: Unit, state: str, reason: str = "") -> None:
+        for path in unit.paths:
+            if self.board.states[path] not in ("finished", "failed"):
+                self.board.set(path, state, reason)
+
+    def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
+        """Note what came of a unit. Whatever is to be tried again goes to the end of the queue."""
+        for path, outcome in zip(unit.paths, outcomes, strict=True):
+            if outcome.how in ("finished", "failed"):
+                self.board.set(path, outcome.how, outcome.reason)
+            if outcome.how == "failed":
+                self.failed[path] = outcome.reason
+        first = outcomes[0]
+        if first.how == "busy":
+            self._set(unit, "busy", first.reason)
+            self.busy.append((time.monotonic() + BUSY, unit))
+        elif first.how == "stopped":
+            self.waiting.append(unit)
+        elif first.how == "lost":
+            self._lost(unit, first)
+
+    def _lost(self, unit: Unit, outcome: Outcome) -> None:
+        """Train a unit again, unless its process died too often in a row without a new checkpoint."""
+        stands = sum(newest_checkpoint(path) for path in unit.paths)
+        if not outcome.node:
+            before = self.losses.get(unit, 0) if self.progress.get(unit) == stands else 0
+            self.losses[unit], self.progress[unit] = before + 1, stands
+        if self.losses.get(unit, 0) < self.options.tries:
+            self._set(unit, "lost", outcome.reason)
+            self.waiting.append(unit)
+            return
+        reason = f"{outcome.reason}, {self.options.tries} times in a row without a new checkpoint"
+        self.failed |= dict.fromkeys(unit.paths, reason)
+        self._set(unit, "failed", reason)
+
+    def _look_again(self) -> None:
+        """Queue units again that another command was at work on; if it has finished them, training them is a mere look."""
+        now = time.monotonic()
+        self.waiting.extend(unit for until, unit in self.busy if until <= now)
+        self.busy = [(until, unit) for until, unit in self.busy if until > now]
+
+    def _stop(self, number: int) -> None:
+        """Have checkpoints written, and leave.
+
+        Raises:
+          Stopped: always.
+        """
+        self.engine.stop()
+        until = time.monotonic() + 60
+        while self.running and time.monotonic() < until:
+            for handle, outcomes in self.engine.wait(list(self.running), TICK):
+                self._ended(self.running.pop(handle), outcomes)
+        done = sum(state == "finished" for state in self.board.states.values())
+        raise Stopped(number, done, len(self.board.jobs))
+
+
+def newest_checkpoint(path: Path) -> int:
+    """Return the update of the newest checkpoint of a run directory; 0 if there is none."""
+    names = (entry.name for entry in RunDirectory(path).checkpoints.glob("*"))
+    return max((int(name) for name in names if name.isdigit()), default=0)

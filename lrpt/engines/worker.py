@@ -1,0 +1,75 @@
+"""What runs in the process of a unit: it trains, and says how that ended. It never raises what a user can put right."""
+
+import traceback
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from lrpt.devices import parallel, processes
+from lrpt.engines.jobs import Unit
+from lrpt.errors import RemoteFailure, UsageError
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import InUse
+from lrpt.runs.signals import Interrupted
+from lrpt.training.loop import SomeFailed, check, fit_all
+
+How = Literal["finished", "failed", "busy", "stopped", "lost"]
+
+
+class Outcome(NamedTuple):
+    """How the training of a run ended.
+
+    Attributes:
+      how: finished; failed (the run itself: another try would fail again); busy (another command is at work in its directory); stopped
+        (by a signal, with a checkpoint); lost (its process, its node, or a process that it shares the model with).
+      reason: one line.
+      node: the whole node was lost, which is not the fault of the run.
+    """
+
+    how: How
+    reason: str = ""
+    node: bool = False
+
+
+def train(unit: Unit) -> list[Outcome]:
+    """Train the runs of a unit from wherever they stand. Return an outcome for each."""
+    several = len(unit.jobs)
+    try:
+        processes.join(unit.distributed)
+        parallel.request_devices(unit.devices, several, unit.jobs[0].config.train.batch_size)
+        fit_all(unit.jobs, names=unit.names, devices=unit.devices, console=Console(quiet=True))
+        processes.leave()
+    except SomeFailed as error:
+        return [Outcome("finished") if job.path in error.results else Outcome("failed", str(error)) for job in unit.jobs]
+    except InUse as error:
+        return [Outcome("busy", str(error))] * several
+    except (Interrupted, KeyboardInterrupt) as error:
+        return [Outcome("stopped", str(error))] * several
+    except Exception as error:
+        return [_failure(error)] * several
+    return [Outcome("finished")] * several
+
+
+def _failure(error: Exception) -> Outcome:
+    """Return the outcome of a run that raised something."""
+    line = " ".join(str(error).split())
+    if isinstance(error, UsageError):
+        return Outcome("failed", line)
+    if isinstance(error, RemoteFailure) or processes.has_lost_another(error):
+        return Outcome("lost", f"another process of the run is lost ({line[:100]})")
+    if isinstance(error, OSError):
+        return Outcome("failed", f"{error.strerror or error} ({error.filename or 'no file'}): put that right, and repeat the command")
+    if parallel.is_out_of_memory(error):
+        return Outcome("failed", f"out of memory ({line[:100]}): choose a smaller model, batch or data set")
+    traceback.print_exc()
+    return Outcome("failed", f"{type(error).__name__}: {line}")
+
+
+def check_programs(units: Sequence[Unit]) -> str | None:
+    """Return the error that the first of these units that does not fit would end with; nothing is written."""
+    try:
+        for unit in units:
+            parallel.request_devices(unit.devices, len(unit.jobs), unit.jobs[0].config.train.batch_size)
+            check(unit.jobs, unit.names, unit.devices)
+    except UsageError as error:
+        return str(error)
+    return None

@@ -1,0 +1,61 @@
+"""What is too large is refused before anything is made, with the estimate and the limit; published configurations pass."""
+
+import time
+
+import pytest
+
+import experiments
+from experiments.adding import EXPERIMENT as ADDING
+from experiments.copy_memory import EXPERIMENT as COPY
+from experiments.inspect_rhn import main as inspect_rhn
+from experiments.music import EXPERIMENT as MUSIC
+from experiments.sweep import main as sweep
+from lrpt.cli import limits
+from lrpt.cli.command import main
+from lrpt.cli.flags import combinations
+from lrpt.errors import UsageError
+
+GIB = 2**30
+VALUES = ",".join(map(str, range(1, 60)))
+
+HUGE = [
+    (ADDING, ["--seeds", "100000"], "runs: about 100,000, and the limit is 10,000"),
+    (ADDING, ["--vary", *(f"{flag}={VALUES}" for flag in ("model.rank", "model.size", "train.batch-size", "optim.decay-after"))], "runs: "),
+    (ADDING, ["--model.layers", "1000000"], "model.layers times model.depth: about 1,000,000"),
+    (ADDING, ["--model.depth", "1000000", "--model.cell", "rhn"], "model.layers times model.depth: about 1,000,000"),
+    (ADDING, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
+    (COPY, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
+    (ADDING, ["--model.size", str(10**30)], "bytes of the model and its temporaries: about"),
+    (ADDING, ["--data.length", "1000000000000"], "bytes of data: about"),
+    (ADDING, ["--data.train-size", str(10**20)], "examples of the data: about 1.0e+20"),
+    (MUSIC, ["--data.tunes", "100000000"], "examples of the data: about 100,000,000"),
+]
+
+
+@pytest.mark.parametrize(("experiment", "words", "says"), HUGE, ids=[" ".join(words)[:40] for _, words, _ in HUGE])
+def test_the_huge_is_refused_at_once(experiment, words, says, assert_refused, monkeypatch):
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    begun = time.process_time()
+    assert_refused(lambda words: main(experiment, words), words, says, "add --huge")
+    assert time.process_time() - begun < 2
+
+
+def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    assert_refused(sweep, ["adding", "--seeds", "1000000000"], "runs: about 1,000,000,000")
+    assert_refused(inspect_rhn, ["starts", "--sizes", "100000000"], "bytes of a matrix")
+
+
+def test_a_flag_goes_on(monkeypatch):
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    with pytest.raises(UsageError):
+        combinations(ADDING, ["--model.layers", "2000"])
+    assert combinations(ADDING, ["--model.layers", "2000", "--huge"])[""].config.model.layers == 2000
+
+
+def test_every_preset_passes_on_a_small_machine(monkeypatch):
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    held = [getattr(experiments.module(name), "EXPERIMENT", None) for name in experiments.names()]
+    configs = [preset.config for experiment in held if experiment for preset in experiment.presets.values()]
+    assert len(configs) > 30
+    limits.check_sizes(configs, huge=False)

@@ -1,0 +1,71 @@
+"""The pool of processes, with real ones: what they return, how they die, and how they are stopped."""
+
+import os
+import signal
+import time
+
+import pytest
+from tiny import EVEN, changed, numbers
+
+from lrpt.engines.jobs import Unit
+from lrpt.engines.local import LocalEngine
+from lrpt.training.loop import Job, fit
+
+NAMES = {"experiment": "copy_memory", "preset": "quick"}
+LONG = changed(EVEN, train={"updates": 100_000})
+SECONDS = 120
+
+
+@pytest.fixture
+def engine():
+    held = LocalEngine(1)
+    yield held
+    held.close()
+
+
+def unit(path, config=EVEN):
+    return Unit((Job(config, 0, path),), NAMES)
+
+
+def end(engine, handle):
+    until = time.monotonic() + SECONDS
+    while not (found := engine.wait([handle], 0.2)):
+        assert time.monotonic() < until
+    ((_, (outcome,)),) = found
+    return outcome
+
+
+def until_trained(path):
+    until = time.monotonic() + SECONDS
+    while not (path / "checkpoints" / "4").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_run_has_the_numbers_of_this_process(engine, tmp_path):
+    assert end(engine, engine.submit(unit(tmp_path / "run"))).how == "finished"
+    fit(EVEN, {0: tmp_path / "here"}, devices=1)
+    assert numbers(tmp_path / "run") == numbers(tmp_path / "here")
+
+
+def test_a_killed_process_is_lost_and_a_stopped_one_leaves_a_checkpoint(engine, tmp_path):
+    """And a run whose directory holds another one has failed."""
+    handle = engine.submit(unit(tmp_path / "run", LONG))
+    until_trained(tmp_path / "run")
+    os.kill(engine._children[handle].process.pid, signal.SIGKILL)
+    assert end(engine, handle) == ("lost", "its process ended with status -9", False)
+
+    handle = engine.submit(unit(tmp_path / "run", LONG))
+    time.sleep(1)
+    assert end(engine, engine.submit(unit(tmp_path / "run", LONG))).how == "busy"
+    engine.stop()
+    assert end(engine, handle).how in ("stopped", "lost")  # lost where it had not yet begun to listen
+
+    other = changed(EVEN, model={"rank": 1})
+    failed = end(engine, engine.submit(unit(tmp_path / "run", other)))
+    assert failed.how == "failed"
+    assert "holds a run with" in failed.reason
+
+
+def test_a_call_returns_what_the_function_does(engine):
+    assert engine.call(max, [3, 5, 4]) == 5

@@ -1,0 +1,166 @@
+"""Many runs on an engine that a test plays: each is trained once, what is lost is trained again, what fails is named."""
+
+import os
+import signal
+from collections import deque
+
+import pytest
+from tiny import EVEN, changed
+
+from lrpt.engines import schedule
+from lrpt.engines.engine import EngineOptions
+from lrpt.engines.jobs import NamedJob, distinct, even_stack, units
+from lrpt.engines.schedule import Stopped, train_all
+from lrpt.engines.worker import Outcome
+from lrpt.errors import UsageError
+from lrpt.runs.console import Console
+from lrpt.training.loop import Job
+
+NAMES = {"experiment": "copy_memory", "preset": "quick"}
+FINISHED, LOST, NODE = Outcome("finished"), Outcome("lost", "killed"), Outcome("lost", "its node is lost", node=True)
+
+
+class Played:
+    """An engine on which the runs of a directory end as a list says, and then are finished."""
+
+    slots, accelerators = 2, 0
+
+    def __init__(self, ends=(), error=None):
+        self.ends, self.error = {name: deque(outcomes) for name, outcomes in dict(ends).items()}, error
+        self.trained, self.stopped, self.closed = [], False, False
+
+    def call(self, function, *arguments):
+        return self.error
+
+    def submit(self, unit):
+        self.trained.append(unit.paths[0].name)
+        return len(self.trained)
+
+    def wait(self, handles, seconds):
+        assert len(handles) <= self.slots
+        found = []
+        for handle in handles[:1]:
+            ends = self.ends.get(self.trained[handle - 1])
+            end = ends.popleft() if ends else FINISHED
+            found.append((handle, [end() if callable(end) else end]))
+        return found
+
+    def stop(self):
+        self.stopped = True
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def play(monkeypatch, tmp_path):
+    """Trains four runs on such an engine."""
+    monkeypatch.setattr(schedule, "BUSY", 0.0)
+
+    def train(engine, jobs=None, **options):
+        monkeypatch.setattr(schedule, "open_engine", lambda options: engine)
+        return train_all(jobs or runs(tmp_path), EngineOptions(**options), Console(quiet=True))
+
+    return train
+
+
+def runs(root, config=EVEN, count=4):
+    return [NamedJob(Job(config, seed, root / f"run{seed}"), NAMES) for seed in range(count)]
+
+
+def test_every_run_is_trained_once(play):
+    engine = Played()
+    report = play(engine)
+    assert engine.trained == ["run0", "run1", "run2", "run3"]
+    assert (len(report.finished), report.failed, engine.closed) == (4, {}, True)
+
+
+def test_a_run_that_fails_is_named_and_not_tried_again(play, tmp_path):
+    engine = Played({"run1": [Outcome("failed", "the loss is nan")]})
+    report = play(engine)
+    assert report.failed == {tmp_path / "run1": "the loss is nan"}
+    assert engine.trained == ["run0", "run1", "run2", "run3"]
+    assert [one.job.seed for one in report.finished] == [0, 2, 3]
+
+
+def test_a_lost_process_is_replaced_and_then_given_up(play, tmp_path):
+    engine = Played({"run0": [LOST, LOST], "run1": [LOST] * 9})
+    report = play(engine)
+    assert report.failed == {tmp_path / "run1": "killed, 3 times in a row without a new checkpoint"}
+    assert sorted(engine.trained) == sorted(["run0"] * 3 + ["run1"] * 3 + ["run2", "run3"])
+
+
+def test_a_new_checkpoint_is_a_new_start(play, tmp_path):
+    def further():
+        (tmp_path / "run0" / "checkpoints" / str(further.update)).mkdir(parents=True)
+        further.update += 4
+        return LOST
+
+    further.update = 4
+    assert play(Played({"run0": [further] * 7})).failed == {}
+
+
+def test_lost_nodes_do_not_count(play):
+    assert play(Played({"run0": [NODE] * 20})).failed == {}
+
+
+def test_a_run_of_another_command_is_looked_at_again(play):
+    engine = Played({"run0": [Outcome("busy", "another command is at work")] * 3})
+    assert play(engine).failed == {}
+    assert engine.trained.count("run0") == 4
+
+
+def test_what_does_not_fit_is_said_before_anything_is_trained(play):
+    engine = Played(error="rank 99 does not fit")
+    with pytest.raises(UsageError, match="rank 99 does not fit"):
+        play(engine)
+    assert (engine.trained, engine.closed) == ([], True)
+
+
+def test_a_signal_stops_all_runs(play):
+    def interrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        return Outcome("stopped")
+
+    engine = Played({"run0": [interrupted]})
+    with pytest.raises(Stopped, match="stopped with 1 of 4 runs finished; the same command goes on") as raised:
+        play(engine)
+    assert (raised.value.code, engine.stopped, engine.closed) == (130, True, True)
+    assert engine.trained == ["run0", "run1"]
+
+
+def test_equal_runs_are_one(tmp_path):
+    """The rank of dense matrices decides nothing; that of others, the seed and the experiment do."""
+    dense = [changed(EVEN, model={"parametrization": "dense", "rank": rank}) for rank in (1, 2)]
+    low = [changed(EVEN, model={"rank": rank}) for rank in (1, 2)]
+    jobs = [NamedJob(Job(config, 0, tmp_path / str(i)), NAMES) for i, config in enumerate([*dense, *low, *low])]
+    jobs += [NamedJob(Job(low[0], 1, tmp_path / "seed"), NAMES), NamedJob(Job(low[0], 0, tmp_path / "other"), {"experiment": "adding"})]
+    assert [one.job.path.name for one in distinct(jobs)] == ["0", "2", "3", "seed", "other"]
+
+
+def test_runs_of_one_program_are_stacked(tmp_path):
+    jobs = [*runs(tmp_path / "a", count=5), *runs(tmp_path / "b", changed(EVEN, model={"size": 3}), count=1)]
+    assert [len(unit.jobs) for unit in units(jobs, 2, 1)] == [2, 2, 1, 1]
+    assert [even_stack(jobs, accelerators) for accelerators in (1, 2, 5)] == [5, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"address": "head:1"}, "address is head:1, and the engine is local"),
+        ({"hosts": 2}, "hosts is 2, and the engine is local"),
+        ({"engine": "ray", "hosts": 2, "stack": 2}, "choose one of the two"),
+        ({"processes": 0}, "processes is 0"),
+        ({"cpus": -1.0}, "cpus is -1.0"),
+    ],
+)
+def test_options_that_do_not_fit(options, says):
+    with pytest.raises(UsageError, match=says):
+        EngineOptions(**options)
+
+
+def test_without_the_extra_ray_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    monkeypatch.delitem(__import__("sys").modules, "lrpt.engines.cluster", raising=False)
+    with pytest.raises(UsageError, match=r"engine is ray, which is not installed: pip install '\.\[cluster\]'"):
+        schedule.open_engine(EngineOptions(engine="ray"))

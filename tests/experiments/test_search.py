@@ -1,0 +1,81 @@
+"""Search by successive halving: what is drawn, which trials go on, and a search that really trains."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny import EVEN, changed, flags
+
+from experiments.search.command import main
+from experiments.search.halving import best, lowest, rungs
+from experiments.search.space import Choice, Range, draw, read
+
+
+def test_ranges_and_choices():
+    assert read("optim.learning-rate=1e-4..1e-2") == Range("optim.learning-rate", 1e-4, 1e-2, False)
+    assert read("model.size=8..64") == Range("model.size", 8, 64, True)
+    assert read("model.rank=8,24") == Choice("model.rank", ("8", "24"))
+
+
+def test_draws_are_a_function_of_the_seed_and_cover_the_range_evenly_on_a_logarithmic_scale():
+    space = [read("optim.learning-rate=1e-4..1e-2"), read("model.size=8..64")]
+    trials = draw(space, 200, 0)
+    assert trials == draw(space, 200, 0)
+    assert trials[:50] != draw(space, 50, 1)
+    rates, sizes = (np.array([float(trial[name]) for trial in trials]) for name in ("optim.learning-rate", "model.size"))
+    assert 1e-4 <= rates.min() < 1.5e-4
+    assert 0.4 < np.mean(rates < 1e-3) < 0.6
+    assert set(sizes) <= set(range(8, 65))
+
+
+def test_a_small_grid_is_taken_whole():
+    space = [read("model.rank=1,2"), read("train.batch-size=4,8")]
+    assert len(draw(space, 20, 0)) == 4
+    assert len(draw(space, 3, 0)) == 3
+    assert len(draw([read("model.rank=1..3")], 20, 0)) == 3
+
+
+def test_rungs_end_at_evaluations_and_the_last_one_is_whole():
+    assert rungs(20, 4000, 250, 3) == [(20, 500), (7, 1250), (3, 4000)]
+    assert rungs(9, 900, 100, 3) == [(9, 100), (3, 300), (1, 900)]
+    assert rungs(1, 900, 100, 3) == [(1, 900)]
+    assert rungs(27, 100, 100, 3) == [(27, 100)]
+
+
+def test_the_best_are_those_of_the_lowest_finite_loss():
+    assert best({0: 2.0, 1: float("nan"), 2: 1.0, 3: float("inf"), 4: 1.5}, 3) == [2, 4, 0]
+    lines = [{"update": 4, "loss": 3.0}, {"update": 8, "loss": 2.0}, {"update": 12, "loss": 1.0}]
+    assert [lowest(lines, until) for until in (2, 8, 20)] == [float("inf"), 2.0, 1.0]
+
+
+def test_a_search(tmp_path, capsys):
+    """The trial that goes on has one run directory, and its first evaluations stay as they were."""
+    config = changed(EVEN, train={"updates": 24, "evaluate_every": 4})
+    words = [word for word in flags(config) if word not in ("--optim.learning-rate", "0.01")]
+    main(["copy_memory", "--over", "optim.learning-rate=1e-6,1e-2,2e-2", "--runs", "3", "--workdir", str(tmp_path), *words])
+    found = json.loads((tmp_path / "search.json").read_text())
+    assert found["rungs"] == [[3, 8], [1, 24]]
+    assert [trial["updates"] for trial in found["trials"]] == [24, 8, 8]
+    assert found["trials"][-1]["optim.learning-rate"] == "1e-6"
+    assert (tmp_path / "figures" / "search.png").is_file()
+    assert "2 runs" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "0 are named"),
+        (["adding", "jsb"], "2 are named"),
+        (["adding"], "over is empty"),
+        (["adding", "--over", "model.rank"], "over is 'model.rank'"),
+        (["adding", "--over", "model.rank=a..b"], "expected a flag"),
+        (["adding", "--over", "model.rank=8..2"], "the first is the smaller"),
+        (["adding", "--over", "train.updates=1,2"], "those of the halving"),
+        (["adding", "--over", "model.rank=1,2", "model.rank=3,4"], "a flag twice"),
+        (["adding", "--over", "model.nothing=1,2"], "model.nothing"),
+        (["adding", "--over", "model.rank=1,2", "--runs", "1000000"], "limit is 10,000"),
+        (["adding", "--over", "model.rank=1,2", "--keep", "1"], "keep is 1"),
+    ],
+)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)
