@@ -16,8 +16,9 @@ and targets of 0.3 and 0.4.
 from dataclasses import replace
 
 from experiments.variable_computation import network
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedules import train_or_inspect
+from lrpt.cli.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextBit
@@ -57,7 +58,7 @@ SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness=0.25, sh
 
 EXPERIMENT = Experiment(
     name="bit_lm",
-    subcommands=("sample", "schedule", "hard", "timing"),
+    subcommands=COMMANDS,
     about="Predict each bit of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
     presets={
@@ -82,4 +83,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    train_or_inspect(EXPERIMENT)
+    main(EXPERIMENT)

@@ -24,8 +24,9 @@ each epoch has an order of its own; it may go on for 5,000 epochs, here for 200,
 from dataclasses import replace
 from typing import Any
 
+from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
-from lrpt.cli.sampling import run_or_sample
+from lrpt.cli.sampling import SAMPLE
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -86,7 +87,7 @@ def _lstm_row(**model: Any) -> Preset:
 
 EXPERIMENT = Experiment(
     name="char_lm",
-    subcommands=("sample",),
+    subcommands=SAMPLE,
     about="Predict each character of a text from those before it.",
     reproduces="Miceli Barone 2018, Table 2",
     presets={
@@ -119,4 +120,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    run_or_sample(EXPERIMENT)
+    main(EXPERIMENT)

@@ -24,7 +24,7 @@ import tyro
 from lrpt.analysis.compression import Compression, Moments, compress, second_moments
 from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
-from lrpt.cli.trained import Trained
+from lrpt.cli.trained import experiment_with, flags, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.pytorch import read
 from lrpt.matrices import num_params
@@ -34,6 +34,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import load_arrays, to_named
 from lrpt.settings import changed_settings
 from lrpt.tasks.order import evaluation_streams
+from lrpt.training.loading import Loaded
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
@@ -45,7 +46,7 @@ class Options:
     """What a command line says."""
 
     run: tyro.conf.Positional[Path | None] = None
-    """run directory, finished or not"""
+    """run directory, finished or not, or directory of a kept result"""
     source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
     layer: str = "l0"
@@ -63,7 +64,9 @@ class Options:
     examples: int = 500
     """weight errors by the states in about so many training examples (0: all entries of a matrix weigh alike)"""
     output: Path | None = None
-    """where to write, and to train further (None: beside the run directory; with --from, nothing is written)"""
+    """where to write, and to train further (None: beside the run directory, below runs/ for a kept result; with --from, nowhere)"""
+    data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
+    """where the data sets are (None: where they were in training)"""
     json: bool = False
     """print a JSON object instead of a table"""
 
@@ -86,9 +89,9 @@ class Options:
         return compress(params, network, rank=self.rank, error=self.error, **how)
 
 
-def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | None:
+def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
     """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
-    task, batch_size = trained.run.task, trained.run.config.train.batch_size
+    task, batch_size = trained.task, trained.config.train.batch_size
     train = task.splits["train"]
     count = min(examples, train.size)
     if not count:
@@ -96,7 +99,7 @@ def moments(trained: Trained, network: Recurrent, examples: int) -> Moments | No
     width = min(batch_size, count)
     rows = evaluation_streams(train.size, width)[0] if task.streams else np.arange(train.size - train.size % width).reshape(-1, width)
     batches = (train.batch(train.arrays, jnp.asarray(indices)) for indices in rows[: count // width])
-    pairs = ((trained.seen(trained.variables, batch.inputs), batch.mask) for batch in batches)
+    pairs = ((trained.embed(trained.variables, batch.inputs), batch.mask) for batch in batches)
     settings = trained.variables.get("settings", {}).get("recurrent")
     return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams, settings=settings)
 
@@ -107,25 +110,25 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     Raises:
       UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
     """
-    trained = Trained(path, console)
-    run, params, network = trained.run, trained.variables["params"], trained.recurrent
+    trained = read_run(path, console, data_dir=options.data_dir)
+    experiment, params, network = experiment_with(trained), trained.variables["params"], trained.recurrent
     found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
-    output = options.output or _beside(path, found)
+    output = options.output or _beside(trained, found)
     start = output / START
     _check_free(output)
-    before = trained.scores(run.model, trained.variables)
-    after = trained.scores(run.model.clone(config=found.config), {**trained.variables, "params": smaller})
+    before = trained.evaluate()
+    after = trained.evaluate(trained.model.clone(config=found.config), {**trained.variables, "params": smaller})
     _save(start, smaller)
-    config = replace(run.config, model=found.config, train=replace(run.config.train, start=start))
-    flags = [*trained.flags(flatten(to_json(config))), "--seed", str(run.seed), "--workdir", str(output)]
+    config = replace(trained.config, model=found.config, train=replace(trained.config.train, start=start))
+    further = [*flags(experiment, trained.preset, flatten(to_json(config))), "--seed", str(trained.seed), "--workdir", str(output)]
     return {
         "run": str(path),
-        "update": run.progress.best["update"],
+        "update": trained.update,
         **_report(network, found, params, smaller),
         "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
         "written": str(start),
-        "command": shlex.join(["python", "-m", f"experiments.{trained.experiment.name}", *flags]),
+        "command": shlex.join(["python", "-m", f"experiments.{experiment.name}", *further]),
     }
 
 
@@ -166,9 +169,11 @@ def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> 
     }
 
 
-def _beside(path: Path, found: Compression) -> Path:
-    """Where a run is trained further by default: a directory beside its own."""
-    directory = path.resolve() if path.name in ("", "..") else path
+def _beside(trained: Loaded, found: Compression) -> Path:
+    """Return where a run is trained further by default: a directory beside its own, or one below runs/ for a kept result."""
+    directory = trained.path.resolve() if trained.path.name in ("", "..") else trained.path
+    if trained.is_kept:
+        directory = Path("runs") / trained.experiment / directory.name
     stored = found.config.matrices
     name = f"{SHORT[stored.kind]}{stored.rank}{'-tied' * stored.tied}"
     return directory.with_name(f"{directory.name}-{name}")

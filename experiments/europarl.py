@@ -19,9 +19,10 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.variable_computation import network
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.schedule_tables import OF_WORDS
-from lrpt.cli.schedules import train_or_inspect
+from lrpt.cli.schedules import COMMANDS
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
@@ -54,7 +55,7 @@ def _preset(language: str, cell: str = "vcrnn", size: int = 512, **guidance: Any
 
 EXPERIMENT = Experiment(
     name="europarl",
-    subcommands=("sample", "schedule", "hard", "timing", "words"),
+    subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text, with a schedule that is learnt, or guided to white spaces.",
     reproduces="Jernite et al. 2017, section 5.2.2 and Figure 4 (with `efficiency`)",
     presets={
@@ -79,4 +80,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    train_or_inspect(EXPERIMENT, further=OF_WORDS)
+    main(EXPERIMENT)

@@ -12,7 +12,7 @@ part, from the first on; windows of a stream are read from the initial state. `d
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,14 +26,18 @@ from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before, step_jacobian
 from lrpt.analysis.lesions import lesion_figure, lesions
+from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
+from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import memory, refuse
-from lrpt.cli.run_commands import Commands, OnRun, inspect
-from lrpt.cli.trained import Trained
+from lrpt.cli.run_commands import OnRun, on_run
+from lrpt.cli.subcommands import dispatch
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.runs.console import Console
+from lrpt.training.loading import Loaded
 from lrpt.training.monte_carlo import monte_carlo
 from lrpt.training.step import forward
 
@@ -130,24 +134,24 @@ class Reading(NamedTuple):
     mask: Bool[Array, "t b"] | None
 
 
-def reading(trained: Trained, variables: Any, examples: int) -> Reading:
+def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
     """The first training examples of a run, and its network with these variables.
 
     Raises:
       UsageError: the network is no recurrent one, or there are fewer examples.
     """
-    network, train, params = trained.recurrent, trained.run.task.splits["train"], variables["params"]["recurrent"]
+    network, train, params = trained.recurrent, trained.task.splits["train"], variables["params"]["recurrent"]
     if examples > train.size:
         raise UsageError(f"examples is {examples}, and the run has {train.size} of them: choose fewer")
     batch = train.batch(train.arrays, jnp.arange(examples))
-    xs = trained.seen(variables, jnp.swapaxes(batch.inputs, 0, 1))
+    xs = trained.embed(variables, jnp.swapaxes(batch.inputs, 0, 1))
     mask = None if batch.mask is None else batch.mask.T
     return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)  # type: ignore[arg-type]
 
 
-def untrained(trained: Trained) -> Any:
+def untrained(trained: Loaded) -> Any:
     """The variables that the run began with, unless they came from a file."""
-    return trained.run.initial_state().variables
+    return trained.initial
 
 
 def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b k k"]]:
@@ -172,7 +176,7 @@ def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b 
     return [of_step[valid] for of_step, valid in zip(found, counted, strict=True)]
 
 
-def show_discs(options: Discs, trained: Trained, console: Console) -> Path:
+def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
     """Of one example's Jacobians at each step, at the start and trained."""
     found, rows = {}, []
     for name, variables in (("untrained", untrained(trained)), ("trained", trained.variables)):
@@ -185,7 +189,7 @@ def show_discs(options: Discs, trained: Trained, console: Console) -> Path:
     return gersgorin_figure(found, options.figures / "discs.png")
 
 
-def show_gates(options: Gates, trained: Trained, console: Console) -> Path:
+def show_gates(options: Gates, trained: Loaded, console: Console) -> Path:
     """Means over units; the table has means over steps and examples."""
     network, params, carry, xs, mask = reading(trained, trained.variables, options.examples)
     _check_highway(options, network)
@@ -193,16 +197,16 @@ def show_gates(options: Gates, trained: Trained, console: Console) -> Path:
     activity = gate_activity(info, options.gate, mask)
     rows = [[str(layer), *(f"{f(of_layer):.3f}" for f in (np.nanmean, np.nanstd))] for layer, of_layer in _by_layer(activity)]
     console.table(["layer", f"mean {options.gate} gate", "deviation over steps"], rows)
-    return gate_figure(activity, options.figures / f"{options.gate}_gates.png", trained.run.label, options.gate)
+    return gate_figure(activity, options.figures / f"{options.gate}_gates.png", trained.label, options.gate)
 
 
 def _by_layer(activity: Float[np.ndarray, "b l t"]) -> list[tuple[int, Float[np.ndarray, "b t"]]]:
     return list(enumerate(np.moveaxis(activity, 1, 0), start=1))
 
 
-def show_lesions(options: Shut, trained: Trained, console: Console) -> Path:
+def show_lesions(options: Shut, trained: Loaded, console: Console) -> Path:
     """The loss that training lowers, summarized as the task has it."""
-    task, model = trained.run.task, trained.run.model
+    task, model = trained.task, trained.model
     _check_highway(options, reading(trained, trained.variables, options.examples).network)
     train = task.splits["train"]
 
@@ -216,10 +220,10 @@ def show_lesions(options: Shut, trained: Trained, console: Console) -> Path:
     )
     rows = [[str(layer), f"{loss:.5g}", f"{loss - found.intact:+.5g}"] for layer, loss in enumerate(found.shut, start=1)]
     console.table(["layer shut", "training loss", "increase"], [["none", f"{found.intact:.5g}", ""], *rows])
-    return lesion_figure(found, options.figures / "lesions.png", trained.run.label)
+    return lesion_figure(found, options.figures / "lesions.png", trained.label)
 
 
-def show_starts(options: Starts, trained: Trained, console: Console) -> Path:
+def show_starts(options: Starts, trained: Loaded, console: Console) -> Path:
     """Matrices are drawn anew; the run gives cell, depth, bias of the carry gate and inputs."""
     read = reading(trained, trained.variables, options.examples)
     config, spec = read.network.config, read.network.spec
@@ -236,20 +240,19 @@ def show_starts(options: Starts, trained: Trained, console: Console) -> Path:
     return sweep_figure(starts, options.figures / "starts.png", f"{config.cell}, depth {spec.depth}")
 
 
-def show_monte_carlo(options: Averaged, trained: Trained, console: Console) -> None:
+def show_monte_carlo(options: Averaged, trained: Loaded, console: Console) -> None:
     """Beside it the losses of single passes, and of the network without dropout."""
-    run = trained.run
-    if options.split not in run.task.splits:
-        raise UsageError(f"split is '{options.split}': choose from {', '.join(run.task.splits)}")
+    if options.split not in trained.task.splits:
+        raise UsageError(f"split is '{options.split}': choose from {', '.join(trained.task.splits)}")
     how: dict[str, Any] = {"passes": options.passes, "rows": options.rows, "seed": options.seed, "worst": _nats(options.worst)}
-    found = monte_carlo(run.model, run.task, trained.variables, options.split, **how)
+    found = monte_carlo(trained.model, trained.task, trained.variables, options.split, **how)
     rows = [["mean of probabilities", found.loss], ["single passes, mean", float(np.mean(found.passes))]]
     console.table(
         [f"{options.split}, {options.passes} passes", "nats", "perplexity"], [[name, f"{x:.4f}", f"{math.exp(x):.3f}"] for name, x in rows]
     )
     if found.left_out:
         console.say(f"{found.left_out} passes were left out")
-    without = trained.scores(run.model, trained.variables).get(options.split)
+    without = trained.evaluate().get(options.split)
     if without:
         console.say(f"without dropout: {without['loss']:.4f} nats, perplexity {math.exp(without['loss']):.3f}")
 
@@ -266,12 +269,12 @@ def _check_highway(options: OnRun, network: Recurrent) -> None:
         raise UsageError(f"{options.run} holds a {config.label}: name a run of one recurrent highway network (rhn or rhn_uncoupled)")
 
 
-COMMANDS: Commands = {
-    "discs": (Discs, show_discs),
-    "gates": (Gates, show_gates),
-    "lesions": (Shut, show_lesions),
-    "starts": (Starts, show_starts),
-    "monte-carlo": (Averaged, show_monte_carlo),
+COMMANDS: Mapping[str, Subcommand] = {
+    "discs": on_run(Discs, show_discs),
+    "gates": on_run(Gates, show_gates),
+    "lesions": on_run(Shut, show_lesions),
+    "starts": on_run(Starts, show_starts),
+    "monte-carlo": on_run(Averaged, show_monte_carlo),
 }
 
 
@@ -280,8 +283,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] in (["--help"], ["-h"]):
         print(__doc__)
-    else:
-        inspect(COMMANDS, words, PROGRAM)
+        return
+    console = Console()
+    with leaving_with_a_line(console, OF_A_READER):
+        dispatch(COMMANDS, without_imports(words), PROGRAM, console)
 
 
 if __name__ == "__main__":

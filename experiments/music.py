@@ -18,9 +18,10 @@ not to be compared with the published ones, the models with each other are. Sett
 from dataclasses import replace
 
 from experiments.variable_computation import network
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.schedule_tables import OF_MELODIES
-from lrpt.cli.schedules import train_or_inspect
+from lrpt.cli.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextNote
@@ -53,7 +54,7 @@ def _preset(model: VariableConfig) -> Preset:
 
 EXPERIMENT = Experiment(
     name="music",
-    subcommands=("sample", "schedule", "hard", "timing", "notes"),
+    subcommands={**COMMANDS, **OF_MELODIES},
     about="Predict each note of a melody with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={
@@ -72,4 +73,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    train_or_inspect(EXPERIMENT, further=OF_MELODIES)
+    main(EXPERIMENT)

@@ -26,8 +26,9 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.wiki import EPOCH as TEXT8_EPOCH
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedules import train_or_inspect
+from lrpt.cli.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextByte, NextSymbol
@@ -92,7 +93,7 @@ SMALL_TABLE = {"small": network("vcrnn", 256, target=0.3, penalty_weight=0.5), "
 
 EXPERIMENT = Experiment(
     name="variable_computation",
-    subcommands=("sample", "schedule", "hard", "timing"),
+    subcommands=COMMANDS,
     about="Predict each character of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
     presets={
@@ -115,4 +116,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    train_or_inspect(EXPERIMENT)
+    main(EXPERIMENT)

@@ -20,8 +20,9 @@ The state is carried through validation and test parts in 128 streams; the autho
 
 from dataclasses import replace
 
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import run_or_sample
+from lrpt.cli.sampling import SAMPLE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -75,7 +76,7 @@ def _of_size(source: str, depth: int, size: int) -> Preset:
 
 EXPERIMENT = Experiment(
     name="wiki",
-    subcommands=("sample",),
+    subcommands=SAMPLE,
     about="Predict each byte of a text of Wikipedia from those before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
     presets={
@@ -92,4 +93,4 @@ EXPERIMENT = Experiment(
 )
 
 if __name__ == "__main__":
-    run_or_sample(EXPERIMENT)
+    main(EXPERIMENT)

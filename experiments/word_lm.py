@@ -21,8 +21,9 @@ stream: `--train.evaluation-batch 1`.
 from dataclasses import replace
 
 from experiments.parameter_table.rows import PTB_WIDTHS
+from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import run_or_sample
+from lrpt.cli.sampling import SAMPLE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -84,7 +85,7 @@ def _torch() -> Preset:
 
 EXPERIMENT = Experiment(
     name="word_lm",
-    subcommands=("sample",),
+    subcommands=SAMPLE,
     about="Predict each word of a text from those before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
     presets={
@@ -107,4 +108,4 @@ Next:
 )
 
 if __name__ == "__main__":
-    run_or_sample(EXPERIMENT)
+    main(EXPERIMENT)

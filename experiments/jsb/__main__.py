@@ -1,6 +1,6 @@
 """`python -m experiments.jsb`."""
 
-from experiments.jsb.command import EXPERIMENT, PAPER
-from experiments.jsb.swarm import train_or_swarm
+from experiments.jsb.command import EXPERIMENT
+from lrpt.cli.command import main
 
-train_or_swarm(EXPERIMENT, PAPER)
+main(EXPERIMENT)

@@ -13,6 +13,7 @@ this project's: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2
 
 from dataclasses import replace
 
+from experiments.jsb.swarm import swarm
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -58,7 +59,7 @@ def _preset(cell: str, depth: int) -> Preset:
 
 EXPERIMENT = Experiment(
     name="jsb",
-    subcommands=("swarm",),
+    subcommands={"swarm": swarm("jsb", PAPER)},
     about="Predict which notes of a chorale sound next.",
     reproduces="Zilly et al. 2017, section 5.1 and Figure 4 (subcommand swarm)",
     presets={

@@ -5,7 +5,6 @@ Zilly et al. 2017, Figure 4.
     python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,9 +15,8 @@ import numpy as np
 from experiments.jsb.swarm_figure import swarm_figure
 from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.cells import CELLS
-from lrpt.cli.command import leaving_with_a_line, main
-from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.experiment import Subcommand
+from lrpt.cli.flags import check_seeds
 from lrpt.cli.limits import check_runs
 from lrpt.cli.studies import Finished, Row, Study
 from lrpt.datasets.piano_roll import NOTES
@@ -100,22 +98,15 @@ def width(model: ModelConfig, parameters: int) -> int:
     return closest_width(quadratic(lambda size: count(replace(model, size=size), NOTES, NOTES).true), parameters).width
 
 
-def train_or_swarm(experiment: Experiment[Any], base: RunConfig[Any], arguments: Sequence[str] | None = None) -> None:
-    """As `lrpt.cli.command.main`; with the first argument 'swarm' it trains many small networks instead.
+def swarm(experiment: str, base: RunConfig[Any]) -> Subcommand:
+    """Return the subcommand that trains many small networks.
 
     Args:
-      experiment: whose runs they are.
+      experiment: the name of the experiment whose runs they are.
       base: what every setting starts from.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] != ["swarm"]:
-        main(experiment, words)
-        return
-    console = Console()
-    with leaving_with_a_line(console):
-        about = "Trains every architecture and depth at random settings, side by side, and draws a dot for each."
-        program = f"python -m experiments.{experiment.name} swarm"
-        study(experiment.name, base).run(parse_dataclass(Options, words[1:], program, about, Options()), console)
+    about = "Train every architecture and depth at random settings, side by side, and draw a dot for each."
+    return Subcommand(Options, study(experiment, base).run, Options(), about)
 
 
 def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:

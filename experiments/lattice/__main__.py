@@ -1,6 +1,6 @@
 """`python -m experiments.lattice`."""
 
 from experiments.lattice.command import EXPERIMENT
-from experiments.lattice.studies import run_or_study
+from lrpt.cli.command import main
 
-run_or_study(EXPERIMENT)
+main(EXPERIMENT)

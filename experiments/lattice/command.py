@@ -35,7 +35,9 @@ The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the f
 from dataclasses import replace
 
 from experiments.lattice.models import MODELS, PAPER, PTB_SYMBOLS, fields, sized
+from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.sampling import SAMPLE
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextByte
 from lrpt.training.config import RunConfig, TrainConfig
@@ -94,7 +96,7 @@ def _bytes(source: str) -> Preset:
 
 EXPERIMENT = Experiment(
     name="lattice",
-    subcommands=("sample", "convergence", "efficiency", "gradients"),
+    subcommands={**SAMPLE, **STUDIES},
     about="Predict each character of a text with lattices of two layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 5 to 7",
     presets={

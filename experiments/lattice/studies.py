@@ -12,7 +12,6 @@ finished. The runs on all of the data are the same for `convergence` and `effici
 training part, after which a network is evaluated; epochs until convergence are those until the lowest validation loss.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -25,10 +24,8 @@ from experiments.lattice.efficiency_figure import efficiency_figure
 from experiments.lattice.epochs_figure import epochs_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch
 from experiments.lattice.models import MODELS, NAMES, PAPER, sized
-from lrpt.cli.command import leaving_with_a_line
-from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.sampling import run_or_sample
+from lrpt.cli.experiment import Subcommand
+from lrpt.cli.flags import check_seeds
 from lrpt.cli.studies import Finished, Row, Study, grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
@@ -171,20 +168,6 @@ class Gradients(Options):
             raise UsageError(f"layers is {self.layers}: expected 2 or more, between which gradients differ")
 
 
-def run_or_study(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """As `lrpt.cli.sampling.run_or_sample`; with the name of a study as the first argument that study instead."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] and words[0] in STUDIES:
-        console = Console()
-        with leaving_with_a_line(console):
-            kind, own = STUDIES[words[0]]
-            program = f"python -m experiments.{experiment.name} {words[0]}"
-            options = parse_dataclass(kind, words[1:], program, kind.__doc__ or "", kind())
-            own.run(options, console)
-    else:
-        run_or_sample(experiment, words)
-
-
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
     """Return what is kept of a run: what it trained, its metrics on the test split at the best validation loss, and when that was."""
     model: Any = job.config.model
@@ -290,8 +273,12 @@ def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[
     )
 
 
-STUDIES: Mapping[str, tuple[type[Options], Study[Any]]] = {
-    "convergence": (Convergence, study("convergence", show_convergence)),
-    "efficiency": (Efficiency, study("efficiency", show_efficiency)),
-    "gradients": (Gradients, study("gradients", show_gradients)),
+def _subcommand(name: str, kind: type[Options], show: Callable[[Any, Sequence[Finished], Console], Mapping[str, Any]]) -> Subcommand:
+    return Subcommand(kind, study(name, show).run, kind(), kind.__doc__ or "")
+
+
+STUDIES: Mapping[str, Subcommand] = {
+    "convergence": _subcommand("convergence", Convergence, show_convergence),
+    "efficiency": _subcommand("efficiency", Efficiency, show_efficiency),
+    "gradients": _subcommand("gradients", Gradients, show_gradients),
 }

@@ -12,7 +12,9 @@ from typing import Any
 
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, combinations
+from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import check_sizes
+from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
@@ -34,10 +36,14 @@ OF_A_READER = "the run is as it was: repeat the command"
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """Runs an experiment as the command line says, and leaves as `leaving_with_a_line` does."""
-    console = Console()
+    """Run an experiment, or the subcommand that the first word names, and leave as `leaving_with_a_line` does."""
+    console, words = Console(), list(sys.argv[1:] if arguments is None else arguments)
     with leaving_with_a_line(console):
-        run(experiment, combinations(experiment, sys.argv[1:] if arguments is None else arguments), console)
+        words = without_imports(words)
+        if experiment.subcommands and words and not words[0].startswith("-"):
+            dispatch(experiment.subcommands, words, f"python -m experiments.{experiment.name}", console)
+        else:
+            run(experiment, combinations(experiment, words), console)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """An experiment as a value: what it reproduces, its presets, and the models that a comparison puts side by side."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic
 
+from lrpt.runs.console import Console
 from lrpt.training.config import D, RunConfig
 
 
@@ -35,6 +36,23 @@ class Preset(Generic[D]):
 
 
 @dataclass(frozen=True)
+class Subcommand:
+    """What a first word of a command line does instead of training.
+
+    Attributes:
+      options: a dataclass, which tyro parses.
+      run: takes the options and the console.
+      default: options that a command line starts from.
+      about: what it does, in a line.
+    """
+
+    options: type
+    run: Callable[[Any, Console], None]
+    default: Any
+    about: str
+
+
+@dataclass(frozen=True)
 class Experiment(Generic[D]):
     """What one module of `experiments` holds.
 
@@ -46,7 +64,7 @@ class Experiment(Generic[D]):
       variants: for comparisons: name -> the fields of the model's configuration that it changes.
       score: the figure that tables and curves show.
       closing: last lines after a comparison, for somebody who sees this for the first time.
-      subcommands: first words of a command line that do something else than train; each has a --help of its own.
+      subcommands: by the first word of a command line; each has a --help of its own.
     """
 
     name: str
@@ -56,4 +74,4 @@ class Experiment(Generic[D]):
     variants: Mapping[str, Mapping[str, Any]]
     score: str = "loss"
     closing: str = ""
-    subcommands: tuple[str, ...] = ()
+    subcommands: Mapping[str, Subcommand] = field(default_factory=dict)

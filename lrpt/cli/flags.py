@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from lrpt.cli.experiment import Experiment
+from lrpt.cli.imports import ABOUT, without_imports
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
@@ -178,19 +179,22 @@ def words(name: str, value: Any) -> list[str]:
 
 def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) -> str:
     presets = (f"  {name}: {preset.about} ({preset.cost})" for name, preset in experiment.presets.items())
-    further = [f"Subcommands, each with a --help of its own: {', '.join(experiment.subcommands)}.", ""] if experiment.subcommands else []
+    further = (f"  {name}: {found.about.partition(chr(10))[0]}" for name, found in experiment.subcommands.items())
+    subcommands = ["Subcommands, each with a --help of its own:", *further, ""] if experiment.subcommands else []
     short = ["", "Short flags:", *(f"  {_flag(name)} for {_flag(full)}" for name, full in short_names.items())] if short_names else []
-    return "\n".join([experiment.about, f"Reproduces: {experiment.reproduces}.", "", *further, "Presets:", *presets, *short])
+    lines = [experiment.about, f"Reproduces: {experiment.reproduces}.", "", *subcommands, ABOUT, "", "Presets:", *presets, *short]
+    return "\n".join(lines)
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
-    """Return what `tyro.cli` makes of the arguments.
+    """Return what `tyro.cli` makes of the arguments, without `--import` and what that imports.
 
     Raises:
       UsageError: the arguments do not fit; one line.
     """
+    others = without_imports(arguments)
     with _one_line_errors(program):
-        return tyro.cli(kind, args=list(arguments), prog=program, description=description, default=default)
+        return tyro.cli(kind, args=others, prog=program, description=description, default=default)
 
 
 @contextlib.contextmanager

@@ -3,26 +3,21 @@
 python -m experiments.char_lm sample RUN_DIRECTORY --prompt "def " --temperature 0.8
 """
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jaxtyping import Int
 
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line, main
-from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.trained import Trained
+from lrpt.cli.flags import check_seeds
+from lrpt.cli.run_commands import Reading, on_run
 from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.sampling import sample
 from lrpt.runs.console import Console
+from lrpt.training.loading import Loaded
 
 BEGINNING = 0
 """What every text begins with, in training too: the end of the line before. A network of sentences begins afresh at each."""
@@ -32,11 +27,9 @@ MOST = 10_000_000
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a command line says."""
+class Options(Reading):
+    """Options of `sample`."""
 
-    run: tyro.conf.Positional[Path]
-    """run directory of a language model, finished or not"""
     prompt: str = ""
     """the text to go on from"""
     length: int = 500
@@ -47,6 +40,7 @@ class Options:
     """another seed writes another text"""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_at_least(1, self, "length")
         check_seeds(self.seed)
         if self.length > MOST:
@@ -57,32 +51,22 @@ class Options:
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 
 
-def run_or_sample(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """As `lrpt.cli.command.main`; with the first argument 'sample' it prints a text instead."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] != ["sample"]:
-        main(experiment, words)
-        return
-    console = Console()
-    with leaving_with_a_line(console, OF_A_READER):
-        about = "Text from a trained language model: the best checkpoint of a run, and a prompt."
-        default = Options(Path(), length=500)
-        options = parse_dataclass(Options, words[1:], f"python -m experiments.{experiment.name} sample", about, default)
-        print(write(options, console))
+def show_sample(options: Options, trained: Loaded, console: Console) -> None:
+    """Print a text. It goes to standard output as it is, without the console's line breaks."""
+    print(write(options, trained))
 
 
-def write(options: Options, console: Console) -> str:
-    """The prompt and what the model makes of it.
+def write(options: Options, trained: Loaded) -> str:
+    """Return the prompt and what the model makes of it.
 
     Raises:
-      UsageError: the run cannot be read, or is not that of a language model.
+      UsageError: the run is not that of a language model.
     """
-    trained = Trained(options.run, console)
-    vocabulary, model = trained.run.task.vocabulary, trained.run.model
+    vocabulary, model = trained.vocabulary, trained.model
     if vocabulary is None:
-        raise UsageError(f"{options.run} holds a run of {trained.experiment.name}, whose symbols are no text: name one of a language model")
+        raise UsageError(f"{options.run} holds a run of {trained.experiment}, whose symbols are no text: name one of a language model")
     read, end = np.concatenate([[BEGINNING], numbers_of(vocabulary, options.prompt)]).astype(np.int32), None
-    if not trained.run.task.streams:
+    if not trained.interface.streams:
         read, end = read[np.flatnonzero(read == BEGINNING)[-1] :], BEGINNING
     symbols = jax.jit(lambda read, key: sample(model, trained.variables, read, options.length, key, options.temperature, end))(
         jnp.asarray(read), jax.random.key(options.seed)
@@ -104,3 +88,6 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
         raise UsageError(f"prompt is {prompt!r}, whose {error} in the text that was learned: it has {known[:80]!r}") from None
     unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.endswith("\n")
     return numbers[:-1] if unfinished else numbers
+
+
+SAMPLE = {"sample": on_run(Options, show_sample, "Print text from a trained language model: a run or a kept result, and a prompt.")}

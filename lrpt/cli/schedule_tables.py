@@ -6,7 +6,7 @@
 Jernite et al. 2017. Each prints tables; figures are in the figures/ of the run, numbers in its notes.json and words.json.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +15,15 @@ from jaxtyping import Float
 
 from lrpt.analysis.schedule_groups import OTHER, around, around_figure, bars_and_others, kinds, length_figure, lengths, repetitions
 from lrpt.analysis.schedules import means_by_symbol
-from lrpt.cli.run_commands import Commands, OnRun
-from lrpt.cli.schedules import read_schedule
-from lrpt.cli.trained import Trained
+from lrpt.cli.experiment import Subcommand
+from lrpt.cli.run_commands import OnRun, on_run
+from lrpt.cli.schedule_numbers import read_schedule
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import write_json
 from lrpt.tasks.music import symbols_of
+from lrpt.training.loading import Loaded
 
 GROUPS = {"length": lengths, "kind": kinds, "bars": bars_and_others, "repetition": repetitions}
 PUBLISHED = {
@@ -63,9 +64,9 @@ class Words(OfPart):
     """steps on both sides"""
 
 
-def show_notes(options: Notes, trained: Trained, console: Console) -> Path:
+def show_notes(options: Notes, trained: Loaded, console: Console) -> Path:
     """The table has the paper's figures beside this run's; `notes.json` has every group with its number of steps."""
-    vocabulary = trained.run.task.vocabulary
+    vocabulary = trained.vocabulary
     if not isinstance(vocabulary, WordVocabulary) or "|" not in vocabulary.symbols:
         raise UsageError(f"{options.run} does not read melodies: name a run of music")
     read, known = read_schedule(trained, options.split, options.length), symbols_of(vocabulary)
@@ -78,18 +79,18 @@ def show_notes(options: Notes, trained: Trained, console: Console) -> Path:
         if count >= RARE
     ]
     console.table(["by", "of", "mean m", "steps", "paper"], rows)
-    write_json(options.run / "notes.json", found)
+    write_json(options.numbers / "notes.json", found)
     drawn = [(of, mean) for of, (mean, count) in found["length"].items() if count >= RARE]
-    return length_figure(drawn, options.figures / "notes.png", trained.run.config.model.label)
+    return length_figure(drawn, options.figures / "notes.png", trained.config.model.label)
 
 
 def _means(m: Float[np.ndarray, "t k"], groups: Sequence[str]) -> dict[str, tuple[float, int]]:
     return {of: mean for of, mean in means_by_symbol(m.mean(axis=1), groups).items() if of != OTHER}
 
 
-def show_words(options: Words, trained: Trained, console: Console) -> Path:
+def show_words(options: Words, trained: Loaded, console: Console) -> Path:
     """`words.json` has the means from `reach` steps before to as many behind."""
-    vocabulary = trained.run.task.vocabulary
+    vocabulary = trained.vocabulary
     if not isinstance(vocabulary, Vocabulary) or isinstance(vocabulary, WordVocabulary):
         raise UsageError(f"{options.run} does not read characters: name a run of a character language model")
     read = read_schedule(trained, options.split, options.length)
@@ -98,9 +99,9 @@ def show_words(options: Words, trained: Trained, console: Console) -> Path:
     means = around(read.proportions.mean(axis=1), ends, options.reach)
     offsets = range(-options.reach, options.reach + 1)
     console.table(["steps from the end of a word", "mean m"], [[f"{k:+d}", f"{mean:.3f}"] for k, mean in zip(offsets, means, strict=True)])
-    write_json(options.run / "words.json", {"offsets": list(offsets), "means": means.tolist(), "words": int(ends.sum())})
-    return around_figure(means, options.figures / "words.png", trained.run.config.model.label)
+    write_json(options.numbers / "words.json", {"offsets": list(offsets), "means": means.tolist(), "words": int(ends.sum())})
+    return around_figure(means, options.figures / "words.png", trained.config.model.label)
 
 
-OF_MELODIES: Commands = {"notes": (Notes, show_notes)}
-OF_WORDS: Commands = {"words": (Words, show_words)}
+OF_MELODIES: Mapping[str, Subcommand] = {"notes": on_run(Notes, show_notes)}
+OF_WORDS: Mapping[str, Subcommand] = {"words": on_run(Words, show_words)}

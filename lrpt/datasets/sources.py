@@ -4,7 +4,8 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.request import urlopen
 from lrpt.errors import UsageError
 
 _TIMEOUT_SECONDS = 10
+_downloads = True
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,17 @@ def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, 
     return found
 
 
+@contextmanager
+def without_downloads() -> Iterator[None]:
+    """Refuse to download inside: data are those that are already on this machine."""
+    global _downloads
+    before, _downloads = _downloads, False
+    try:
+        yield
+    finally:
+        _downloads = before
+
+
 def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
     """Find all files as `find` does, and download those that are missing. Return paths by name.
 
@@ -84,6 +97,8 @@ def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str
     missing = [source for source in sources if source.name not in found]
     target = writable_root(dir) / folder
     try:
+        if missing and not _downloads:
+            raise OSError("downloads are off")
         for source in missing:
             found[source.name] = _download(source, target)
     except (OSError, HTTPException) as error:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from filelock import FileLock, Timeout
 
 from lrpt.errors import UsageError
+from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.environment import environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, write_json, write_text
@@ -29,7 +30,7 @@ MAY_CHANGE = {
 RUN = "run"
 """The field of `config.json` and `result.json` that identifies the run."""
 
-UNCOMPARED = {"preset", RUN}
+UNCOMPARED = {"preset", RUN, CLASSES}
 """Fields of `config.json` that say nothing about the numbers of a run."""
 
 REQUIRED = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}

@@ -21,6 +21,7 @@ from lrpt.networks.counting import count
 from lrpt.optim import RECIPES
 from lrpt.runs import named_arrays
 from lrpt.runs.checkpoint import Checkpoints, Restored
+from lrpt.runs.classes import class_names
 from lrpt.runs.configuration import to_json
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
@@ -76,7 +77,7 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """Content of `config.json`."""
-        return {**self.names, "seed": self.seed, **to_json(self.config)}
+        return {**self.names, "seed": self.seed, **to_json(self.config), **class_names(self.config)}
 
     @cached_property
     def task(self) -> Task:

@@ -9,9 +9,8 @@ from experiments import wiki
 from experiments.inspect_rhn import jacobians, main, reading, untrained
 from experiments.jsb import command as jsb
 from lrpt.cli.command import main as train
-from lrpt.cli.trained import Trained
 from lrpt.recurrence import recur
-from lrpt.runs.console import Console
+from lrpt.training.loading import load
 
 SMALL = "--no-compare --model.size 5 --model.depth 2 --devices 1"
 FEW = f"{SMALL} --train.updates 2 --train.batch-size 4 --train.evaluation-batch 8"
@@ -35,18 +34,18 @@ def text(tmp_path_factory):
 
 @pytest.mark.parametrize("run", ["music", "text"])
 def test_reads_what_the_model_reads(run, request):
-    trained = Trained(request.getfixturevalue(run), Console(quiet=True))
+    trained = load(request.getfixturevalue(run))
     read = reading(trained, trained.variables, 3)
     _, y = recur(read.network.cell.step, read.params, read.carry, read.xs, read.mask)
     readout = trained.variables["params"]["readout"]
-    train = trained.run.task.splits["train"]
+    train = trained.task.splits["train"]
     batch = train.batch(train.arrays, jnp.arange(3))
-    expected = trained.run.model.apply(trained.variables, batch.inputs, batch.mask)
+    expected = trained.model.apply(trained.variables, batch.inputs, batch.mask)
     np.testing.assert_allclose(jnp.swapaxes(y @ readout["kernel"], 0, 1) + readout["bias"][None, None], expected, atol=1e-6)
 
 
 def test_jacobians_by_finite_differences(music):
-    trained = Trained(music, Console(quiet=True))
+    trained = load(music)
     read = reading(trained, untrained(trained), 1)
     step = lambda s, x: read.network.cell.step(read.params, s, x)[0]  # noqa: E731
     s = step(read.carry, read.xs[0])
@@ -56,7 +55,7 @@ def test_jacobians_by_finite_differences(music):
 
 
 def test_examples_that_end_before_a_step_are_left_out(music):
-    trained = Trained(music, Console(quiet=True))
+    trained = load(music)
     read = reading(trained, trained.variables, 8)
     lengths = np.asarray(read.mask).sum(axis=0)
     assert lengths.min() < 5 == lengths.max()
@@ -64,8 +63,8 @@ def test_examples_that_end_before_a_step_are_left_out(music):
 
 
 def test_the_start_is_the_one_that_was_drawn(music):
-    trained = Trained(music, Console(quiet=True))
-    drawn = trained.run.model.init(jax.random.key(0), jnp.zeros((1, 2, 88)))
+    trained = load(music)
+    drawn = trained.model.init(jax.random.key(0), jnp.zeros((1, 2, 88)))
     jax.tree.map(np.testing.assert_array_equal, untrained(trained)["params"], drawn["params"])
 
 
@@ -96,7 +95,7 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("", "expected one of discs, gates, lesions, starts, monte-carlo and a run directory"),
+        ("", "needs a subcommand: choose from discs, gates, lesions, starts, monte-carlo"),
         ("discs RUN --steps 99", "steps is 99: expected numbers from 1 to 5"),
         ("gates RUN --gate reset", "gate is 'reset': choose from "),
         ("gates RUN --examples 1000", "examples is 1000, and the run has 229 of them: choose fewer"),

@@ -9,7 +9,8 @@ from tiny import interrupted_after, tree
 
 from experiments.lattice.command import EXPERIMENT
 from experiments.lattice.gradients_figure import layer_norms_by_epoch
-from experiments.lattice.studies import STUDIES, Convergence, Efficiency, run_or_study
+from experiments.lattice.studies import STUDIES, Convergence, Efficiency
+from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.runs.console import Console
 from lrpt.tasks import NextSymbol
@@ -34,8 +35,8 @@ def finished(flags):
     """A workdir in which `convergence` was interrupted, and then came to its end."""
     options = parse_dataclass(Convergence, flags, "", "", Convergence())
     with interrupted_after(4):
-        STUDIES["convergence"][1].run(options, Console(quiet=True))
-    run_or_study(EXPERIMENT, ["convergence", *flags])
+        STUDIES["convergence"].run(options, Console(quiet=True))
+    main(EXPERIMENT, ["convergence", *flags])
     return options.workdir
 
 
@@ -58,13 +59,13 @@ def test_convergence_keeps_losses_and_the_epoch_of_the_best(finished):
 
 def test_nothing_is_trained_twice(finished, flags):
     before = tree(finished)
-    run_or_study(EXPERIMENT, ["convergence", *flags])
+    main(EXPERIMENT, ["convergence", *flags])
     assert {name: content for name, content in tree(finished).items() if "seed" in name} == {n: c for n, c in before.items() if "seed" in n}
 
 
 def test_efficiency_reads_what_convergence_has_trained(finished, flags):
     trained = (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns
-    run_or_study(EXPERIMENT, ["efficiency", *flags, "--models", "gru", "--shares", "100", "50"])
+    main(EXPERIMENT, ["efficiency", *flags, "--models", "gru", "--shares", "100", "50"])
     found = summary(finished, "efficiency")
     assert [(run["share"], run["seed"]) for run in found["runs"]] == [(50, 0), (50, 1), (100, 0), (100, 1)]
     assert found["runs"][2:] == summary(finished, "convergence")["runs"][:2]
@@ -76,7 +77,7 @@ def test_efficiency_reads_what_convergence_has_trained(finished, flags):
 
 
 def test_gradients_are_means_over_an_epoch_by_layer(finished, flags):
-    run_or_study(EXPERIMENT, ["gradients", *flags, "--layers", "2"])  # of the networks of two layers that are there
+    main(EXPERIMENT, ["gradients", *flags, "--layers", "2"])  # of the networks of two layers that are there
     norms = summary(finished, "gradients")["norms"]
     seeds = [metrics(finished / f"lru-all-seed{seed}") for seed in (0, 1)]
     lines = [[line for line in of_seed if line["split"] == "train"] for of_seed in seeds]
@@ -114,11 +115,11 @@ def test_the_moving_test_part_is_that_of_the_original():
     ],
 )
 def test_bad_options_are_one_line(words, says, assert_refused):
-    assert_refused(partial(run_or_study, EXPERIMENT), words.split(), says)
+    assert_refused(partial(main, EXPERIMENT), words.split(), says)
 
 
 def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, assert_refused):
     before = summary(finished, "convergence")
     words = ["convergence", *flags, "--learning-rate", "0.1"]
-    assert_refused(partial(run_or_study, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
+    assert_refused(partial(main, EXPERIMENT), words, "holds a run with optim.learning_rate = 0.001, not 0.1")
     assert summary(finished, "convergence") == before

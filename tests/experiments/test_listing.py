@@ -4,15 +4,17 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 import experiments
+from experiments import char_lm
 from experiments.__main__ import WIDTH, listing, main, modules
-from experiments.lattice.studies import STUDIES
+from lrpt.cli import command
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedule_tables import OF_MELODIES, OF_WORDS
-from lrpt.cli.schedules import COMMANDS
 
 FOLDER = Path(experiments.__file__).parent
 
@@ -72,15 +74,28 @@ def test_a_wrong_argument_is_one_line(assert_refused):
     assert_refused(main, ["copy_memory"], "copy_memory")
 
 
-def test_help_names_the_subcommands_that_there_are():
-    scheduling = ("sample", *COMMANDS)
+def test_help_names_the_subcommands_that_there_are(capsys):
+    scheduling = ("sample", "schedule", "hard", "timing")
     known = {
         **dict.fromkeys(("char_lm", "word_lm", "wiki"), ("sample",)),
         **dict.fromkeys(("bit_lm", "variable_computation"), scheduling),
-        "music": (*scheduling, *OF_MELODIES),
-        "europarl": (*scheduling, *OF_WORDS),
-        "lattice": ("sample", *STUDIES),
+        "music": (*scheduling, "notes"),
+        "europarl": (*scheduling, "words"),
+        "lattice": ("sample", "convergence", "efficiency", "gradients"),
         "jsb": ("swarm",),
     }
     held = [module.EXPERIMENT for module in modules() if hasattr(module, "EXPERIMENT")]
-    assert {experiment.name: experiment.subcommands for experiment in held if experiment.subcommands} == known
+    assert {experiment.name: tuple(experiment.subcommands) for experiment in held if experiment.subcommands} == known
+    for experiment in held:
+        with pytest.raises(SystemExit) as leaving:
+            command.main(experiment, ["--help"])
+        assert leaving.value.code in (0, None)
+        help_text = words(capsys.readouterr().out)
+        assert all(f" {name}: " in help_text for name in experiment.subcommands)
+        assert "--import MODULE" in help_text
+
+
+@pytest.mark.parametrize("given", [["smple", "run"], ["gates"]])
+def test_a_wrong_subcommand_is_one_line(given, assert_refused):
+    program = partial(command.main, char_lm.EXPERIMENT)
+    assert_refused(program, given, f"'{given[0]}' is no subcommand of python -m experiments.char_lm: choose from sample; see")

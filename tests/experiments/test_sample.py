@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from experiments.char_lm import EXPERIMENT
-from lrpt.cli.sampling import numbers_of, run_or_sample
+from lrpt.cli.command import main
+from lrpt.cli.sampling import numbers_of
 from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.sampling import sample
 from lrpt.networks.sequence_model import ModelConfig
 
-command = partial(run_or_sample, EXPERIMENT)
+command = partial(main, EXPERIMENT)
 MODEL = ModelConfig(size=4, rank=2).build(3, 3, "all")
 VARIABLES = MODEL.init(jax.random.key(1), jnp.zeros((1, 1), jnp.int32))
 

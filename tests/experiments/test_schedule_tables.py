@@ -7,8 +7,7 @@ import pytest
 
 from experiments import europarl, music
 from experiments.efficiency import command as efficiency
-from lrpt.cli.schedule_tables import OF_MELODIES, OF_WORDS
-from lrpt.cli.schedules import train_or_inspect
+from lrpt.cli.command import main
 from lrpt.datasets.abc import drawn_tunes
 
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
@@ -22,7 +21,7 @@ def runs(tmp_path_factory):
     for experiment, file, preset in ((music, "tunes.abc", "paper"), (europarl, "text", "cs-guide")):
         name = experiment.EXPERIMENT.name
         flags = ["--preset", preset, "--data.file", str(folder / file), "--data.steps", "6", "--workdir", str(folder / name)]
-        train_or_inspect(experiment.EXPERIMENT, [*FEW.split(), *flags])
+        main(experiment.EXPERIMENT, [*FEW.split(), *flags])
     return folder
 
 
@@ -39,7 +38,7 @@ def test_guidance_names_the_white_spaces():
 
 
 def test_notes_are_grouped(runs, capsys):
-    train_or_inspect(music.EXPERIMENT, ["notes", str(runs / "music"), "--length", "600"], OF_MELODIES)
+    main(music.EXPERIMENT, ["notes", str(runs / "music"), "--length", "600"])
     said = " ".join(capsys.readouterr().out.split())
     assert "kind bar" in said
     found = json.loads((runs / "music" / "notes.json").read_text())
@@ -51,7 +50,7 @@ def test_notes_are_grouped(runs, capsys):
 
 
 def test_words_have_ends(runs, capsys):
-    train_or_inspect(europarl.EXPERIMENT, ["words", str(runs / "europarl"), "--split", "train", "--reach", "2"], OF_WORDS)
+    main(europarl.EXPERIMENT, ["words", str(runs / "europarl"), "--split", "train", "--reach", "2"])
     assert "+2" in capsys.readouterr().out
     found = json.loads((runs / "europarl" / "words.json").read_text())
     assert (found["offsets"], len(found["means"])) == ([-2, -1, 0, 1, 2], 5)
@@ -59,16 +58,16 @@ def test_words_have_ends(runs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("experiment", "command", "commands", "message"),
+    ("experiment", "command", "message"),
     [
-        (music, "notes {}/europarl", OF_MELODIES, "does not read melodies"),
-        (europarl, "words {}/music", OF_WORDS, "does not read characters"),
-        (europarl, "words {}/europarl --reach 0", OF_WORDS, "reach is 0: expected 1 or more"),
-        (europarl, "words {}/europarl --length 5 --reach 3", OF_WORDS, "boundaries has 3 steps on both sides"),
+        (music, "notes {}/europarl", "does not read melodies"),
+        (europarl, "words {}/music", "does not read characters"),
+        (europarl, "words {}/europarl --reach 0", "reach is 0: expected 1 or more"),
+        (europarl, "words {}/europarl --length 5 --reach 3", "boundaries has 3 steps on both sides"),
     ],
 )
-def test_bad_flags(experiment, command, commands, message, runs, assert_refused):
-    assert_refused(partial(train_or_inspect, experiment.EXPERIMENT, further=commands), command.format(runs).split(), message)
+def test_bad_flags(experiment, command, message, runs, assert_refused):
+    assert_refused(partial(main, experiment.EXPERIMENT), command.format(runs).split(), message)
 
 
 def test_efficiency_of_finished_runs(runs, capfd, assert_refused):

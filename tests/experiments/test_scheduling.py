@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from experiments import bit_lm, variable_computation
-from lrpt.cli.schedules import read_schedule, train_or_inspect
-from lrpt.cli.trained import Trained
+from lrpt.cli.command import main
+from lrpt.cli.schedule_numbers import read_schedule
 from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
-from lrpt.runs.console import Console
+from lrpt.training.loading import load
 
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
 TEXT = "the cat sat on a mat. " * 12
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bits")
     (folder / "text").write_text(TEXT)
     flags = ["--data.file", str(folder / "text"), "--data.steps", "6", "--workdir", str(folder / "run")]
-    train_or_inspect(bit_lm.EXPERIMENT, [*FEW.split(), *flags])
+    main(bit_lm.EXPERIMENT, [*FEW.split(), *flags])
     return folder / "run"
 
 
@@ -34,10 +34,10 @@ def test_the_result_says_how_much_was_computed(run):
 
 def test_the_schedule_is_that_of_the_whole_text_in_one_go(run):
     """Windows carry the state: the same as one loop over everything."""
-    trained = Trained(run, Console(quiet=True))
+    trained = load(run)
     read = read_schedule(trained, "valid", 40)
     params = trained.variables["params"]
-    network = Recurrent(trained.run.config.model, 5)
+    network = Recurrent(trained.config.model, 5)
     cell = cell_params(params["recurrent"], network, trained.variables["settings"]["recurrent"])
     assert cell.sharpness == pytest.approx(0.5), "that of the preset in its first epoch, and not the default"
     xs = params["embedding"]["table"][read.symbols][:, None]
@@ -53,9 +53,9 @@ def test_the_last_state_is_where_training_stopped(run, tmp_path):
     words = (
         f"--data.file {run.parent / 'text'} --data.steps 6 --train.evaluate-every 1 --optim.learning-rate 2 --workdir {tmp_path / 'run'}"
     )
-    train_or_inspect(bit_lm.EXPERIMENT, [*FEW.split(), *words.split()])
-    best, last = (Trained(tmp_path / "run", Console(quiet=True), state) for state in ("best", "last"))
-    assert (best.run.best["update"], last.run.state.update) == (1, 2)
+    main(bit_lm.EXPERIMENT, [*FEW.split(), *words.split()])
+    best, last = (load(tmp_path / "run", state=state) for state in ("best", "last"))
+    assert (best.update, last.update) == (1, 2)
     assert not np.array_equal(best.variables["params"]["embedding"]["table"], last.variables["params"]["embedding"]["table"])
 
 
@@ -74,7 +74,7 @@ def test_the_last_state_is_where_training_stopped(run, tmp_path):
 )
 def test_every_command_says_and_writes(command, files, says, run, capsys):
     name, *flags = command.split()
-    train_or_inspect(bit_lm.EXPERIMENT, [name, str(run), *flags])
+    main(bit_lm.EXPERIMENT, [name, str(run), *flags])
     said = " ".join(capsys.readouterr().out.split())
     assert all(words in said for words in says)
     assert all((run / file).exists() for file in files)
@@ -92,18 +92,18 @@ def test_every_command_says_and_writes(command, files, says, run, capsys):
 )
 def test_bad_flags(command, message, run, assert_refused):
     name, *flags = command.split()
-    assert_refused(partial(train_or_inspect, bit_lm.EXPERIMENT), [name, run, *flags], message)
+    assert_refused(partial(main, bit_lm.EXPERIMENT), [name, run, *flags], message)
 
 
 def test_runs_without_a_scheduler_are_refused(tmp_path, little_data, assert_refused):
     words = ["--preset", "small-rnn", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
-    train_or_inspect(variable_computation.EXPERIMENT, words)
-    command = partial(train_or_inspect, variable_computation.EXPERIMENT)
+    main(variable_computation.EXPERIMENT, words)
+    command = partial(main, variable_computation.EXPERIMENT)
     assert_refused(command, ["schedule", tmp_path], "holds a ELMAN 5, which has no scheduler")
 
 
 def test_two_updates_of_gated_units(tmp_path, little_data):
     """Other presets differ from this one and those above in size and cell alone."""
     words = ["--preset", "text8-vcgru-0.4", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
-    train_or_inspect(variable_computation.EXPERIMENT, words)
+    main(variable_computation.EXPERIMENT, words)
     assert json.loads((tmp_path / "result.json").read_text())["updates"] == 2

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from experiments.jsb import command as jsb
-from experiments.jsb.swarm import Options, by_group, study, train_or_swarm, width
+from experiments.jsb.swarm import Options, by_group, study, width
 from experiments.jsb.swarm_figure import beeswarm
+from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
-from lrpt.cli.trained import Trained
 from lrpt.runs.console import Console
+from lrpt.training.loading import load
 from lrpt.training.loop import most_together
 
 
@@ -37,7 +38,7 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
 def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     flags = "swarm --data.length 4 --cells rhn dt_rnn --depths 1 2 --parameters 2000 3000 --settings 2 --updates 2 --evaluate-every 1"
     arguments = [*flags.split(), "--devices", "1", "--workdir", str(tmp_path)]
-    train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)
+    main(jsb.EXPERIMENT, arguments)
     summary = json.loads((tmp_path / "swarm.json").read_text())
     dots = summary["dots"]
     assert [(dot["cell"], dot["depth"]) for dot in dots] == [(c, d) for c in ("rhn", "dt_rnn") for d in (1, 2) for _ in range(2)]
@@ -51,10 +52,10 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     options = parse_dataclass(Options, arguments[1:], "", "", Options())
     study("jsb", jsb.PAPER).conclude(options, options.jobs(jsb.PAPER), Console(quiet=True))
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots[1:]
-    trained = Trained(tmp_path / "dt_rnn-depth2-setting1", Console(quiet=True))
-    assert (trained.run.config.model.cell, trained.run.config.model.initial.scale) == ("dt_rnn", dots[-1]["initial_scale"])
+    trained = load(tmp_path / "dt_rnn-depth2-setting1")
+    assert (trained.config.model.cell, trained.config.model.initial.scale) == ("dt_rnn", dots[-1]["initial_scale"])
 
-    train_or_swarm(jsb.EXPERIMENT, jsb.PAPER, arguments)  # all but one are finished
+    main(jsb.EXPERIMENT, arguments)  # all but one are finished
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"][1:3] == dots[1:3]
 
 
@@ -83,4 +84,4 @@ def test_no_two_dots_are_at_one_place():
     ],
 )
 def test_bad_options_are_one_line(flags, says, assert_refused):
-    assert_refused(partial(train_or_swarm, jsb.EXPERIMENT, jsb.PAPER), ["swarm", *flags.split()], says)
+    assert_refused(partial(main, jsb.EXPERIMENT), ["swarm", *flags.split()], says)

@@ -1,0 +1,130 @@
+"""What a trained scheduler does, as numbers: m_t over a text, its summary, both masks, times of steps.
+
+Jernite et al. 2017. Each function takes what `lrpt.load` returns, a run or a kept result, and prints nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from lrpt.analysis.block_timing import Timing, time_steps
+from lrpt.analysis.schedules import autocorrelation, explained
+from lrpt.errors import UsageError
+from lrpt.networks.protocol import Start
+from lrpt.networks.sequence_model import cell_params, initial_carry
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.training.loading import Loaded
+from lrpt.training.step import blank_carry
+
+
+class Schedule(NamedTuple):
+    """The symbols that a network with a scheduler reads, and how much it computes at each."""
+
+    symbols: Int[np.ndarray, " t"]
+    proportions: Float[np.ndarray, "t k"]
+
+
+class ScheduleSummary(NamedTuple):
+    """Numbers of a schedule m_t, the mean over layers.
+
+    Attributes:
+      steps: how many were read.
+      mean: of m_t.
+      autocorrelation: lag -> that of m_t.
+      of_symbols: lag -> that of the symbols read, if there are two of them.
+      by_place: mean of m_t by the place in the period of the data (bits of a character), empty if they have none.
+      explained: share of the variance of m_t that is explained by 'symbol', 'place' and 'both'.
+    """
+
+    steps: int
+    mean: float
+    autocorrelation: dict[int, float]
+    of_symbols: dict[int, float]
+    by_place: list[float]
+    explained: dict[str, float]
+
+
+def scheduler_of(trained: Loaded) -> VariableConfig:
+    """Return the configuration of a run's network.
+
+    Raises:
+      UsageError: it has no scheduler.
+    """
+    config = trained.config.model
+    if not isinstance(config, VariableConfig) or not config.has_scheduler:
+        raise UsageError(f"{trained.path} holds a {config.label}, which has no scheduler: name a run of vcrnn, vcgru or vclstm")
+    return config
+
+
+def read_schedule(trained: Loaded, split: str, length: int) -> Schedule:
+    """Return the first symbols of a split, each with m of the step that reads it.
+
+    Raises:
+      UsageError: no such split, or inputs that are no symbols.
+    """
+    scheduler_of(trained)
+    task, model, variables = trained.task, trained.model, trained.variables
+    if split not in task.splits:
+        raise UsageError(f"split is '{split}': choose from {', '.join(task.splits)}")
+    part = task.splits[split]
+    example = jax.eval_shape(lambda: part.batch(part.arrays, jnp.zeros(1, jnp.int32)))
+    if not jnp.issubdtype(example.inputs.dtype, jnp.integer):
+        raise UsageError(f"{trained.path} reads vectors: name a run that reads symbols")
+
+    def body(carry: Any, index: Any) -> tuple[Any, Any]:
+        batch = part.batch(part.arrays, index[None])
+        start = Start(carry, index == 0) if task.streams else None
+        after, m = model.apply(variables, batch.inputs, batch.mask, start, method="schedule")  # type: ignore[misc]
+        counts = jnp.ones_like(batch.inputs, bool) if batch.mask is None else batch.mask
+        return (after if task.streams else None), jax.tree.map(lambda rows: rows[0], (batch.inputs, m, counts))
+
+    windows = min(part.size, -(-length // example.inputs.shape[1]))
+    carry = blank_carry(model, part, variables, part.arrays, 1) if task.streams else None
+    _, (symbols, m, counts) = jax.device_get(jax.jit(lambda carry: jax.lax.scan(body, carry, jnp.arange(windows)))(carry))
+    return Schedule(symbols[counts][:length], m[counts][:length])
+
+
+def summarize(trained: Loaded, schedule: Schedule, lags: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> ScheduleSummary:
+    """Compute the numbers of a schedule that `read_schedule` has read; lags beyond its end are left out."""
+    m, symbols, period = schedule.proportions.mean(axis=1), schedule.symbols, scheduler_of(trained).lag
+    lags = [lag for lag in lags if 0 <= lag < len(m)]
+    of_symbols = {lag: autocorrelation(symbols, lag) for lag in lags} if trained.interface.input_size == 2 else {}
+    read, place = symbols.tolist(), (np.arange(len(m)) % max(period, 1)).tolist()
+    shares = {"symbol": explained(m, read)}
+    if period:
+        shares |= {"place": explained(m, place), "both": explained(m, list(zip(read, place, strict=True)))}
+    by_place = [float(m[start::period].mean()) for start in range(min(period, len(m)))]
+    return ScheduleSummary(len(m), float(m.mean()), {lag: autocorrelation(m, lag) for lag in lags}, of_symbols, by_place, shares)
+
+
+def both_masks(trained: Loaded) -> dict[str, dict[str, dict[str, float]]]:
+    """Evaluate a network with the soft and with the hard mask: mask -> split -> metrics."""
+    config, known = scheduler_of(trained), trained.interface
+    networks = {mode: replace(config, evaluation=mode).build(known.input_size, known.output_size, known.reads) for mode in ("soft", "hard")}
+    return {mode: trained.evaluate(network) for mode, network in networks.items()}
+
+
+def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, rounds: int = 9, blocks: int = 8) -> list[Timing]:
+    """Time a step at batch 1 over the beginning of the validation split: the unit with constant computation first, then by blocks.
+
+    Args:
+      proportions: m of constant schedules that are timed beside the trained one.
+      steps: of each contender in a round.
+      rounds: turns of each contender.
+      blocks: sizes of blocks.
+
+    Raises:
+      UsageError: the network has several layers.
+    """
+    config, read = scheduler_of(trained), read_schedule(trained, "valid", steps)
+    if config.layers > 1:
+        raise UsageError(f"{trained.path} holds a {config.label}: steps by blocks are for one layer")
+    network, params = trained.recurrent, trained.variables["params"]["recurrent"]
+    xs = trained.embed(trained.variables, jnp.asarray(read.symbols)[:, None])
+    own = cell_params(params, network), initial_carry(params, network, 1)
+    return time_steps(config.cell, *own, xs, tuple(proportions), count=blocks, rounds=rounds)

@@ -1,0 +1,37 @@
+"""Classes of configurations by name, so that `config.json` says what it is read into."""
+
+import importlib
+from typing import Any
+
+from lrpt.errors import UsageError
+
+CLASSES = "classes"
+"""The group of `config.json` that names classes. It says how to read the file, and decides no number."""
+
+
+def class_names(config: Any) -> dict[str, dict[str, str]]:
+    """Return the classes of model and task, as `config.json` names them: {'classes': {'model': 'module:Class', 'data': 'module:Class'}}."""
+    return {CLASSES: {name: qualified_name(type(getattr(config, name))) for name in ("model", "data")}}
+
+
+def qualified_name(kind: type) -> str:
+    """Return 'module:Class'."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def class_of(name: str) -> Any:
+    """Import the class of a qualified name.
+
+    Raises:
+      UsageError: no module of that name can be imported, or it has no such class.
+    """
+    module, _, qualified = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualified.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError):
+        raise UsageError(
+            f"class {name} cannot be imported: give the class itself to lrpt.load, or name the module that defines it with --import"
+        ) from None
+    return found

@@ -1,0 +1,303 @@
+"""Trained networks, read again from run directories and from kept results: `lrpt.load`.
+
+Everything here only reads. A run directory has checkpoints; a kept result has the weights of the best one in `model.npz`, with what the
+network needs to know of its task beside them, so that no data are needed to use it.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from lrpt.devices import parallel
+from lrpt.errors import UsageError
+from lrpt.networks.protocol import SOWN, Start
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.runs import named_arrays, weights
+from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs.classes import class_of, qualified_name
+from lrpt.runs.run_directory import RunDirectory
+from lrpt.tasks.task import Task
+from lrpt.training.config import RunConfig
+from lrpt.training.program import Evaluator
+from lrpt.training.recorded import Parts, configuration, identity_of
+from lrpt.training.step import init_state
+
+State = Literal["best", "last"]
+REMOVED_PATH = "PATH"
+"""What stands in a kept `config.json` for a path of the machine that trained."""
+
+
+def load(
+    directory: str | Path,
+    *,
+    model: type | None = None,
+    data: type | None = None,
+    imports: Sequence[str] = (),
+    data_dir: str | Path | None = None,
+    state: State = "best",
+    warn: Callable[[str], None] = warnings.warn,
+) -> "Loaded":
+    """Read a trained network from a run directory or a kept result.
+
+        trained = lrpt.load("runs/adding/paper-seed0")
+        predictions = trained.model.apply(trained.variables, inputs)
+
+    Args:
+      directory: the run directory, finished or not, or the directory of a kept result.
+      model: class of the network's configuration, if `config.json` does not name one that can be imported.
+      data: class of the task's configuration, likewise.
+      imports: modules to import first, such as one that registers a cell of yours.
+      data_dir: where the data sets are, instead of where they were when the run was trained.
+      state: 'best' has the lowest validation loss, 'last' is where training stopped.
+      warn: called with one line for each damaged checkpoint that is passed over.
+
+    Raises:
+      UsageError: the directory holds no run; its classes cannot be found; it has no checkpoint and no weights that are intact.
+    """
+    for name in imports:
+        import_module(name)
+    return Loaded(Path(directory), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
+
+
+def import_module(name: str) -> None:
+    """Import a module that the user named.
+
+    Raises:
+      UsageError: there is no such module.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(f"module '{name}' cannot be imported ({error}): name one that `python -c 'import {name}'` finds") from None
+
+
+def is_kept_result(path: Path) -> bool:
+    """Return whether a directory holds kept weights and no checkpoints."""
+    return weights.are_kept(path) and not RunDirectory(path).checkpoints.is_dir()
+
+
+class Interface(NamedTuple):
+    """What a network needs to know of its task.
+
+    Attributes:
+      step: shape of the inputs of one step of a sequence, or of a whole example without steps.
+      dtype: of the inputs.
+      is_sequence: whether inputs have steps.
+      text: SHA-256 of the text that was read, if there is one.
+    """
+
+    input_size: int
+    output_size: int
+    reads: Literal["last", "all"]
+    streams: bool
+    step: tuple[int, ...]
+    dtype: str
+    is_sequence: bool
+    text: str | None
+
+    @classmethod
+    def of(cls, task: Task) -> "Interface":
+        train = task.splits["train"]
+        inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
+        is_sequence = inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
+        step = tuple(inputs.shape[1 + is_sequence :])
+        text = task.notes.get("sha256")
+        return cls(task.input_size, task.output_size, task.reads, task.streams, step, str(inputs.dtype), is_sequence, text)
+
+    def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
+        """Return the shape of inputs of one step."""
+        return jax.ShapeDtypeStruct((rows, *(1,) * self.is_sequence, *self.step), self.dtype)
+
+
+class Loaded:
+    """A trained network; `load` makes it.
+
+    Attributes:
+      path: the directory that it was read from.
+      experiment: name of the experiment, 'custom' for a run that no experiment started.
+      preset: name of the preset.
+      seed: decided parameters, data and the order of batches.
+      config: the configuration.
+      is_kept: whether the directory is a kept result, without checkpoints.
+      update: the number of updates that the weights have seen.
+    """
+
+    def __init__(self, path: Path, parts: Parts, data_dir: Path | None, state: State, warn: Callable[[str], None]) -> None:
+        self.path = path
+        identity = identity_of(path)
+        self.experiment, self.preset, self.seed = identity["experiment"], identity["preset"], identity["seed"]
+        self.config = _with_data_dir(configuration(path, identity, parts), data_dir)
+        self.is_kept = is_kept_result(path)
+        if self.is_kept:
+            weights.check_digest(path)
+            if state == "last":
+                raise UsageError(f"{path} keeps the weights of the best state alone: choose --state best")
+            self.update = weights.metadata_of(path)["update"]
+        else:
+            self.update, self.variables = self._from_checkpoints(state, warn)
+
+    @cached_property
+    def task(self) -> Task:
+        """The task with its data, which are read at first use.
+
+        Raises:
+          UsageError: data are missing, or are not those of the run.
+        """
+        network = self.config.model
+        task = self.config.data.build(self.seed)
+        if self.is_kept:
+            self._check_text(self.interface.text, task)
+        return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
+
+    @cached_property
+    def interface(self) -> Interface:
+        """What the network knows of its task; of a kept result without reading data."""
+        if not self.is_kept:
+            return Interface.of(self.task)
+        recorded = weights.metadata_of(self.path)["task"]
+        return Interface(**{**{name: recorded[name] for name in Interface._fields}, "step": tuple(recorded["step"])})
+
+    @cached_property
+    def vocabulary(self) -> Any:
+        """The symbols of inputs and predictions, or None where they are not those of a text."""
+        if not self.is_kept:
+            return self.task.vocabulary
+        recorded = weights.metadata_of(self.path)["vocabulary"]
+        return None if recorded is None else class_of(recorded["class"])(tuple(recorded["symbols"]))
+
+    @cached_property
+    def model(self) -> nn.Module:
+        """The network as a Flax module."""
+        return self.config.model.build(self.interface.input_size, self.interface.output_size, self.interface.reads)
+
+    @cached_property
+    def variables(self) -> Any:
+        """Parameters and other collections, as Flax's `apply` takes them."""
+        arrays = named_arrays.load_arrays(self.path / weights.MODEL)
+        return named_arrays.from_named(jax.eval_shape(self._initialize), arrays)
+
+    @property
+    def initial(self) -> Any:
+        """The variables before the first update, unless a file gave them."""
+        return jax.jit(self._initialize)()
+
+    def _initialize(self) -> Any:
+        inputs = self.interface.inputs(1)
+        found = self.model.init(jax.random.key(self.seed), jnp.zeros(inputs.shape, inputs.dtype))
+        return {name: tree for name, tree in found.items() if name not in SOWN}
+
+    @property
+    def label(self) -> str:
+        """How figures call this run."""
+        return f"{self.config.model.label} seed {self.seed}"
+
+    @property
+    def recurrent(self) -> Recurrent:
+        """The recurrent part of the network, whose parameters are `variables["params"]["recurrent"]`.
+
+        Raises:
+          UsageError: the run has another kind of network.
+        """
+        config = self.config.model
+        if not isinstance(config, ModelConfig):
+            raise UsageError(f"{self.path} holds a {config.label}: name a run of a recurrent network")
+        return Recurrent(config, config.embedding_width or self.interface.input_size)
+
+    def embed(self, variables: Any, inputs: Array) -> Array:
+        """Return what the cell of a network with these variables reads: vectors, if there is an embedding."""
+        if self.recurrent.config.embedding_width is None:
+            return inputs
+        return self.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))  # type: ignore[return-value]
+
+    def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
+        """Compute the metrics of the validation and the test split; of the test split alone if both are the same.
+
+        Args:
+          model: another module for the same task.
+          variables: its variables.
+        """
+        layout, task = parallel.Layout(1, 1), self.task
+        splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
+        placed = parallel.place(layout, [self.variables if variables is None else variables])
+        found = {}
+        for split in splits:
+            evaluator = Evaluator(model or self.model, task, split, self.config.train.evaluation_batch, layout)
+            found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
+        return found
+
+    def start(self, rows: int = 1) -> Start:
+        """Return the state before the first step of so many sequences, for `step`.
+
+        Raises:
+          UsageError: the network reads no sequences.
+        """
+        if not self.interface.is_sequence:
+            raise UsageError(f"{self.path} holds a {self.config.model.label}, which reads no sequences: call its model on whole examples")
+        inputs = self.interface.inputs(rows)
+        shapes = jax.eval_shape(lambda xs: self._advance(self.variables, xs, None)[1], inputs)
+        return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
+
+    def step(self, state: Start, x: Float[Array, "b m"] | Int[Array, " b"]) -> tuple[Start, Float[Array, "b o"]]:
+        """Read one step of each sequence: (state, predictions), the same numbers as the whole sequence gives. Compiled once."""
+        return self._step(self.variables, state, x)
+
+    @cached_property
+    def _step(self) -> Any:
+        def step(variables: Any, state: Start, x: Array) -> tuple[Start, Array]:
+            predictions, carry = self._advance(variables, x[:, None], state)
+            return Start(carry, jnp.asarray(False)), predictions[:, 0] if self.interface.reads == "all" else predictions
+
+        return jax.jit(step)
+
+    def _advance(self, variables: Any, inputs: Array, start: Start | None) -> tuple[Array, Any]:
+        return self.model.apply(variables, inputs, None, start, method="advance")  # type: ignore[return-value]
+
+    def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, Any]:
+        """Return the number of updates and the variables of a state."""
+        directory = RunDirectory(self.path)
+        checkpoints = Checkpoints(directory.checkpoints, warn, directory.identifier)
+        template = init_state(self.model, self.task, self.config.optim.build(), self.seed, self.config.train.batch_size)
+        newest = checkpoints.latest(jax.device_get(jax.block_until_ready(template)))  # fetching what found no memory would never end
+        if newest is None:
+            raise UsageError(f"{self.path} holds no checkpoint yet: train it for longer, or name another run")
+        self._check_text(newest.metadata.get("sha256"), self.task)
+        best = newest.metadata["best"]["update"]
+        if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
+            return newest.update, newest.state.variables
+        restored = checkpoints.restore_best(newest.state, best, f"these are the weights of update {newest.update}") or newest
+        return restored.update, restored.state.variables
+
+    def _check_text(self, before: str | None, task: Task) -> None:
+        now = task.notes.get("sha256")
+        if before not in (None, now):
+            raise UsageError(
+                f"{self.path} holds a run on a text with SHA-256 {before}, and {task.notes.get('text')} has {now}: "
+                f"restore the text, or name another run",
+                code=1,
+            )
+
+
+def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
+    """Return the weights of a network as they are kept, and their metadata (see `lrpt.runs.weights`)."""
+    vocabulary = loaded.vocabulary
+    symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
+    metadata = {"update": loaded.update, "task": loaded.interface._asdict(), "vocabulary": symbols}
+    return weights.pack(named_arrays.to_named(jax.tree.map(np.asarray, loaded.variables))), metadata
+
+
+def _with_data_dir(config: RunConfig[Any], dir: Path | None) -> RunConfig[Any]:
+    """Return the configuration with this directory of data, and without one that belongs to another machine."""
+    recorded = getattr(config.data, "dir", None)
+    if not hasattr(config.data, "dir") or (dir is None and str(recorded) != REMOVED_PATH):
+        return config
+    return replace(config, data=replace(config.data, dir=dir))
