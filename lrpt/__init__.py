@@ -13,6 +13,7 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
 from lrpt.recurrence import LOOPS, recur
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec
+from lrpt.training.loading import Loaded, load
 
 __all__ = [
     "CELLS",
@@ -26,6 +27,7 @@ __all__ = [
     "Dense",
     "Diagonal",
     "Gate",
+    "Loaded",
     "LowRank",
     "LowRankPlusDiagonal",
     "MatrixConfig",
@@ -38,5 +40,6 @@ __all__ = [
     "UsageError",
     "count",
     "gate_spec",
+    "load",
     "recur",
 ]

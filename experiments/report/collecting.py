@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
+from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
-from lrpt.runs.configuration import flatten
+from lrpt.runs.configuration import CLASSES, flatten
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import MAY_CHANGE, write_json, write_text
 
@@ -16,16 +17,16 @@ LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
 
 
-def collect(runs: Path, results: Path, console: Console) -> None:
-    """Copies every run below `runs` that was evaluated to `results`/<experiment>/<run directory>, without checkpoints and figures.
+def collect(runs: Path, results: Path, console: Console, data_dir: Path | None = None) -> None:
+    """Copy every run below `runs` that was evaluated to `results`/<experiment>/<run directory>, with the weights of its best state.
 
     A run that is there already is replaced unless it went further than the new one. Paths of this machine become PATH. Everything is read
-    before anything is written.
+    before anything is written. Weights that are too large, or whose data are not in `data_dir` or where they were, are left out.
 
     Raises:
       UsageError: there is no run, one is damaged or too large, or two that differ have one name.
     """
-    plan: dict[Path, Record] = {}
+    plan: dict[Path, tuple[Path, Record]] = {}
     directories = list(_run_directories(runs))
     if not directories:
         raise UsageError(f"no run was found below {runs}: name a directory that holds run directories")
@@ -35,9 +36,10 @@ def collect(runs: Path, results: Path, console: Console) -> None:
             console.warn(f"{directory} was not evaluated yet: left out")
         else:
             _add(plan, _target(results, record), _clean(record), directory, console)
-    for target, record in plan.items():
+    for target, (source, record) in plan.items():
         _write(target, record)
         console.say(f"{target}: {record.state}")
+        keep_weights(source, target, record, results, console, data_dir)
 
 
 def _run_directories(runs: Path) -> Iterator[Path]:
@@ -57,17 +59,17 @@ def _clean(record: Record) -> Record:
     return Record(record.name, config, environment, record.metrics, result, record.failure)
 
 
-def _add(plan: dict[Path, Record], target: Path, record: Record, source: Path, console: Console) -> None:
+def _add(plan: dict[Path, tuple[Path, Record]], target: Path, record: Record, source: Path, console: Console) -> None:
     size = sum(len(json.dumps(line)) + 1 for line in record.metrics)
     if size > LARGEST:
         raise UsageError(f"{source / METRICS} has {size:,} bytes: only up to {LARGEST:,} are kept, so leave that run out", code=1)
-    before = plan.get(target) or (read(target) if target.exists() else None)
+    before = plan[target][1] if target in plan else read(target) if target.exists() else None
     if before is not None and (difference := _difference(before, record)):
         raise UsageError(f"{source} and the run in {target} differ in {difference}: rename the directory of one of them", code=1)
     if before is not None and (before.updates, before.result is not None) > (record.updates, record.result is not None):
         console.warn(f"{target} went further ({before.updates:,} updates) than {source} ({record.updates:,}): kept")
         return
-    plan[target] = record
+    plan[target] = source, record
 
 
 def _difference(one: Record, other: Record) -> str:
@@ -77,8 +79,8 @@ def _difference(one: Record, other: Record) -> str:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    groups = {name: fields for name, fields in config.items() if isinstance(fields, dict)}
-    return flatten(groups) | {name: value for name, value in config.items() if name not in groups and name != "preset"}
+    groups = {name: fields for name, fields in config.items() if isinstance(fields, dict) and name != CLASSES}
+    return flatten(groups) | {name: value for name, value in config.items() if name not in (*groups, "preset", CLASSES)}
 
 
 def _write(target: Path, record: Record) -> None:

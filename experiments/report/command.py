@@ -3,9 +3,11 @@
     python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
     python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction and figures from experiments/results
     python -m experiments.report --check                exits with 1 if that would change a page, or a figure is missing
+    python -m experiments.report --verify adding        evaluates the kept weights of an experiment again, and exits with 1 if they disagree
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. A swarm of `experiments.jsb` is kept as
+was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The
+weights of its best state are in `model.npz` if they take at most 5 MB. A swarm of `experiments.jsb` is kept as
 `experiments/results/jsb_swarm.json`, its `swarm.json`; studies of `experiments.lattice` under the names in
 `experiments.report.papers.lattice`, and a crossing as `crossing.json`. What was published is in `experiments.report.papers`.
 """
@@ -14,6 +16,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import tyro
 
 from experiments.report import crossing
 from experiments.report.claims import Evidence
@@ -29,6 +34,7 @@ from experiments.report.records import FIGURES, load, load_summary
 from experiments.report.study_figures import FIGURES as OF_STUDIES
 from experiments.report.study_figures import draw_studies
 from experiments.report.verdicts import Status
+from experiments.report.verification import verify
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console, Explained
@@ -48,6 +54,10 @@ class Options:
     """copy the small files of every run below this directory to experiments/results, and write nothing else"""
     check: bool = False
     """only say whether the pages are what would be written"""
+    verify: tuple[str, ...] | None = None
+    """evaluate kept weights again and compare with what is printed: experiments, or experiment/run (none named: all of them)"""
+    data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
+    """for --verify and --collect: the directory that holds mnist/, ptb/ and the like, or the data themselves"""
 
 
 def run(options: Options, root: Path, console: Console) -> None:
@@ -56,10 +66,13 @@ def run(options: Options, root: Path, console: Console) -> None:
     Raises:
       UsageError: a result file is damaged, a run cannot be collected, or a page is stale.
     """
-    if options.collect is not None and options.check:
-        raise UsageError("--collect and --check exclude each other: collect first")
+    if sum([options.collect is not None, options.check, options.verify is not None]) > 1:
+        raise UsageError("--collect, --verify and --check exclude each other: collect first")
+    if options.verify is not None:
+        verify(root / RESULTS, options.verify, options.data_dir, console)
+        return
     if options.collect is not None:
-        collect(options.collect, root / RESULTS, console)
+        collect(options.collect, root / RESULTS, console, options.data_dir)
         console.say(f"next: {PROGRAM}")
         return
     evidence = evidence_of(root)

@@ -1,0 +1,121 @@
+"""Kept weights, evaluated again and compared with the metrics that the result prints."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from experiments.report.records import Record, load
+from experiments.report.weights import best_evaluation
+from lrpt.datasets.sources import without_downloads
+from lrpt.errors import UsageError
+from lrpt.runs import weights
+from lrpt.runs.console import Console
+from lrpt.training.loading import Loaded
+from lrpt.training.loading import load as load_network
+
+TOLERANCE = 1e-5
+"""Relative difference that another machine may make: sums of float32 are taken in another order there."""
+
+Verdict = Literal["equal", "close", "differs", "changed", "skipped", "no weights"]
+
+
+class Verified(NamedTuple):
+    """What came of one kept result.
+
+    Attributes:
+      name: 'experiment/run'.
+      verdict: 'differs' and 'changed' are failures.
+      detail: for the reader, in a line.
+    """
+
+    name: str
+    verdict: Verdict
+    detail: str
+
+
+class Difference(NamedTuple):
+    """The largest relative difference between printed and computed metrics, and where it is."""
+
+    relative: float
+    where: str
+
+
+def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: Console) -> None:
+    """Evaluate kept weights again, and print a line for each result.
+
+    Args:
+      results: where results are kept.
+      names: experiments, or 'experiment/run'; all of them if empty.
+      data_dir: where the data sets are; nothing is downloaded.
+
+    Raises:
+      UsageError: no result has such a name; a weight file was changed; metrics disagree.
+    """
+    found = []
+    for record in _named(load(results), names):
+        one = verify_one(results / record.experiment / record.name, record, data_dir)
+        console.say(f"{one.name}: {one.verdict}; {one.detail}")
+        found.append(one)
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in dict.fromkeys(one.verdict for one in found)}
+    console.say(f"{len(found)} results: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
+    failed = [one.name for one in found if one.verdict in ("differs", "changed")]
+    if failed:
+        raise UsageError(
+            f"{len(failed)} of {len(found)} results do not verify: {', '.join(failed)}; collect them again, or mend them", code=1
+        )
+
+
+def _named(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
+    known = {name for record in records for name in (record.experiment, _name(record))}
+    for name in names:
+        if name not in known:
+            experiments = ", ".join(sorted({record.experiment for record in records}))
+            raise UsageError(f"no result is called '{name}': choose from {experiments}, or name one run as in experiment/run")
+    return [record for record in records if not names or {record.experiment, _name(record)} & {*names}]
+
+
+def _name(record: Record) -> str:
+    return f"{record.experiment}/{record.name}"
+
+
+def verify_one(path: Path, record: Record, data_dir: Path | None) -> Verified:
+    """Evaluate the weights of one kept result."""
+    name = _name(record)
+    if not weights.are_kept(path):
+        return Verified(name, "no weights", "nothing to evaluate")
+    try:
+        weights.check_digest(path)
+        trained = load_network(path, data_dir=data_dir)
+        update, best = trained.update, best_evaluation(record)
+        if best is None or update != best["update"]:
+            return Verified(name, "changed", f"weights are of update {update}, and no best evaluation is: collect the run again")
+        _ = trained.variables
+    except UsageError as error:
+        return Verified(name, "changed", str(error))
+    try:
+        with without_downloads():
+            trained.task  # noqa: B018  reads the data
+    except UsageError as error:
+        return Verified(name, "skipped", f"its data cannot be read: {error}")
+    return Verified(name, *_compared(trained, record, best))
+
+
+def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Verdict, str]:
+    printed = {"valid": best} if record.result is None else {"valid": best, "test": record.result["metrics"]["test"]}
+    computed = trained.evaluate()
+    computed = {"valid": computed["test"], **computed}  # where both splits are the same
+    worst = max(differences(printed, computed), key=lambda one: one.relative)
+    splits = " and ".join(printed)
+    if worst.relative == 0:
+        return "equal", f"all metrics of {splits}, to the last digit"
+    how = f"the largest relative difference is {worst.relative:.1e} ({worst.where})"
+    return ("close", f"{splits} within {TOLERANCE:g}, {how}") if worst.relative <= TOLERANCE else ("differs", how)
+
+
+def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str, Mapping[str, float]]) -> Iterator[Difference]:
+    """Yield the relative difference of every metric that both have."""
+    for split, metrics in printed.items():
+        for name in sorted(metrics.keys() & computed[split].keys()):
+            old, new = float(metrics[name]), computed[split][name]
+            relative = 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))
+            yield Difference(relative if relative == relative else float("inf"), f"{split} {name}: {old!r} printed, {new!r} computed")

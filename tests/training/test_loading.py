@@ -1,0 +1,181 @@
+"""Trained networks read again: steps give the numbers of the sequence, classes are found or named, nothing is guessed."""
+
+import json
+import re
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+import lrpt
+from lrpt.cli.command import main
+from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.highway_classifier import HighwayConfig
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.optim import OptimConfig
+from lrpt.tasks import CopyMemory
+from lrpt.tasks.images import ImageVectors
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loading import Interface, Loaded, load
+from lrpt.training.loop import fit
+
+TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
+STEPS = 6
+
+
+@dataclass(frozen=True)
+class Own(CopyMemory):
+    """A task of the user's."""
+
+
+def fitted(path, model=tiny.CONFIG.model, data=tiny.CONFIG.data):
+    fit(RunConfig(model, OptimConfig("copy_memory", 0.01), TRAIN, data), {0: path}, devices=1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def custom(tmp_path_factory):
+    """A run that no experiment knows."""
+    return fitted(tmp_path_factory.mktemp("custom") / "run", data=Own("fixed", lag=3, train_size=8, test_size=4))
+
+
+class Untrained(Loaded):
+    """A network with drawn weights, which streams as a trained one does."""
+
+    def __init__(self, config, interface):
+        self.config, self.interface, self.is_kept, self.seed = config, interface, True, 1
+        self.variables = self.initial
+        self.path = "here"
+
+
+def untrained(model, reads="all", symbols=5, step=()):
+    interface = Interface(symbols, 5, reads, False, step, "float32" if step else "int32", True, None)
+    return Untrained(SimpleNamespace(model=model), interface)
+
+
+NETWORKS = {
+    "gru": ModelConfig("gru", 6, rank=2),
+    "lstm, two layers": ModelConfig("lstm", 6, rank=2, layers=2),
+    "rhn": ModelConfig("rhn", 6, depth=2, rank=2, embedding=4),
+    "unitary": ModelConfig("unitary", 6),
+    "lattice": ModelConfig("lru", 6, rank=2, embedding=6, layers=2),
+    "vcgru": VariableConfig("vcgru", 6, parametrization="dense", embedding=6),
+    "conditional": ConditionalConfig(size=6),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_give_the_numbers_of_the_sequence(name):
+    trained = untrained(NETWORKS[name], symbols=15 if name == "conditional" else 5)
+    inputs = jax.random.randint(jax.random.key(0), (3, STEPS), 0, 5)
+    whole = trained.model.apply(trained.variables, inputs)
+    state, ys = trained.start(3), []
+    for x in inputs.T:
+        state, y = trained.step(state, x)
+        ys.append(y)
+    np.testing.assert_allclose(jnp.stack(ys, 1), whole, rtol=1e-5, atol=1e-6)
+    assert trained._step._cache_size() == 1
+
+
+def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
+    trained = untrained(NETWORKS["gru"], "last", 3, (3,))
+    inputs = jax.random.normal(jax.random.key(0), (2, STEPS, 3))
+    state = trained.start(2)
+    for t in range(STEPS):
+        state, y = trained.step(state, inputs[:, t])
+        np.testing.assert_allclose(y, trained.model.apply(trained.variables, inputs[:, : t + 1]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_trained_run(custom):
+    trained = lrpt.load(custom)
+    assert (trained.experiment, trained.seed, trained.update, trained.is_kept) == ("custom", 0, 1, False)
+    assert trained.config == RunConfig(tiny.CONFIG.model, OptimConfig("copy_memory", 0.01), TRAIN, Own("fixed", 3, 8, 4))
+    assert trained.vocabulary is None
+    result = json.loads((custom / "result.json").read_text())
+    assert trained.evaluate()["test"] == pytest.approx(result["metrics"]["test"], rel=1e-6)
+
+
+def test_reading_leaves_a_run_as_it_was(custom):
+    before = tiny.tree(custom)
+    load(custom)
+    assert tiny.tree(custom) == before
+
+
+def with_config(custom, tmp_path, **changes):
+    """A directory with a changed `config.json`, and the checkpoints of the run."""
+    content = json.loads((custom / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**content, **changes}))
+    (tmp_path / "checkpoints").symlink_to(custom / "checkpoints")
+    return tmp_path
+
+
+def test_a_class_that_cannot_be_imported_is_given(custom, tmp_path):
+    names = {"model": "lrpt.networks.sequence_model:ModelConfig", "data": "gone:Task"}
+    path = with_config(custom, tmp_path, classes=names)
+    with pytest.raises(UsageError, match="class gone:Task cannot be imported: give the class itself"):
+        load(path)
+    assert load(path, data=Own).config.data == Own("fixed", 3, 8, 4)
+
+
+def test_a_run_without_names_of_classes_and_without_experiment(custom, tmp_path):
+    path = with_config(custom, tmp_path, classes={})
+    with pytest.raises(UsageError, match=r"no module of experiments, and its config\.json names no classes"):
+        load(path)
+    assert load(path, model=ModelConfig, data=Own).update == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"model": {"sise": 4}}, "has model.sise, and ModelConfig has no such setting"),
+        ({"model": {"rank": 9, "size": 4}}, "rank"),
+        ({"data": {"length": "long", "lag": None}}, "is damaged"),
+    ],
+)
+def test_settings_that_do_not_fit_are_one_line(changes, says, custom, tmp_path):
+    with pytest.raises(UsageError, match=re.escape(says) if "damaged" not in says else "damaged|no such setting"):
+        load(with_config(custom, tmp_path, **changes))
+
+
+def test_networks_without_steps_do_not_stream(tmp_path):
+    model = HighwayConfig(depth=1, size=4, rank=2)
+    trained = load(fitted(tmp_path / "run", model, ImageVectors("digits")))
+    assert trained.variables.keys() == {"params", "batch_stats"}
+    with pytest.raises(UsageError, match="which reads no sequences"):
+        trained.start()
+
+
+MINE = """
+from lrpt import CELLS
+CELLS["mine"] = CELLS["gru"]
+"""
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_module_is_imported_first(tmp_path, monkeypatch, assert_refused):
+    (tmp_path / "mine_to_import.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    run = ["--import", "mine_to_import", *tiny.flags(tiny.changed(train={"updates": 1})), "--model.cell", "gru"]
+    words = [*run[:-1], "mine", "--workdir", str(tmp_path / "run")]
+    assert_refused(partial(main, tiny.EXPERIMENT), words[2:], "model.cell is 'mine'")
+    main(tiny.EXPERIMENT, words)
+    del lrpt.CELLS["mine"]
+    with pytest.raises(UsageError, match=r"model\.cell is 'mine'"):
+        load(tmp_path / "run")
+    sys.modules.pop("mine_to_import")
+    assert load(tmp_path / "run", imports=["mine_to_import"]).config.model.cell == "mine"
+    assert_refused(partial(main, tiny.EXPERIMENT), ["--import"], "--import names no module")
+    assert_refused(partial(main, tiny.EXPERIMENT), ["--import=no_such"], "module 'no_such' cannot be imported")
+
+
+def test_data_are_looked_for_elsewhere(custom):
+    trained = load(custom, data_dir="elsewhere")
+    assert trained.config.data == replace(Own("fixed", 3, 8, 4)), "this task has no directory of data"
