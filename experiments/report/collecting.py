@@ -9,9 +9,11 @@ from typing import Any
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
-from lrpt.runs.configuration import CLASSES, flatten
+from lrpt.runs.classes import CLASSES
+from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import MAY_CHANGE, write_json, write_text
+from lrpt.runs.files import DIGEST, is_intact, sealed, write_json, write_text
+from lrpt.runs.run_directory import MAY_CHANGE, RUN
 
 LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
@@ -35,6 +37,8 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
         if record is None:
             console.warn(f"{directory} was not evaluated yet: left out")
         else:
+            if record.result is not None and not is_intact(record.result):
+                raise UsageError(f"{directory / RESULT} was changed after the run had written it: restore it", code=1)
             _add(plan, _target(results, record), _clean(record), directory, console)
     for target, (source, record) in plan.items():
         _write(target, record)
@@ -56,6 +60,8 @@ def _target(results: Path, record: Record) -> Path:
 
 def _clean(record: Record) -> Record:
     config, environment, result = (anonymous(content) for content in (record.config, record.environment, record.result))
+    if result is not None and DIGEST in result:
+        result = sealed(result)  # without paths it is another text, with a digest of its own
     return Record(record.name, config, environment, record.metrics, result, record.failure)
 
 
@@ -80,7 +86,7 @@ def _difference(one: Record, other: Record) -> str:
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     groups = {name: fields for name, fields in config.items() if isinstance(fields, dict) and name != CLASSES}
-    return flatten(groups) | {name: value for name, value in config.items() if name not in (*groups, "preset", CLASSES)}
+    return flatten(groups) | {name: value for name, value in config.items() if name not in (*groups, "preset", CLASSES, RUN)}
 
 
 def _write(target: Path, record: Record) -> None:

@@ -179,7 +179,7 @@ def test_directories_without_a_run(content, tmp_path, assert_refused):
 
 def test_every_checkpoint_damaged(run, assert_refused):
     for seal in (run / "checkpoints").rglob("seal.json"):
-        seal.unlink()
+        seal.write_text("{}")
     assert_refused(main, [run, "--rank", "1"], "every checkpoint", "damaged", code=1, warned=True)
 
 

@@ -14,6 +14,7 @@ from experiments import char_lm
 from experiments.report import weights as kept_weights
 from experiments.report.command import main as report
 from lrpt.cli.command import main
+from lrpt.runs.files import sealed
 from lrpt.training.loading import load
 
 ADDED = {"model.npz", "weights.json"}
@@ -69,7 +70,7 @@ def test_every_digit_is_reproduced(root, capsys):
 def change(path, change):
     content = json.loads(path.read_text())
     change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(sealed(content) if path.name == "result.json" else content))
 
 
 def scaled(factor):
