@@ -13,7 +13,7 @@ README = Path(__file__).parent.parent / "README.md"
 def test_python_blocks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     exec(compile("\n".join(blocks), str(README), "exec"), {"__name__": "readme"})
     result = json.loads((tmp_path / "runs/parity/result.json").read_text())
     assert result["updates"] == 40

@@ -125,10 +125,16 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
         else:
             _report(experiment, results[0], directories[0], console)
         if experiment.closing and command.compare:
-            console.say(experiment.closing)
+            console.say(closing(experiment, command))
 
     processes.on_primary(say)
     return results
+
+
+def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:
+    """Return the last lines after a comparison, with the directories and the seed of this command in its hints."""
+    here = experiment.closing.replace(f"runs/{experiment.name}/", f"{_root(experiment, command)}/")
+    return here.replace("-seed0", f"-seed{command.seed}")
 
 
 def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], several: bool = False) -> list[Job]:

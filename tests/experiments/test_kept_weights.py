@@ -13,7 +13,8 @@ import tiny
 from experiments import char_lm
 from experiments.report import weights as kept_weights
 from experiments.report.command import main as report
-from lrpt.cli.command import main
+from lrpt.cli.command import closing, main
+from lrpt.cli.flags import parse
 from lrpt.runs.files import sealed
 from lrpt.training.loading import load
 
@@ -185,3 +186,10 @@ def test_sampling_from_a_kept_result_needs_no_text(text, tmp_path, monkeypatch, 
 def test_the_last_state_is_not_kept(text, assert_refused):
     result = text / "experiments/results/char_lm/run"
     assert_refused(partial(main, char_lm.EXPERIMENT), ["sample", result, "--state", "last"], "weights of the best state alone")
+
+
+def test_hints_follow_workdir_and_seed(tmp_path):
+    command = parse(char_lm.EXPERIMENT, ["--workdir", str(tmp_path), "--seed", "3"])
+    hints = closing(char_lm.EXPERIMENT, command)
+    assert f"sample {tmp_path}/quick-lrd-seed3 " in hints
+    assert closing(char_lm.EXPERIMENT, parse(char_lm.EXPERIMENT, [])) == char_lm.EXPERIMENT.closing
