@@ -7,14 +7,14 @@ settings that did not exist when the file was written.
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple
 
 from lrpt.errors import UsageError
 from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
+from lrpt.runs.configuration import flatten, from_json, to_json, upgraded
 from lrpt.training.config import RunConfig, TrainConfig
 
 
@@ -49,12 +49,7 @@ def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunC
     named = {"optim": OptimConfig, "train": TrainConfig} | {name: class_of(kind) for name, kind in _named(identity, given).items()}
     kinds = named | {name: kind for name, kind in given._asdict().items() if kind is not None}
     preset = None if {"model", "data"} <= kinds.keys() else _preset(path, identity)
-    parts = {}
-    for group in fields(RunConfig):
-        kind = kinds.get(group.name)
-        own = None if preset is None else getattr(preset, group.name)
-        usual = own if kind is None or type(own) is kind else None
-        parts[group.name] = rebuild(path, group.name, usual or kind, identity.get(group.name, {}))
+    parts = {group.name: _part(path, group.name, kinds.get(group.name), preset, identity) for group in fields(RunConfig)}
     return RunConfig(**parts)
 
 
@@ -63,40 +58,17 @@ def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:
     return {name: str(kind) for name, kind in identity.get(CLASSES, {}).items() if getattr(given, name, None) is None}
 
 
-def rebuild(path: Path, group: str, usual: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a part of a configuration with these settings.
-
-    Args:
-      group: its name, for messages.
-      usual: a part whose other settings are taken over, or its class.
-      settings: field -> value, as JSON holds it.
-
-    Raises:
-      UsageError: a setting is not known, or its value is not allowed.
-    """
-    kind = usual if isinstance(usual, type) else type(usual)
-    hints = get_type_hints(kind)
-    known = {field.name for field in fields(kind)}
-    for name in settings:
-        if name not in known:
-            raise UsageError(
-                f"{path / 'config.json'} has {group}.{name}, and {kind.__name__} has no such setting: another version wrote it"
-            )
-    values = {name: _typed(hints[name], value) for name, value in settings.items()}
+def _part(path: Path, group: str, kind: type | None, preset: RunConfig[Any] | None, identity: Mapping[str, Any]) -> Any:
+    """Return a part of a configuration; settings that the file does not have are those of the preset, or defaults of the class."""
+    usual = None if preset is None else getattr(preset, group)
+    content = identity.get(group, {})
+    if usual is not None and kind in (None, type(usual)):
+        kind = type(usual)
+        content = upgraded(flatten({group: to_json(usual)}) | flatten({group: content}))[group]
     try:
-        return usual(**values) if isinstance(usual, type) else replace(usual, **values)
-    except UsageError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{path / 'config.json'} is damaged ({group}: {error}): restore it", code=1) from None
-
-
-def _typed(hint: Any, value: Any) -> Any:
-    """Return a value of JSON as the type of a field has it: paths and tuples are strings and lists in JSON."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if isinstance(value, str) and Path in kinds:
-        return Path(value)
-    return tuple(value) if isinstance(value, list) else value
+        return from_json(kind, content, group)
+    except UsageError as error:
+        raise UsageError(f"{path / 'config.json'}: {error}", error.code) from None
 
 
 def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:

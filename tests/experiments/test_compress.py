@@ -164,7 +164,7 @@ CONFIGS = {
     '{"experiment": "report", "preset": "quick", "seed": 0}': (2, ["report", "no module of experiments"]),
     '{"experiment": "os.path", "preset": "quick", "seed": 0}': (2, ["os.path", "no module of experiments"]),
     '{"experiment": "copy_memory", "preset": "none", "seed": 0}': (2, ["none", "quick"]),
-    '{"experiment": "copy_memory", "preset": "quick", "seed": 0, "model": {"sise": 4}}': (2, ["model.sise", "no such setting"]),
+    '{"experiment": "copy_memory", "preset": "quick", "seed": 0, "model": {"sise": 4}}': (2, ["model.sise is no setting of ModelConfig"]),
     '{"experiment": "copy_memory", "preset": "quick", "seed": 0}': (2, ["holds no checkpoint"]),
 }
 
