@@ -26,6 +26,7 @@ from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
 from lrpt.runs.run_directory import RunDirectory
+from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Evaluator
@@ -90,6 +91,7 @@ class Interface(NamedTuple):
     """What a network needs to know of its task.
 
     Attributes:
+      input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
       step: shape of the inputs of one step of a sequence, or of a whole example without steps.
       dtype: of the inputs.
       is_sequence: whether inputs have steps.
@@ -165,7 +167,10 @@ class Loaded:
         if not self.is_kept:
             return Interface.of(self.task)
         recorded = weights.metadata_of(self.path)["task"]
-        return Interface(**{**{name: recorded[name] for name in Interface._fields}, "step": tuple(recorded["step"])})
+        coded = recorded.get("coded")
+        size = recorded["input_size"] if coded is None else CodedSize(*coded)
+        known = {name: recorded[name] for name in Interface._fields}
+        return Interface(**{**known, "step": tuple(recorded["step"]), "input_size": size})
 
     @cached_property
     def vocabulary(self) -> Any:
@@ -291,7 +296,10 @@ def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
     """Return the weights of a network as they are kept, and their metadata (see `lrpt.runs.weights`)."""
     vocabulary = loaded.vocabulary
     symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
-    metadata = {"update": loaded.update, "task": loaded.interface._asdict(), "vocabulary": symbols}
+    task, size = loaded.interface._asdict(), loaded.interface.input_size
+    if isinstance(size, CodedSize):
+        task["coded"] = [size.symbols, size.units]
+    metadata = {"update": loaded.update, "task": task, "vocabulary": symbols}
     return weights.pack(named_arrays.to_named(jax.tree.map(np.asarray, loaded.variables))), metadata
 
 

@@ -21,10 +21,12 @@ from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
+from lrpt.runs import weights
+from lrpt.symbols import CodedSize
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loading import Interface, Loaded, load
+from lrpt.training.loading import Interface, Loaded, load, pack
 from lrpt.training.loop import fit
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
@@ -74,7 +76,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_give_the_numbers_of_the_sequence(name):
-    trained = untrained(NETWORKS[name], symbols=15 if name == "conditional" else 5)
+    trained = untrained(NETWORKS[name], symbols=CodedSize(5, 2) if name == "conditional" else 5)
     inputs = jax.random.randint(jax.random.key(0), (3, STEPS), 0, 5)
     whole = trained.model.apply(trained.variables, inputs)
     state, ys = trained.start(3), []
@@ -143,6 +145,17 @@ def test_a_run_without_names_of_classes_and_without_experiment(custom, tmp_path)
 def test_settings_that_do_not_fit_are_one_line(changes, says, custom, tmp_path):
     with pytest.raises(UsageError, match=re.escape(says)):
         load(with_config(custom, tmp_path, **changes))
+
+
+def test_kept_weights_know_which_symbols_complete_units(custom, tmp_path):
+    known = load(custom).interface._replace(input_size=CodedSize(5, 2))
+    packed = untrained(NETWORKS["conditional"], symbols=CodedSize(5, 2))
+    packed.update, packed.vocabulary = 1, None
+    content, metadata = pack(packed)
+    weights.keep(tmp_path, content, json.loads(json.dumps(metadata)))
+    (tmp_path / "config.json").write_text((custom / "config.json").read_text())
+    found = load(tmp_path).interface.input_size
+    assert (found, found.units) == (known.input_size, known.input_size.units)
 
 
 def test_networks_without_steps_do_not_stream(tmp_path):
