@@ -73,9 +73,10 @@ def test_the_command_trains_the_written_parameters_further(run, capsys):
     assert output.name == f"run-lr{found['matrices'][0]['rank']}-tied"
     config = json.loads((output / "config.json").read_text())
     before = json.loads((run / "config.json").read_text())
-    changed = {"parametrization": "low_rank", "rank": found["matrices"][0]["rank"], "tied": True}
-    inputs = {"input_parametrization": "low_rank", "input_rank": 2}
-    assert config["model"] == before["model"] | changed | inputs
+    changed = {"kind": "low_rank", "rank": found["matrices"][0]["rank"], "tied": True}
+    inputs = {"kind": "low_rank", "rank": 2}
+    stored = {"matrices": before["model"]["matrices"] | changed, "inputs": before["model"]["inputs"] | inputs}
+    assert config["model"] == before["model"] | stored
     assert config["data"] == before["data"]
     result = json.loads((output / "result.json").read_text())
     assert result["metrics"]["test"] == pytest.approx(found["metrics"]["test"]["after"], rel=1e-3)
@@ -133,8 +134,8 @@ OF_A_RUN = {
     "--rank 5": ["rank 5", "1 to 4"],
     "--rank many": ["--rank", "many"],
     "--rank": ["--rank"],
-    "": ["a rank or an error"],
-    "--rank 1 --error 0.5": ["a rank or an error"],
+    "": ["give exactly one of them"],
+    "--rank 1 --error 0.5": ["give exactly one of them"],
     "--error 0": ["error is 0", "above 0"],
     "--error 1.5": ["error is 1.5", "below 1"],
     "--rank 1 --input-rank 11": ["rank 11", "1 to 4"],
