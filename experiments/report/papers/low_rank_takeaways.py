@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from experiments.copy_memory import EXPERIMENT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.matching import configuration, runs_of
 from experiments.report.texts import lead
 from experiments.report.verdicts import NOT_RUN, Finding
 
@@ -18,13 +20,14 @@ def takeaways(judged: Judged) -> Sequence[str]:
     faster = [judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)]
     stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable")]
     holds = sum(r.verdict.finding is Finding.FOR for r in stable)
-    urnn = judged.quantity("uRNN 721", "updates until test", setting=FIXED)
+    gru, urnn = (judged.quantity(name, "updates until test", setting=FIXED) for name in ("GRU 128", "uRNN 721"))
     ahead = judged.relation("the uRNN is ahead")
     tied, untied = (judged.quantity(name, "test perplexity") for name in ("LRD-GRU 1000/64, tied", "LRD-GRU 1000/64"))
     images, highway = judged.relation("LRD-GRU > full GRU"), judged.relation("the diagonal does not help")
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return (
-        f"An LRD-GRU with fewer parameters than the full GRU solves all three copying tasks for most seeds ({copying}).",
+        f"An LRD-GRU with fewer parameters than the full GRU solves all three copying tasks for most seeds ({copying}). "
+        f"The full GRU at N = 500: {gru.ours} ({gru.verdict}).",
         f"{lead(faster[0].verdict)} weight normalization {_outcome(faster[0])} faster: {_verdicts(faster)}. "
         f"It is the better recipe in {holds} of {len(stable)} comparisons at 10 to 100 times the published learning rate, "
         f"but there it may end above the memoryless predictor.",
@@ -50,8 +53,8 @@ def _verdicts(relations: Sequence[JudgedRelation]) -> str:
 
 def remarks(evidence: Evidence) -> Sequence[str]:
     """Return paragraphs on recoveries and divergence."""
-    copies = [r for r in evidence.records if r.experiment == "copy_memory" and r.config["preset"] == "paper"]
-    counts = {r.seed: max((line["recoveries"] for line in r.metrics if "recoveries" in line), default=0) for r in copies}
+    copies = runs_of(configuration(EXPERIMENT, "--preset paper"), EXPERIMENT, evidence.records)
+    counts = {seed: max((line["recoveries"] for line in r.metrics if "recoveries" in line), default=0) for seed, r in copies.items()}
     parts = []
     if counts:
         each = ", ".join(f"seed {seed}: {count:.0f}" for seed, count in sorted(counts.items()))
