@@ -11,7 +11,7 @@ STOPPED = b"lrpt: error: stopped by Ctrl-C: what was written before is intact\n"
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """End the program at once: extension modules that are just imported would make other errors of a KeyboardInterrupt."""
+    """End the program at once: extension modules that are being imported would turn a KeyboardInterrupt into other errors."""
     os.write(2, STOPPED)
     os._exit(128 + number)
 
@@ -26,6 +26,6 @@ def names() -> list[str]:
 
 
 def module(name: str) -> ModuleType:
-    """Import the module that holds the code of a command: `experiments.NAME`, or `experiments.NAME.command` where NAME is a folder."""
+    """Import the module that holds the code of a command: `experiments.NAME`, or `experiments.NAME.command` if NAME is a folder."""
     found = importlib.import_module(f"{__name__}.{name}")
     return importlib.import_module(f"{found.__name__}.command") if hasattr(found, "__path__") else found

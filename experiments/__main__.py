@@ -1,4 +1,4 @@
-"""Lists every experiment: what it reproduces, its presets with what they cost, and the tools beside them.
+"""List of all experiments with what they reproduce, their presets and costs, and of the tools.
 
 python -m experiments
 """
@@ -21,19 +21,19 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says: nothing but --help."""
+    """Flags of the command: only --help."""
 
 
 def modules() -> list[ModuleType]:
-    """Every module of the package, by name."""
+    """Import every module of the package, in order of names."""
     return [experiments.module(name) for name in experiments.names()]
 
 
 def listing(found: Sequence[ModuleType]) -> Iterator[str]:
-    """The lines that are printed.
+    """Yield the lines of the list.
 
     Args:
-      found: modules; one that holds an `EXPERIMENT` is an experiment, one that has a `main` of its own is a tool.
+      found: modules. A module with an `EXPERIMENT` is an experiment, a module that defines `main` is a tool.
     """
     held = [module.EXPERIMENT for module in found if hasattr(module, "EXPERIMENT")]
     tools = {module.__name__.split(".")[1]: module for module in found if _is_tool(module)}
@@ -60,12 +60,12 @@ def _experiment(experiment: Experiment[Any]) -> Iterator[str]:
 
 
 def _entry(start: str, text: str) -> list[str]:
-    """`text` beside `start`, broken into lines that begin below each other."""
+    """Wrap `text` beside `start`, with all lines of the text aligned."""
     return textwrap.wrap(text, WIDTH, initial_indent=f"{start}  ", subsequent_indent=" " * (len(start) + 2))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints the list; exits with 2 where a flag is wrong."""
+    """Print the list. Exit with 2 if a flag is wrong."""
     with Explained(Console()):
         parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Lists experiments and tools.", Options())
     print("\n".join(listing(modules())))

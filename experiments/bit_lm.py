@@ -1,15 +1,16 @@
-"""Units that decide how much to compute, on bits, where a character begins with every eighth: Jernite et al. 2017, section 5.2.1.
+"""Variable computation on bits, where every eighth bit begins a character: Jernite et al. 2017, section 5.2.1.
 
     python -m experiments.bit_lm                                           a VCRNN and an RNN on bits of text that every Python carries
     python -m experiments.bit_lm --preset paper --data.dir DIR             a VCRNN of 1000 units on bits of the Penn Treebank
     python -m experiments.bit_lm --preset small-buffer-8 --data.dir DIR    eight 0 bits behind each character
     python -m experiments.bit_lm schedule RUN_DIRECTORY                    m_t over the bits (Figure 2); also: hard, timing
 
-Published, single runs, bits per bit with the size of the Elman network of as many operations: RNN-100 0.287, RNN-500 0.227, RNN-1000 0.223,
-VCRNN-1000 0.231 (340) and 0.215 (460). Figure 2, without numbers: "the higher dimensions are modified roughly every 8 bits", and with 8 or
-24 buffer bits behind each character "the model learns to mostly ignore these". Here `schedule` gives the autocorrelation of m_t.
+Published, single runs, bits per bit, and in parentheses the size of the Elman network with the same number of operations: RNN-100 0.287,
+RNN-500 0.227, RNN-1000 0.223, VCRNN-1000 0.231 (340) and 0.215 (460). Figure 2, without numbers: "the higher dimensions are modified
+roughly every 8 bits", and with 8 or 24 buffer bits behind each character "the model learns to mostly ignore these". Here `schedule` gives
+the autocorrelation of m_t.
 
-Settings that the paper does not print are those of `experiments.variable_computation`, but for windows of 25 characters, a weight of 0.1,
+Settings that the paper does not print are those of `experiments.variable_computation`, except windows of 25 characters, a weight of 0.1,
 and targets of 0.3 and 0.4.
 """
 
@@ -25,9 +26,9 @@ from lrpt.tasks import NextBit
 from lrpt.training.config import RunConfig, TrainConfig
 
 EPOCH = 6_271
-"""updates in which 32 streams of the treebank's training part are read once, 25 characters at a time"""
+"""updates that read the treebank's training part once, in 32 streams with windows of 25 characters"""
 CHARACTERS = 25
-"""in a window, with whatever buffer"""
+"""characters in a window, with any buffer"""
 
 PAPER = RunConfig(
     network("vcrnn", 1000, target=0.4, penalty_weight=0.1, lag=8),
@@ -54,7 +55,7 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str 
 
 SHORT = replace(PAPER, optim=OptimConfig("char_lm", 2e-3), train=replace(PAPER.train, updates=4 * EPOCH))
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness=0.25, sharpness_growth=0.25)
-"""The mask is as sharp as it will be from the fourth epoch on."""
+"""A small network, whose mask has its final sharpness from the fourth epoch on."""
 
 EXPERIMENT = Experiment(
     name="bit_lm",

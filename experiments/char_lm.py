@@ -1,24 +1,28 @@
 """Character language models: Miceli Barone 2018, section 3.4 and Table 2.
 
     python -m experiments.char_lm                                       three models on text that every Python carries, nothing to download
-    python -m experiments.char_lm --data.file BOOK.txt                  a text of yours
+    python -m experiments.char_lm --data.file BOOK.txt                  your own text
     python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0   text from a network that you have just trained
     python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank
     python -m experiments.char_lm sample RUN_DIRECTORY --prompt "The "  text from a checkpoint
 
-Published, single runs, test perplexity per character. For GRUs it is the mean over sentences (`sentence_perplexity` here; what others call
-perplexity is `perplexity`): GRU 1000: 2.96, with dropout 2.92; GRU 3298 with dropout: 2.77; LRD-GRU without dropout 1000/64 untied: 2.92,
-tied: 2.90, 3298/128: 2.95; with dropout 3298/128: 2.86, 5459/64 untied: 2.82, tied: 2.81, tied 4480/128: 2.86, tied 6985/64: 2.76; LR-GRU
-with dropout, tied 6985/64: 9.88. LSTMs read other symbols in one stream, so that their `perplexity` is not to be compared with those: LSTM
+Published, single runs, test perplexity per character. For GRUs it is the mean over sentences (`sentence_perplexity` here; `perplexity` is
+the usual definition): GRU 1000: 2.96, with dropout 2.92; GRU 3298 with dropout: 2.77; LRD-GRU without dropout 1000/64 untied: 2.92, tied:
+2.90, 3298/128: 2.95; with dropout 3298/128: 2.86, 5459/64 untied: 2.82, tied: 2.81, tied 4480/128: 2.86, tied 6985/64: 2.76; LR-GRU with
+dropout, tied 6985/64: 9.88. LSTMs read other symbols in one stream, so their `perplexity` cannot be compared with the values of GRUs: LSTM
 1000: 2.92, LRD-LSTM 1740/300: 2.86, both with dropout.
 
-What the paper leaves open is as in the original code: dl4mt-lm's start, its dropout (symbols 0.1, which take the biases of the gates with
-them; states 0.5, with one mask for each gate, for all gates where they are tied, and for both gates but not the candidate of a full GRU;
-outputs 0.5), its patience of ten evaluations; lowrank-lstm's streams, start, dropout (0.3, 0.3, 0.5) and 55 epochs. There the test part
-is read in one stream (`--train.evaluation-batch 1`), here in 20, which takes a twentieth of the time, and the network of the last epoch is
-the one that is tested, here that of the lowest validation loss. dl4mt-lm reads sentences in the order of the file, epoch after epoch, here
-each epoch has an order of its own; it may go on for 5,000 epochs, here for 200,000 updates. Its Adam has the constant in another place
-(`--optim.recipe char_lm_original`).
+Settings that the paper leaves open follow the original code:
+
+- dl4mt-lm: its initialization; dropout of symbols (0.1, together with the biases of the gates), of states (0.5) and of outputs (0.5); its
+  patience of ten evaluations. Each gate has its own mask of states. Tied gates share one mask, and so do both gates of a full GRU, but not
+  its candidate.
+- lowrank-lstm: its streams, initialization, dropout (0.3, 0.3, 0.5) and 55 epochs.
+
+Differences: lowrank-lstm reads the test part in one stream (`--train.evaluation-batch 1`), here in 20, which takes a twentieth of the time.
+It tests the network of the last epoch, here the network of the lowest validation loss is tested. dl4mt-lm reads sentences in the order of
+the file in every epoch, here each epoch has its own order. It may train for 5,000 epochs, here for 200,000 updates. Its Adam has the
+constant in another place (`--optim.recipe char_lm_original`).
 """
 
 from dataclasses import replace
@@ -72,7 +76,7 @@ DROPOUT = {"word_dropout": 0.1, "drop_biases": True, "state_dropout": 0.5, "outp
 
 
 def _row(size: int, rank: int | None = None, kind: str = "low_rank_plus_diagonal", *, tied: bool = False, dropout: bool = False) -> Preset:
-    """A GRU of Table 2."""
+    """Return the preset of a GRU of Table 2."""
     structure = {"parametrization": "dense"} if rank is None else {"parametrization": kind, "rank": rank, "tied": tied}
     masks = "shared" if tied else "candidate_apart" if rank is None else "each"
     regularization = {**DROPOUT, "gate_masks": masks} if dropout else {}

@@ -1,14 +1,15 @@
-"""Networks of two levels, of which the slow one is told where words or characters end: the Conditional RNN of Bojanowski et al. 2015.
+"""The Conditional RNN of Bojanowski et al. 2015: two levels, the slow one with given ends of words or characters.
 
     python -m experiments.conditional                                      characters with words, of text that every Python carries
     python -m experiments.conditional --data.file BOOK.txt                 a text of yours
     python -m experiments.conditional --preset paper --data.dir DIR        500-500 on characters of the Penn Treebank
     python -m experiments.conditional --preset bits --data.dir DIR         100-100 on its bits, with characters
 
-Published, as baselines in Table 3 of Jernite et al. 2017, with the size of the Elman network of as many operations: CRNN-500 on characters
-1.46 bits per character (700); CRNN-100-100 on bits 0.222 bits per bit (140). They print no settings. The optimizer here is that of the
-other models of this project on these texts; windows and the start of parameters are this project's choice too. A word has a vector of its
-own if it is twice or more in the training part, as by default in the authors' code.
+Published, as baselines in Table 3 of Jernite et al. 2017, and in parentheses the size of the Elman network with the same number
+of operations: CRNN-500 on characters
+1.46 bits per character (700); CRNN-100-100 on bits 0.222 bits per bit (140). They print no settings. The
+optimizer is the one of the other models of this project on these texts. Windows and the initialization are this project's choice, too. A
+word has its own vector if it occurs at least twice in the training part, which is the default in the authors' code.
 """
 
 from dataclasses import replace

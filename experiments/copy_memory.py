@@ -6,8 +6,9 @@
     python -m experiments.copy_memory --preset paper                     Arjovsky et al. 2016, N = 500
 
 Published (single runs, LRD-GRU 128/50): test cross-entropy below 1e-3 nats in less than 30,000 (variable length; its log: first at 25,500),
-38,000 (variable lag) and 35,000 updates (N = 500). A uRNN of 721 complex numbers has a perfect accuracy in training in less than 2,000
-updates where N = 500, but not in the test; it learns faster than the LRD-GRU at variable length, and does not converge at variable lag.
+38,000 (variable lag) and 35,000 updates (N = 500). A uRNN of 721 complex numbers reaches perfect training
+accuracy in less than 2,000 updates for N = 500, but not in the test. It learns faster than the LRD-GRU at variable length, and does not
+converge at variable lag.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ PAPER = RunConfig(
     TrainConfig(updates=35_000, order="reshuffle", evaluate_every=500, stop_below=1e-3),
     CopyMemory("fixed", lag=500),
 )
-# As far as the claim about it goes, also where the task is solved before: what is claimed is the accuracy of training, and overfitting.
+# The 2,000 updates of the paper's claim, without an earlier stop. The claim is about the accuracy of training, and overfitting.
 UNITARY_CLAIM = dataclasses.replace(PAPER, train=dataclasses.replace(PAPER.train, updates=2_000, stop_below=None))
 VARIABLE_LENGTH = dataclasses.replace(
     PAPER, data=CopyMemory("variable_length", lag=100), train=dataclasses.replace(PAPER.train, updates=30_000)
@@ -35,13 +36,13 @@ VARIABLE_LAG = dataclasses.replace(PAPER, data=CopyMemory("variable_lag", lag=10
 
 
 def _weight_norm(config: RunConfig[CopyMemory]) -> RunConfig[CopyMemory]:
-    """The recipe for stable training of section 3.5.1."""
+    """Apply the recipe for stable training of section 3.5.1."""
     model, optim = dataclasses.replace(config.model, weight_norm=True), OptimConfig("weight_norm")
     return dataclasses.replace(config, model=model, optim=optim)
 
 
 def _unitary(config: RunConfig[CopyMemory]) -> RunConfig[CopyMemory]:
-    """The baseline as lowrank-gru trained it: no Fourier transforms, a trainable scale, nothing clipped."""
+    """Replace the model by the baseline of lowrank-gru: no Fourier transforms, a trainable scale, no clipping."""
     return dataclasses.replace(config, model=ModelConfig("unitary_without_fourier", 721), optim=OptimConfig("copy_memory_unitary"))
 
 

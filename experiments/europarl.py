@@ -1,4 +1,4 @@
-"""Units that decide how much to compute, on Czech and German, with and without guidance: Jernite et al. 2017, section 5.2.2.
+"""Variable computation on Czech and German, with and without guidance: Jernite et al. 2017, section 5.2.2.
 
     python -m experiments.europarl                                         learn, guide and an RNN on text that every Python carries
     python -m experiments.europarl --preset paper --data.dir DIR           Czech, with a schedule that is learnt
@@ -10,9 +10,9 @@
 
 Published: Figure 4, without numbers. Guided and learnt schedules are "more efficient than the RNN" in both languages. The paper prints
 neither sizes nor the targets of the guide. Here: 512 units, target 0.3, and 0.8 at white spaces with guidance; RNNs of 128 to 512 units.
-Settings that it does not print are those of `experiments.variable_computation`.
+Other settings that the paper does not print are those of `experiments.variable_computation`.
 
-Guidance names symbols by number. In these texts 0 is the line's end and 2 the blank; the notes of a run say so under 'white_spaces'.
+Guidance names symbols by number. In these texts 0 is the line end and 2 the blank; the notes of a run give them under 'white_spaces'.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 
 EPOCH = 11_250
-"""updates in which 32 streams of 18,000,000 characters are read once, 50 at a time"""
+"""updates that read 18,000,000 characters once, in 32 streams with windows of 50"""
 GUIDE: dict[str, Any] = {"guided_symbols": (0, 2)}
 LANGUAGES = {"cs": "Czech", "de": "German"}
 

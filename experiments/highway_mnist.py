@@ -6,9 +6,12 @@
 
 Published (single runs, test accuracy in percent): LR-Highway 5x1024/256: 98.83 after 68 epochs; LRD-Highway: 98.64 after 55.
 
-An evaluation is made after each epoch. Presets go by the paper. lowrank-highwaynetwork differs: with each halving it goes back to the best
-parameters (`--optim.return-to-best`), takes the mean over classes (`--data.over mean`), and penalizes the norm of the readout and not its
-square (`--model.penalty-form original --model.readout-penalty 1e-5`); one pair of masks serves both gates (`--model.share-masks`).
+Evaluations follow each epoch. Presets follow the paper. lowrank-highwaynetwork differs in these points:
+
+- With each halving of the learning rate it returns to the best parameters (`--optim.return-to-best`).
+- It takes the mean over classes (`--data.over mean`).
+- It penalizes the norm of the readout instead of its square (`--model.penalty-form original --model.readout-penalty 1e-5`).
+- Both gates share one pair of masks (`--model.share-masks`).
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Units that decide how much to compute, on melodies: Jernite et al. 2017, section 5.1.
+"""Variable computation on melodies: Jernite et al. 2017, section 5.1.
 
     python -m experiments.music                                        a VCRNN and an RNN on melodies that are drawn, no download
     python -m experiments.music --data.file FOLDER                     tunes of yours in ABC notation
@@ -6,13 +6,13 @@
     python -m experiments.music notes RUN_DIRECTORY                    mean m_t by length and kind of note (Table 2)
     python -m experiments.music schedule RUN_DIRECTORY                 m_t over the notes; also: hard, timing
 
-Published, single runs, test perplexity with the size of the Elman network of as many operations: RNN-200 9.13, RNN-250 8.70, VCRNN-500
-8.51 (233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34 on rests, 0.51 and 0.45 on the first and the second of repeated notes; by length
-1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
+Published, single runs, test perplexity, and in parentheses the size of the Elman network with the same number of operations: RNN-200 9.13,
+RNN-250 8.70, VCRNN-500 8.51 (233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34 on rests, 0.51 and 0.45 on the first and the second of
+repeated notes; by length 1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
 
-Those are of 19,511 tunes of thesession.org, whose terms leave open who may use them so; O'Neill's 2,006 take their place. Perplexities are
-not to be compared with the published ones, the models with each other are. Settings that the paper does not print are those of
-`experiments.variable_computation`.
+The published numbers are for 19,511 tunes of thesession.org, whose terms do not say who may use them in this way. Here O'Neill's 2,006
+tunes take their place. So perplexities can be compared with each other, but not with the published ones. Settings that the paper does not
+print are those of `experiments.variable_computation`.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ from lrpt.tasks import NextNote
 from lrpt.training.config import RunConfig, TrainConfig
 
 EPOCH = 132
-"""updates in which 32 streams of O'Neill's training part are read once, 50 symbols at a time"""
+"""updates that read O'Neill's training part once, in 32 streams with windows of 50 symbols"""
 
 MODEL = network("vcrnn", 500, target=0.4)
 

@@ -1,4 +1,4 @@
-"""Units that decide how much to compute, on characters: Jernite et al. 2017, section 5.2.
+"""Variable computation on characters: Jernite et al. 2017, section 5.2.
 
     python -m experiments.variable_computation                                      a VCRNN and an RNN on text that every Python carries
     python -m experiments.variable_computation --preset paper --data.dir DIR        a VCRNN of 1024 units on the Penn Treebank
@@ -9,17 +9,18 @@
     python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
 
-Published, single runs, bits per character with the size of the Elman network of as many operations ("RNN-d"). Penn Treebank: GRU-1024 1.42
-(1450), LSTM-1024 1.42 (2048), RNN-1024 1.47 (1024), VCRNN-1024 1.46 (760), RNN-760 1.47, LSTM-380 1.44 and GRU-538 1.43 (760),
-VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648). text8: RNN-512 1.80, GRU-512 1.69 (725), GRU-1024 1.58 (1450), VCGRU-1024 1.69
-(464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. Its "RNN-d" of GRUs counts too little: see `lrpt.networks.operations`.
+Published, single runs, bits per character, and in parentheses the size of the Elman network with the same number of operations ("RNN-d").
+Penn Treebank: GRU-1024 1.42 (1450), LSTM-1024 1.42 (2048), RNN-1024 1.47 (1024), VCRNN-1024 1.46 (760), RNN-760 1.47, LSTM-380 1.44 and
+GRU-538 1.43 (760), VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648). text8: RNN-512 1.80, GRU-512 1.69 (725), GRU-1024 1.58
+(1450), VCGRU-1024 1.69 (464), 1.64 (648) and 1.63 (820) with targets of 0.3, 0.4 and 0.5. The paper's "RNN-d" understates GRUs: see
+`lrpt.networks.operations`.
 
-The paper says nothing of optimizer, step size, batches, windows, clipping, dropout, the weight of the penalty or epsilon. Here: Adam at
-0.001, norm clipping at 1, 32 streams (text8: 128), windows of 50, no dropout, weight 0.3, epsilon 1e-5, 20 epochs, zero initial states. Its
-targets on the Penn Treebank are not printed either: `--model.target`.
+The paper does not give optimizer, learning rate, batches, windows, clipping, dropout, the weight of the penalty or epsilon. Here: Adam at
+0.001, norm clipping at 1, 32 streams (text8: 128), windows of 50, no dropout, weight 0.3, epsilon 1e-5, 20 epochs, zero initial states. The
+paper does not print its targets on the Penn Treebank either: `--model.target`.
 
-Until the tenth epoch the mask is less sharp than it will be. The checkpoint of the best validation loss may be of that time; figures of
-operations are those of its sharpness.
+The mask reaches its final sharpness in the tenth epoch. The checkpoint of the best validation loss may be from an earlier epoch; counts of
+operations then hold for the sharpness of that epoch.
 """
 
 from dataclasses import replace
@@ -36,13 +37,13 @@ from lrpt.training.config import RunConfig, TrainConfig
 
 
 def network(cell: str, size: int, **changes: Any) -> VariableConfig:
-    """As the paper compares units: full matrices, and symbols as vectors that are as wide as the state."""
+    """Return a network of the paper's comparison: full matrices, and embeddings as wide as the state."""
     plain: dict[str, Any] = {"parametrization": "dense", "carry_bias": 0.0, "trainable_initial_state": False, "embedding": size}
     return VariableConfig(cell=cell, size=size, **plain | changes)
 
 
 EPOCH = 3_135
-"""updates in which 32 streams of the treebank's training part are read once, 50 symbols at a time"""
+"""updates that read the treebank's training part once, in 32 streams with windows of 50 symbols"""
 
 PAPER = RunConfig(
     network("vcrnn", 1024, target=0.5),
@@ -79,7 +80,7 @@ TABLE = {
     **{f"gru-{size}": network("gru", size) for size in (1024, 538, 458)},
     **{f"lstm-{size}": network("lstm", size) for size in (1024, 380, 324)},
 }
-"""Rows of Table 3 on the Penn Treebank beside VCRNN-1024 and the conditional network."""
+"""Rows of Table 3 on the Penn Treebank, except VCRNN-1024 and the conditional network."""
 
 TEXT8_TABLE = {
     **{f"vcgru-{target}": network("vcgru", 1024, target=target) for target in (0.3, 0.4, 0.5)},
@@ -89,7 +90,7 @@ TEXT8_TABLE = {
 """Rows of Table 3 on text8."""
 
 SMALL_TABLE = {"small": network("vcrnn", 256, target=0.3, penalty_weight=0.5), "small-rnn": network("elman", 128)}
-"""Those that two cores can train: about as many operations."""
+"""Networks that two cores can train, with about the same number of operations."""
 
 EXPERIMENT = Experiment(
     name="variable_computation",

@@ -3,19 +3,19 @@
     python -m experiments.wiki                                          an RHN of depth 3 on text that every Python carries, no download
     python -m experiments.wiki --preset paper --data.dir DIR            depth 10, 1500 units, on enwik8
     python -m experiments.wiki --preset text8-10x1000 --data.dir DIR    depth 10, 1000 units, on text8
-    python -m experiments.wiki --preset paper --data.file PREFIX        the first bytes of enwik8; the result says that it is a prefix's
+    python -m experiments.wiki --preset paper --data.file PREFIX        the first bytes of enwik8; the result says so
     python -m experiments.wiki sample RUN_DIRECTORY --prompt "The "     text from a checkpoint
 
 Published, single runs, test bits per character: enwik8, depth 5, 23 M parameters: 1.31; depth 10, 21 M: 1.30; 46 M: 1.27. text8, depth 10,
 20 M: 1.29; 45 M: 1.27.
 
-Presets are those of the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `text8_sota`) at each of the published sizes: biases
+Presets follow the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `text8_sota`) at each of the published sizes: biases
 of the transform gates from -4, everything else uniform within 0.04, embeddings as wide as there are symbols, a loss summed over the 50
 steps of a window, and a weight decay of 1e-7 in it. The preset torch-5x1500 follows their first Torch script for enwik8: batches of 100,
 other dropout with a mask for each gate, embeddings as wide as the state, and a decoupled weight decay. That script biases the gates of the
 first layer only, while the preset biases all; its second bias in the first layer is left out here.
 
-The state is carried through validation and test parts in 128 streams; the authors' final figures are of one: `--train.evaluation-batch 1`.
+The state is carried through validation and test parts in 128 streams; the authors' final evaluation uses one: `--train.evaluation-batch 1`.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from lrpt.tasks import NextByte
 from lrpt.training.config import RunConfig, TrainConfig
 
 EPOCH = 14_062
-"""updates in which 128 streams of 90,000,000 bytes are read once, 50 at a time"""
+"""updates that read 90,000,000 bytes once, in 128 streams with windows of 50"""
 
 SYMBOLS = {"enwik8": 205, "text8": 27}
 
@@ -68,7 +68,7 @@ QUICK = RunConfig(
 
 
 def _of_size(source: str, depth: int, size: int) -> Preset:
-    """A row of Table 2 or 3."""
+    """Return the preset of a row of Table 2 or 3."""
     model = replace(PAPER.model, size=size, depth=depth, embedding=SYMBOLS[source])
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=source))
     return Preset(config, f"RHN, depth {depth}, {size} units, on {source}", "weeks on a GPU")

@@ -7,14 +7,14 @@
 
 Published, single runs, valid and test perplexity: depth 8, untied, 32 M parameters: 71.2, 68.5; depth 10, tied, 23 M: 67.9, 65.4.
 
-Presets are those of the authors' TensorFlow code (`rhn_train.py`, `ptb_sota`) at each depth, with the ten widths of their README: one mask
-for both gates, at all layers and steps of a window, words dropped by type; biases of the transform gates from -2, of which the paper says
-nothing on this text; everything else uniform within 0.04; a loss summed over the 35 steps of a window, and a weight decay of 1e-7 in it.
-The 65.4 needs a smaller weight decay, which neither the paper nor the code tells (`--optim.weight-decay 1e-9`). The preset torch-8 has what
-their Torch code does otherwise: a mask for each gate, a decoupled weight decay, and no bias towards carrying. That code has a second bias
-in the first layer, which is left out here.
+Presets follow the authors' TensorFlow code (`rhn_train.py`, `ptb_sota`) at each depth, with the ten widths of their README: one mask for
+both gates, at all layers and steps of a window, and words dropped by type; biases of the transform gates from -2, which the paper does not
+give for this text; all other parameters uniform within 0.04; a loss summed over the 35 steps of a window, which includes a weight decay of
+1e-7. The 65.4 needs a smaller weight decay, which neither the paper nor the code gives (`--optim.weight-decay 1e-9`). The preset torch-8
+follows their Torch code: a mask for each gate, a decoupled weight decay, and no bias towards carrying. That code has a second bias in the
+first layer, which is left out here.
 
-The state is carried through validation and test parts in 20 streams, as the authors do while they train; their final figures are of one
+The state is carried through validation and test parts in 20 streams, as in the authors' training; their final evaluation uses one
 stream: `--train.evaluation-batch 1`.
 """
 
@@ -32,7 +32,7 @@ from lrpt.tasks import NextWord
 from lrpt.training.config import RunConfig, TrainConfig
 
 EPOCH = 1_327
-"""updates in which 20 streams of the Penn Treebank are read once, 35 words at a time"""
+"""updates that read the Penn Treebank once, in 20 streams with windows of 35 words"""
 
 PAPER = RunConfig(
     ModelConfig(
@@ -62,7 +62,7 @@ SMALL = 200
 
 
 def _small(depth: int) -> Preset:
-    """Narrow, with as much less dropout, and a learning rate that falls as fast as there is time."""
+    """Return the preset of a narrow network, with less dropout and a learning rate that decays within the 10 epochs."""
     dropout = {"word_dropout": 0.1, "input_dropout": 0.2, "state_dropout": 0.1, "output_dropout": 0.3}
     model = replace(PAPER.model, size=SMALL, depth=depth, embedding=SMALL, **dropout)
     optim, train = replace(PAPER.optim, decay=1 / 1.5, decay_after=5), replace(PAPER.train, updates=10 * EPOCH)
@@ -71,7 +71,7 @@ def _small(depth: int) -> Preset:
 
 
 def _of_depth(depth: int, tied: bool) -> Preset:
-    """A point of Figure 5a."""
+    """Return the preset of a point of Figure 5a."""
     size = PTB_WIDTHS[depth]
     config = replace(PAPER, model=replace(PAPER.model, size=size, depth=depth, embedding=size, tie_embedding=tied))
     return Preset(config, f"RHN, depth {depth}, {size} units, {'tied' if tied else 'untied'}, Penn Treebank", "days on a GPU")

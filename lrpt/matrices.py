@@ -322,7 +322,7 @@ class LowRankPlusDiagonal(Composite):
 
     @property
     def terms(self) -> tuple[LowRank, Diagonal]:
-        """The two matrices whose sum this is."""
+        """Return the two matrices whose sum this is."""
         return LowRank(self.left, self.right), Diagonal(self.diagonal)
 
     @property

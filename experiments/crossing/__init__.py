@@ -1,1 +1,1 @@
-"""Crosses cells with ways to store their matrices, at equal numbers of parameters, on one text."""
+"""Comparison of cells and parametrizations at equal numbers of parameters, on one text."""

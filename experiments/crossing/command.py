@@ -1,17 +1,17 @@
-"""Crosses cells with ways to store their matrices, at equal numbers of parameters, on one text.
+"""Comparison of cells and parametrizations at equal numbers of parameters, on one text.
 
     python -m experiments.crossing                                                   five cells, three parametrizations, three seeds each
     python -m experiments.crossing --data.source ptb --data.dir DIR --parameters 1000000 --updates 8000 --evaluate-every 400
     python -m experiments.crossing --cells gru lru --ratio 0.25 --seeds 5            other cells, other ranks, more seeds
 
-All networks predict the next character, and have vectors for symbols that are as wide as their state. So all matrices of a cell are square,
-on inputs as on states, and all are stored in the same way. The width of each network is the one whose number of parameters is closest to
-`--parameters`, where the rank is `--ratio` times the width. Its place in the table says nothing of its speed: low-rank networks are wider.
+All networks predict the next character, and have embeddings as wide as their state. So all matrices of a cell, for inputs and for states,
+are square and stored in the same way. The width of each network is the one whose number of parameters is closest to `--parameters`. The
+rank is `--ratio` times the width. The table does not compare speed: low-rank networks are wider.
 
-By default it takes 25 minutes on two cores. Ranks are whole numbers, so that numbers of parameters may be some percent off the budget;
-the table gives them. Finished runs are not trained again, and others go on from their last checkpoint: with more `--updates` all do.
-`crossing.json`, in `--workdir`, holds every finished run. Commands for other `--cells` may run at the same time, in the same `--workdir`
-and with `--devices 1`; then the command for all cells draws the table.
+By default the command takes 25 minutes on two cores. Ranks are whole numbers, so numbers of parameters may differ from the budget by some
+percent; the table gives them. Finished runs are not trained again, and other runs resume from their last checkpoint. With more `--updates`
+all runs resume. `crossing.json`, in `--workdir`, holds every finished run. Commands for other `--cells` may run at the same time, in the
+same `--workdir` and with `--devices 1`; then the command for all cells draws the table.
 """
 
 import sys
@@ -44,37 +44,37 @@ SCORE = "bits_per_character"
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Flags of the command."""
 
     data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
     cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru")
     """rows of the table: any cells of a language model"""
     matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal")
-    """columns of the table: how all matrices of a cell are stored"""
+    """columns of the table: parametrizations of all matrices of a cell"""
     parameters: int = 30_000
-    """about how many each network has"""
+    """approximate number of parameters of each network"""
     ratio: float = 0.125
     """ranks as a share of the width"""
     layers: int = 1
-    """of each network"""
+    """layers of each network"""
     depth: int = 2
-    """transitions within a step, for cells that have several"""
+    """transitions within a step, for cells that can have several"""
     updates: int = 600
-    """of each network"""
+    """updates of each network"""
     evaluate_every: int = 100
     """updates between evaluations; the best one is reported"""
     batch_size: int = 32
-    """streams that the text is read in"""
+    """number of streams that read the text"""
     learning_rate: float = 5e-3
-    """of Adam"""
+    """learning rate of Adam"""
     seeds: int = 3
-    """networks for each cell and parametrization"""
+    """number of networks for each cell and parametrization"""
     seed: int = 0
-    """the first one's seed"""
+    """first seed"""
     devices: int | None = None
     """devices to use, as in training"""
     workdir: Path = Path("runs/crossing")
-    """where run directories, the summary and the figure go"""
+    """directory of the runs, the summary and the plot"""
 
     def __post_init__(self) -> None:
         for name, known in (("cells", CELLS), ("matrices", PARAMETRIZATIONS)):
@@ -88,12 +88,12 @@ class Options:
         check_seeds(self.seed, self.seeds)
 
     def jobs(self) -> list[Job]:
-        """One run for each cell, parametrization and seed."""
+        """Return one run for each cell, parametrization and seed."""
         symbols = self.data.build(self.seed).input_size
         return [job for cell in self.cells for matrices in self.matrices for job in self._of(self.model(cell, matrices, symbols))]
 
     def model(self, cell: str, matrices: str, symbols: int) -> ModelConfig:
-        """The network whose number of parameters is closest to the budget."""
+        """Return the network whose number of parameters is closest to the budget."""
         depth = self.depth if CELLS[cell].deep else 1
         size = closest_width(partial(self._parameters, cell, matrices, symbols, depth), self.parameters).width
         rank = self.rank(size)
@@ -109,7 +109,7 @@ class Options:
         )
 
     def rank(self, width: int) -> int:
-        """The share of the width, at least 1."""
+        """Return the rank: `ratio` times the width, at least 1."""
         return max(1, round(self.ratio * width))
 
     def _parameters(self, cell: str, matrices: str, symbols: int, depth: int, width: int) -> int:
@@ -126,7 +126,7 @@ class Options:
 
 
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
-    """Return what is kept of a run: what it trained, and its metrics on the test split at the best validation loss."""
+    """Return the row of a run: its model, and its metrics on the test split at the best validation loss."""
     model: Any = job.config.model
     kind = model.matrices.kind
     return {
@@ -146,7 +146,7 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
 
 
 def show(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
-    """Print a row for each cell and parametrization, and draw the figure."""
+    """Print a row for each cell and parametrization, and draw the plot."""
     runs = [one.row for one in finished]
     rows = [_row(of_kind) for of_cell in by_group(runs).values() for of_kind in of_cell.values()]
     console.table(["cell", "matrices", "width", "rank", "parameters", "test bits per character", "deviation"], rows, title(runs))
@@ -155,13 +155,13 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
 
 
 def draw(runs: Sequence[Row], path: Path) -> Path:
-    """The figure of these runs."""
+    """Plot these runs."""
     groups = {cell: {kind: [one[SCORE] for one in of_kind] for kind, of_kind in row.items()} for cell, row in by_group(runs).items()}
     return crossing_figure(groups, path, title(runs), "test bits per character")
 
 
 def title(runs: Sequence[Row]) -> str:
-    """What these runs have in common."""
+    """Return a title with the sizes, updates and seeds of these runs."""
     parameters = [one["parameters"] for one in runs]
     seeds = len({one["seed"] for one in runs})
     updates = max(one["updates"] for one in runs)
@@ -169,7 +169,7 @@ def title(runs: Sequence[Row]) -> str:
 
 
 def by_group(runs: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
-    """Return cell -> parametrization -> the runs of its seeds."""
+    """Group runs: cell -> parametrization -> the runs of all seeds."""
     return grouped(runs, "cell", "parametrization")
 
 
@@ -194,7 +194,7 @@ STUDY = Study(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Cross what the command line says, and leave as `leaving_with_a_line` does."""
+    """Run the comparison from a command line. Map errors to one line and an exit status."""
     console = Console()
     with leaving_with_a_line(console):
         words = sys.argv[1:] if arguments is None else arguments

@@ -1,4 +1,4 @@
-"""Scores of several runs in each field of a table of two ways: a column of points for each."""
+"""Plot of a two-way table with several runs in each field: a column of points for each field."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,13 +11,13 @@ Scores = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def crossing_figure(groups: Scores, path: Path, title: str = "", score: str = "loss") -> Path:
-    """Draws every score as a point and the mean of each field as a line, and writes a PNG.
+    """Plot every score as a point and the mean of each field as a line, and write a PNG.
 
     Args:
-      groups: row -> column -> scores; columns are told apart by colour, rows by place.
-      path: of the PNG.
-      title: above the figure.
-      score: what the scores are.
+      groups: row -> column -> scores; columns differ in colour, rows in position.
+      path: path of the PNG.
+      title: title of the plot.
+      score: name of the scores.
     """
     rows = list(groups)
     columns = list(dict.fromkeys(column for row in groups.values() for column in row))

@@ -1,14 +1,14 @@
 """Recurrence depth and optimization, on polyphonic music: Zilly et al. 2017, section 5.1 and Figure 4.
 
-    python -m experiments.jsb                                        three architectures of depth 4 on chords that are drawn, no download
+    python -m experiments.jsb                                        three architectures of depth 4 on random chords, no download
     python -m experiments.jsb --preset paper --data.dir DIR          a recurrent highway network of depth 6 on the JSB chorales
     python -m experiments.jsb swarm --data.source jsb --data.dir DIR     Figure 4: every architecture and depth at random settings
 
 Published: Figure 4, which has no numbers in the text. Deep transition networks, with shortcuts (DT(S)-RNN) and without, "become
 considerably harder to optimize with increasing depth"; "increasing the recurrence depth does not adversely affect optimization of RHNs".
 
-The paper says that networks grow with depth, and are of one size in all architectures. It prints neither sizes nor settings, so they are
-this project's: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of 32 pieces.
+The paper says that networks grow with depth, and that all architectures have the same size. It prints neither sizes nor settings. Those of
+this project are: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of 32 pieces.
 """
 
 from dataclasses import replace
@@ -22,14 +22,14 @@ from lrpt.tasks import Chorales
 from lrpt.training.config import RunConfig, TrainConfig
 
 BUDGETS = {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}
-"""Recurrence depth -> parameters, about which each architecture has."""
+"""Recurrence depth -> approximate number of parameters of each architecture."""
 
 SIZES = {
     "rhn": {1: 215, 2: 242, 4: 257, 6: 263},
     "dt_rnn": {1: 309, 2: 345, 4: 365, 6: 372},
     "dts_rnn": {1: 309, 2: 288, 4: 280, 6: 278},
 }
-"""Cell and recurrence depth -> the width that comes closest to that."""
+"""Cell and recurrence depth -> the width that comes closest to the budget."""
 
 PAPER = RunConfig(
     ModelConfig(

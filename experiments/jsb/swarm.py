@@ -1,4 +1,4 @@
-"""The `swarm` subcommand of `experiments.jsb`: every architecture and depth at random settings, one dot for each.
+"""Subcommand `swarm` of `experiments.jsb`: every architecture and depth at random settings, one dot for each.
 
 Zilly et al. 2017, Figure 4.
 
@@ -34,7 +34,7 @@ SWARM = "swarm.json"
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says. Each architecture and depth is trained at settings of its own, drawn independently."""
+    """Flags of the command. The settings of each architecture and depth are drawn independently."""
 
     data: Chorales = field(default_factory=Chorales)
     cells: tuple[str, ...] = ("rhn", "dt_rnn", "dts_rnn")
@@ -42,25 +42,25 @@ class Options:
     depths: tuple[int, ...] = (1, 2, 4, 6)
     """recurrence depths"""
     parameters: tuple[int, ...] = (15_000, 30_000, 60_000, 90_000)
-    """about how many each network of these depths has; the paper's grow with depth too"""
+    """approximate number of parameters at each of these depths; networks of the paper also grow with depth"""
     settings: int = 10
-    """drawn for each architecture and depth"""
+    """number of settings for each architecture and depth"""
     learning_rate: tuple[float, float] = (1e-4, 1.0)
     """range from which learning rates are drawn, uniformly in their logarithm"""
     spread: tuple[float, float] = (1e-8, 1e-2)
-    """the same for standard deviations of initial matrices"""
+    """range from which standard deviations of initial matrices are drawn, uniformly in their logarithm"""
     carry_bias: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0)
-    """from which the starts of carry gates' biases are drawn; transform gates start at minus these"""
+    """values from which initial biases of carry gates are drawn; transform gates get the negative value"""
     updates: int = 700
-    """of each network; 7 are an epoch of the chorales"""
+    """updates of each network; an epoch of the chorales has 7"""
     evaluate_every: int = 70
-    """updates between evaluations; training losses are means over as many"""
+    """updates between evaluations; training losses are means over these updates"""
     seed: int = 0
-    """another seed draws other settings"""
+    """first seed of the runs, and seed of the settings"""
     devices: int | None = None
     """devices to use, as in training"""
     workdir: Path = Path("runs/jsb/swarm")
-    """where run directories, the summary and the figure go"""
+    """directory of the runs, the summary and the plot"""
 
     def __post_init__(self) -> None:
         for cell in self.cells:
@@ -78,7 +78,7 @@ class Options:
         check_seeds(self.seed, self.settings)
 
     def jobs(self, base: RunConfig[Any]) -> list[Job]:
-        """One run for each setting."""
+        """Return one run for each setting."""
         return [Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j)]
 
     def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
@@ -94,7 +94,7 @@ class Options:
 
 
 def width(model: ModelConfig, parameters: int) -> int:
-    """The width at which a network on notes is closest to so many parameters."""
+    """Return the width at which the number of parameters of a network on notes is closest to `parameters`."""
     return closest_width(quadratic(lambda size: count(replace(model, size=size), NOTES, NOTES).true), parameters).width
 
 
@@ -102,15 +102,15 @@ def swarm(experiment: str, base: RunConfig[Any]) -> Subcommand:
     """Return the subcommand that trains many small networks.
 
     Args:
-      experiment: the name of the experiment whose runs they are.
-      base: what every setting starts from.
+      experiment: name of the experiment that the runs record.
+      base: configuration that every setting changes.
     """
     about = "Train every architecture and depth at random settings, side by side, and draw a dot for each."
     return Subcommand(Options, study(experiment, base).run, Options(), about)
 
 
 def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
-    """Return the study of an experiment that starts every setting from `base`."""
+    """Return the study of an experiment in which every setting changes `base`."""
     return Study(
         experiment=experiment,
         preset="paper",
@@ -124,7 +124,7 @@ def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
 
 
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
-    """Return what is kept of a run: its settings, its lowest mean training loss between evaluations, and its lowest validation loss."""
+    """Return the row of a run: its settings, its lowest mean training loss between evaluations, and its lowest validation loss."""
     model: Any = job.config.model
     train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
     return {
@@ -144,7 +144,7 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
 
 
 def show(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
-    """Print the best, the median and the worst setting of each architecture and depth, and draw the figure."""
+    """Print the best, the median and the worst setting of each architecture and depth, and draw the plot."""
     dots = [one.row for one in finished]
     rows = [
         [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
@@ -157,7 +157,7 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
 
 
 def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
-    """Architecture -> depth -> the lowest training losses of its settings, best first."""
+    """Group dots: architecture -> depth -> the lowest training losses of the settings, best first."""
     groups: dict[str, dict[int, list[float]]] = {}
     for one in sorted(dots, key=lambda one: one["lowest_train_loss"]):
         groups.setdefault(one["cell"], {}).setdefault(one["depth"], []).append(one["lowest_train_loss"])
@@ -165,6 +165,6 @@ def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[floa
 
 
 def draw(dots: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """The figure of these dots."""
+    """Plot these dots."""
     title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
     return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]")

@@ -1,4 +1,4 @@
-"""Losses of many settings at once: one dot for each, in a column for each group."""
+"""Plot of the losses of many settings: one dot for each, in a column for each group."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,11 +9,11 @@ from jaxtyping import Float
 from lrpt.analysis.figures import png
 
 CLOSE = 0.02
-"""Dots whose heights differ by less than this share of the figure's are put side by side."""
+"""Share of the height of the plot. Dots closer than this are drawn side by side."""
 
 
 def beeswarm(heights: Sequence[float], close: float) -> Float[np.ndarray, " k"]:
-    """How far each dot is moved sideways, in widths of a dot, so that no two within `close` of each other are at the same place."""
+    """Return a horizontal offset for each dot, in widths of a dot. Dots whose heights differ by less than `close` get different offsets."""
     offsets = np.zeros(len(heights))
     placed: list[int] = []
     for i in np.argsort(heights, kind="stable"):
@@ -24,7 +24,7 @@ def beeswarm(heights: Sequence[float], close: float) -> Float[np.ndarray, " k"]:
 
 
 def _outwards(count: int) -> list[float]:
-    """0, 1, -1, 2, -2, ..."""
+    """Return 0, 1, -1, 2, -2, ..."""
     return [0.0, *(float(sign * k) for k in range(1, count + 1) for sign in (1, -1))]
 
 
@@ -35,13 +35,13 @@ def swarm_figure(
     score: str = "loss",
     baseline: tuple[str, float] | None = None,
 ) -> Path:
-    """Draws the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and writes a PNG.
+    """Plot the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and write a PNG.
 
     Args:
       groups: architecture -> depth -> losses above 0.
-      path: of the PNG.
-      title: above the figure.
-      score: what the losses are.
+      path: path of the PNG.
+      title: title of the plot.
+      score: name of the losses.
       baseline: name and loss of a predictor that is drawn as a line.
     """
     depths = sorted({depth for of_group in groups.values() for depth in of_group})
@@ -63,7 +63,7 @@ def swarm_figure(
 
 
 def _place(number: int, count: int) -> float:
-    """Where the column of an architecture is, beside those of others at the same depth."""
+    """Return the horizontal offset of an architecture's column from its depth."""
     return (number - (count - 1) / 2) * 0.8 / count
 
 

@@ -13,21 +13,22 @@
 Published, single runs, test loss in nats per character on the joined Penn Treebank (`ptb_joined`), with 10 M and 24 M parameters: LSTM
 0.972, 0.968; GRU 0.972, 0.980; grid LSTM 0.970, 0.971; RHN 0.986, 0.979; PS-LRU 0.971, 0.969; RG-LRU 0.971, 0.969; LRU 0.965, 0.967.
 
-Losses are not in the published units even then: blanks at line ends are stripped and line ends folded here, and the original reads both.
+Losses are not comparable with the published ones even then: this project strips blanks at line ends and folds line ends, and the original
+reads both.
 
-The large presets read the standard parts of the treebank, on which figures are not comparable with these. They have 401 updates in an
-epoch, after each of which they are evaluated; the joined treebank has 421 (`--train.evaluate-every 421`). As in the paper: 250 streams, 50
-steps, Adam at 0.001, times 0.9 after each epoch, Glorot's start, no dropout and no clipping, the checkpoint of the best validation loss.
-Initial states are zero. The code starts otherwise than the paper says: `--model.initialization lru`.
+The large presets read the standard parts of the treebank. Their losses are not comparable with the published ones either. An epoch has 401
+updates, or 421 on the joined treebank (`--train.evaluate-every 421`); evaluations follow each epoch. As in the paper: 250 streams, 50
+steps, Adam at 0.001, times 0.9 after each epoch, Glorot's initialization, no dropout and no clipping, the checkpoint of the best validation
+loss. Initial states are zero. The code uses another initialization than the paper: `--model.initialization lru`.
 
-Neither the paper nor the original code (chahuja/lru) says how wide networks are, or which have two and which four layers. Here all have two
-and the width whose number of parameters is closest to the budget in the original code, for the 51 symbols of the treebank. There GRUs,
-LSTMs and grid LSTMs have a second bias beside each one, as in cuDNN, which changes no function; ours have one. `--model.size` sets another
-width. The code trains for up to 100 epochs and stops after three that improve validation by less than 0.0001; here three without
-improvement stop.
+Neither the paper nor the original code (chahuja/lru) gives the widths of networks, or says which have two and which four layers. Here all
+have two layers, and the width whose number of parameters in the original code is closest to the budget, for the 51 symbols of the treebank.
+In that code GRUs, LSTMs and grid LSTMs have two biases in each place, as in cuDNN, which represent the same functions; here they have one.
+`--model.size` sets another width. The code trains for up to 100 epochs and stops after three epochs that improve validation by less than
+0.0001; here training stops after three epochs without improvement.
 
-The RHN has depth 5 in each layer, and its transform gates start open by half. The grid LSTM is that of the paper's equations; layers are
-not tied, as in the code (`--model.shared-layers` ties them, as a footnote of the paper says). The GRU is that of cuDNN.
+The RHN has depth 5 in each layer, and its transform gates start half open. The grid LSTM follows the paper's equations. Layers are not
+tied, as in the code (`--model.shared-layers` ties them, as a footnote of the paper says). The GRU is the variant of cuDNN.
 
 The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the first tenth of the joined treebank, cut 90/5/5.
 """
@@ -45,16 +46,16 @@ from lrpt.training.config import RunConfig, TrainConfig
 BUDGETS = {"10m": 10_000_000, "24m": 24_000_000}
 SMALL_BUDGETS = {"300k": 300_000, "1m": 1_000_000}
 PYTHON_SYMBOLS = 100
-"""About as many has the documentation of a Python; each counts twice the width."""
+"""Approximate number of symbols in Python's documentation. Each symbol adds parameters of twice the width."""
 QUICK_BUDGET = 100_000
 
 BYTES = {"enwik8": 205, "text8": 27}
-"""different ones of each text"""
+"""number of different bytes in each text"""
 BYTES_EPOCH = 7_200
-"""updates in which 250 streams of 90,000,000 bytes are read once, 50 at a time"""
+"""updates that read 90,000,000 bytes once, in 250 streams with windows of 50"""
 
 SMALL_EPOCH = 210
-"""the same for 50 streams of the training part of a tenth of the joined treebank"""
+"""updates that read the training part of a tenth of the joined treebank once, in 50 streams"""
 SMALL = replace(
     PAPER,
     train=replace(PAPER.train, updates=20 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50, patience=3),
@@ -72,21 +73,21 @@ QUICK = RunConfig(
 
 
 def _row(name: str, budget: str) -> Preset:
-    """A model of Table 1."""
+    """Return the preset of a model of Table 1."""
     model = sized(name, BUDGETS[budget], PTB_SYMBOLS)
     about = f"{model.label}, {BUDGETS[budget]:,} parameters, on the Penn Treebank"
     return Preset(replace(PAPER, model=model), about, "days on two cores")
 
 
 def _small(name: str, budget: str) -> Preset:
-    """A model of Table 1 at a budget for two cores."""
+    """Return the preset of a model of Table 1 at a budget for two cores."""
     model = sized(name, SMALL_BUDGETS[budget], PTB_SYMBOLS)
     about = f"{model.label}, {SMALL_BUDGETS[budget]:,} parameters, on a tenth of the treebank"
     return Preset(replace(SMALL, model=model), about, {"300k": "10 minutes", "1m": "half an hour"}[budget] + " on a core")
 
 
 def _bytes(source: str) -> Preset:
-    """The LRU of 10 M parameters on a text of Wikipedia."""
+    """Return the preset of the LRU of 10 M parameters on a text of Wikipedia."""
     model = sized("lru", BUDGETS["10m"], BYTES[source])
     train = replace(PAPER.train, updates=100 * BYTES_EPOCH, evaluate_every=BYTES_EPOCH)
     return Preset(

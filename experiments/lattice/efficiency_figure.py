@@ -1,4 +1,4 @@
-"""Statistical efficiency: how scores fall as more of the data is trained on."""
+"""Plot of statistical efficiency: scores against the share of the training data."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,15 +9,15 @@ from lrpt.analysis.figures import png
 
 
 def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
-    """Draws the mean score against the share of the data, a line for each model and a point for each run, and writes a PNG.
+    """Plot the mean score against the share of the data, a line for each model and a point for each run, and write a PNG.
 
-    As Figure 5 of Ahuja and Morency 2018.
+    The plot corresponds to Figure 5 of Ahuja and Morency 2018.
 
     Args:
       groups: model -> per cent of the data -> scores of its runs.
-      path: of the PNG.
-      title: above the figure.
-      score: what the scores are.
+      path: path of the PNG.
+      title: title of the plot.
+      score: name of the scores.
     """
     with png(path) as figure:
         axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""How many epochs models train until their best one: a box for each."""
+"""Box plot of the epochs until the best one, a box for each model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,14 +7,15 @@ from lrpt.analysis.figures import png
 
 
 def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str = "") -> Path:
-    """Draws a box for each model (Ahuja and Morency 2018, Figure 6) with every run as a point over it, and writes a PNG.
+    """Plot a box for each model (Ahuja and Morency 2018, Figure 6), with every run as a point over it, and write a PNG.
 
-    Boxes go from the first to the third quartile, with a line at the median; whiskers reach to the farthest run within 1.5 times that.
+    Boxes go from the first to the third quartile, with a line at the median; whiskers reach to the farthest run
+    within 1.5 times that range.
 
     Args:
       groups: model -> epochs of its runs, at least one.
-      path: of the PNG.
-      title: above the figure.
+      path: path of the PNG.
+      title: title of the plot.
     """
     with png(path, max(5.2, 1.2 + 0.7 * len(groups)), 3.2) as figure:
         axes = figure.subplots()

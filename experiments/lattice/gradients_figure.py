@@ -1,4 +1,4 @@
-"""Norms of gradients by layer and epoch: where, along its depth, a stack of layers learns."""
+"""Gradient norms by layer and epoch, which show the layers of a stack that learn."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ _FIGURE = re.compile(r"gradient_norm_layer_(\d+)")
 
 
 def layer_norms_by_epoch(lines: Sequence[Mapping[str, Any]]) -> Float[np.ndarray, "l e"]:
-    """Layers, first to last, by evaluations, from the lines of a run's `metrics.jsonl`.
+    """Return gradient norms from a run's `metrics.jsonl`: layers, first to last, by evaluations.
 
-    Each is the mean, over the minibatches since the evaluation before, of the norm of one minibatch's gradient. The original code
-    (chahuja/lru) adds up signed gradients over an epoch and takes the norm of the sum, in which they may cancel, and counts the second
-    minibatch's twice instead of the first's.
+    Each value is the mean over the minibatches since the previous evaluation of the norm of a minibatch's gradient. The original code
+    (chahuja/lru) instead takes the norm of the sum of an epoch's gradients, which may cancel. It also counts the second minibatch twice,
+    instead of the first.
 
     Args:
-      lines: of a network of several layers; those of the split 'train' are read.
+      lines: metrics of a network of several layers; only lines of the split 'train' are used.
     """
     train = [line for line in lines if line["split"] == "train"]
     names = sorted((name for name in (train[0] if train else {}) if _FIGURE.fullmatch(name)), key=_number)
@@ -33,14 +33,14 @@ def _number(name: str) -> int:
 
 
 def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path, title: str = "") -> Path:
-    """Draws a heat map for each model, darker where norms are larger, each with a scale of its own, and writes a PNG.
+    """Plot a heat map for each model, each with its own scale, and write a PNG. Larger norms are darker.
 
-    As Figure 7 of Ahuja and Morency 2018.
+    The plot corresponds to Figure 7 of Ahuja and Morency 2018.
 
     Args:
-      norms: model -> what `layer_norms_by_epoch` returns.
-      path: of the PNG.
-      title: above the figure.
+      norms: model -> result of `layer_norms_by_epoch`.
+      path: path of the PNG.
+      title: title of the plot.
     """
     with png(path, 1.6 + 3.0 * len(norms), 3.2) as figure:
         for axes, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(norms))), norms.items(), strict=True):

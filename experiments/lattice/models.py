@@ -1,4 +1,4 @@
-"""The models of Ahuja and Morency 2018, their sizes, and how they train: what `experiments.lattice` and its studies share."""
+"""Models of Ahuja and Morency 2018, their sizes and their training, for `experiments.lattice` and its studies."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,22 +19,22 @@ MODELS = {
     "grid-lstm": "grid_lstm",
     "rhn": "rhn",
 }
-"""What the paper calls a model -> its cell."""
+"""Name of a model in the paper -> its cell."""
 
 NAMES = {"lru": "LRU", "rg-lru": "RG-LRU", "ps-lru": "PS-LRU", "gru": "GRU", "lstm": "LSTM", "grid-lstm": "Grid-LSTM", "rhn": "RHN"}
-"""The same as tables print it."""
+"""Name of a model in the paper -> its name in tables."""
 
 RHN_DEPTH = 5
 
 _COUNTED_AS = {"gru_cudnn": "gru", "lstm": "lstm", "grid_lstm": "grid_lstm"}
-"""Cells that have two biases beside each other in the original code, as cuDNN's and PyTorch's have -> a cell with one, that is counted."""
+"""Cells with two biases in each place in the original code, as in cuDNN and PyTorch -> the cell with one bias that is counted."""
 
 
 def fields(cell: str, budget: int, symbols: int, layers: int = 2) -> dict[str, str | int]:
-    """What of a model's configuration follows from its cell, a budget of parameters and its layers.
+    """Return the settings of a model that follow from its cell, a budget of parameters and its number of layers.
 
-    The width is the one whose number of parameters is closest to the budget in the original code, which has a second bias beside each one
-    of GRUs, LSTMs and grid LSTMs. It changes no function, so that ours have one.
+    The width is the one whose number of parameters in the original code is closest to the budget. That code has a second bias beside each
+    bias of GRUs, LSTMs and grid LSTMs. Two biases represent the same functions, so models here have one.
     """
     depth = RHN_DEPTH if cell == "rhn" else 1
     counted = LanguageModelSize(symbols, _COUNTED_AS.get(cell, cell), layers, depth, second_biases=cell in _COUNTED_AS)
@@ -43,18 +43,18 @@ def fields(cell: str, budget: int, symbols: int, layers: int = 2) -> dict[str, s
 
 
 LATTICE = ModelConfig(matrices=TiedStorageConfig("dense"), initial=InitialConfig(carry_bias=0.0, trainable_state=False))
-"""What all models have in common."""
+"""Settings that all models share."""
 
 
 def sized(name: str, budget: int, symbols: int, layers: int = 2) -> ModelConfig:
-    """The network of a name in `MODELS` whose number of parameters is closest to the budget."""
+    """Return the network with a name in `MODELS` whose number of parameters is closest to the budget."""
     changes: Mapping[str, object] = fields(MODELS[name], budget, symbols, layers)
     return replace(LATTICE, **changes)  # type: ignore[arg-type]
 
 
 PTB_SYMBOLS = 51
 EPOCH = 401
-"""updates in which 250 streams of the treebank's training part are read once, 50 symbols at a time"""
+"""updates that read the treebank's training part once, in 250 streams with windows of 50 symbols"""
 
 PAPER = RunConfig(
     sized("lru", 10_000_000, PTB_SYMBOLS),

@@ -7,9 +7,9 @@
 With `--data.source ptb_joined --data.dir DIR --data.text-share 10` they read a tenth of the joined Penn Treebank, with
 `--data.file BOOK.txt --data.text-share 20` a fifth of War and Peace; by default the documentation of Python.
 
-Each trains what is missing below `--workdir`, goes on with what was interrupted, and writes a JSON file and figures from whatever is
-finished. The runs on all of the data are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the
-training part, after which a network is evaluated; epochs until convergence are those until the lowest validation loss.
+Each study trains the runs that are missing below `--workdir`, resumes interrupted ones, and writes a JSON file and plots of the finished
+runs. The runs on all of the data are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the
+training part, after which a network is evaluated. Epochs until convergence are the epochs until the lowest validation loss.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,33 +40,33 @@ PYTHON = replace(PAPER.data, source="python")
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Flags of a study."""
 
     data: NextSymbol = field(default_factory=lambda: PYTHON)
     models: tuple[str, ...] = tuple(MODELS)
     """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
     parameters: int = 300_000
-    """about how many each network has"""
+    """approximate number of parameters of each network"""
     layers: int = 2
-    """of each network"""
+    """layers of each network"""
     epochs: int = 20
-    """readings of the training part, at most"""
+    """largest number of epochs"""
     patience: int | None = 3
-    """end training after so many epochs in a row without a new lowest validation loss (None: never)"""
+    """end training after this many epochs in a row without a new lowest validation loss (None: never)"""
     batch_size: int = 50
-    """streams that the text is read in; 250 in the paper"""
+    """number of streams that read the text; 250 in the paper"""
     learning_rate: float = 1e-3
-    """of Adam in the first epoch, times 0.9 after each"""
+    """learning rate of Adam in the first epoch, multiplied by 0.9 after each epoch"""
     initialization: str = "glorot"
-    """how matrices start: glorot, as the paper says, or lru, as its code does"""
+    """initialization of matrices: glorot, as in the paper, or lru, as in its code"""
     seeds: int = 3
-    """networks for each model"""
+    """number of networks for each model"""
     seed: int = 0
-    """the first one's seed"""
+    """first seed"""
     devices: int | None = None
     """devices to use, as in training"""
     workdir: Path = Path("runs/lattice/studies")
-    """where run directories, the summary and the figures go"""
+    """directory of the runs, the summary and the plots"""
 
     def __post_init__(self) -> None:
         check_distinct("models", self.models)
@@ -78,7 +78,7 @@ class Options:
         check_seeds(self.seed, self.seeds)
 
     def texts(self) -> Iterator[tuple[str, float, NextSymbol]]:
-        """Part of the names of run directories, per cent of the data, and how to read them."""
+        """Yield a part of the names of run directories, the per cent of the data, and the task that reads it."""
         yield "all", 100, self.data
 
     def jobs(self) -> list[Job]:
@@ -107,7 +107,7 @@ class Options:
 
 @cache
 def _measure(data: NextSymbol, batch_size: int) -> tuple[int, int]:
-    """Symbols of a text, and updates in an epoch."""
+    """Return the number of symbols of a text, and of updates in an epoch."""
     task = data.build(0)
     epoch = task.splits["train"].size // batch_size
     if not epoch:
@@ -117,18 +117,18 @@ def _measure(data: NextSymbol, batch_size: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Convergence(Options):
-    """Trains models of equal numbers of parameters: test losses, and epochs until the lowest validation loss."""
+    """Study of models with equal numbers of parameters: test losses, and epochs until the lowest validation loss."""
 
 
 @dataclass(frozen=True)
 class Efficiency(Options):
-    """Trains the same models on growing shares of the data."""
+    """Study of the same models on growing shares of the data."""
 
     shares: tuple[float, ...] = (20, 40, 60, 80, 100)
     """per cent of the data"""
     test: Literal["fixed", "moving"] = "fixed"
-    """fixed: shares are of the training part, and all are tested on the same text; moving: shares are of the whole text, which is cut then,
-    so that each is tested on another text, as in the original code"""
+    """fixed: shares of the training part, all tested on the same text; moving: shares of the whole text, which is then split, so that each
+    share has another test text, as in the original code"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,18 +149,18 @@ class Efficiency(Options):
 
 @dataclass(frozen=True)
 class Gradients(Options):
-    """Trains a GRU and an LRU of many layers, and keeps the norms of their gradients by layer."""
+    """Study of a GRU and an LRU of many layers: the norms of their gradients by layer."""
 
     models: tuple[str, ...] = ("gru", "lru")
     """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
     layers: int = 10
-    """of each network, at least 2"""
+    """layers of each network, at least 2"""
     patience: int | None = None
-    """end training after so many epochs in a row without a new lowest validation loss (None: never)"""
+    """end training after this many epochs in a row without a new lowest validation loss (None: never)"""
     seeds: int = 1
-    """networks for each model, over which norms are averaged"""
+    """number of networks for each model; norms are averaged over them"""
     workdir: Path = Path("runs/lattice/gradients")
-    """where run directories, the summary and the figure go"""
+    """directory of the runs, the summary and the plot"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,7 +169,7 @@ class Gradients(Options):
 
 
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
-    """Return what is kept of a run: what it trained, its metrics on the test split at the best validation loss, and when that was."""
+    """Return the row of a run: its model, its metrics on the test split at the best validation loss, and the epoch of that loss."""
     model: Any = job.config.model
     epoch = job.config.train.evaluate_every
     return {
@@ -189,7 +189,7 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
 
 
 def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
-    """Return the runs by the name of their model in tables."""
+    """Group the runs by the name of their model in tables."""
     return {NAMES[name]: rows for name, rows in grouped([one.row for one in finished], "model").items()}
 
 
@@ -215,7 +215,7 @@ def _epochs(groups: Mapping[str, Sequence[Row]]) -> dict[str, list[float]]:
 
 
 def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
-    """Print a row for each model with a column for each share; draw the losses, and the box plot over all shares."""
+    """Print a row for each model with a column for each share. Plot the losses, and the box plot over all shares."""
     groups = {name: by_share(runs) for name, runs in by_model(finished).items()}
     shares = sorted(options.shares)
     rows = [
@@ -230,7 +230,7 @@ def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: 
 
 
 def by_share(runs: Sequence[Row]) -> dict[float, list[float]]:
-    """Return per cent of the data -> test losses."""
+    """Group test losses by per cent of the data."""
     return {share: [run["loss"] for run in own] for share, own in grouped(runs, "share").items()}
 
 

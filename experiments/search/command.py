@@ -1,10 +1,10 @@
-"""Searches hyperparameters by successive halving: all trials for few updates, the best third for three times as many, and so on.
+"""Hyperparameter search by successive halving: all trials for few updates, the best third for three times as many, and so on.
 
     python -m experiments.search adding --over optim.learning-rate=1e-4..1e-2 model.rank=8,24 --runs 20
     python -m experiments.search char_lm --over model.size=64..512 --runs 30 --keep 2 --workdir DIR --engine ray --address HEAD:6379
 
-Trial k has the run directory DIR/trial-k. A trial that stays in goes on there from its checkpoint, to the numbers of a run that was never
-halted, and the best one is an ordinary run that every other command reads. The same command resumes a search that was interrupted.
+Trial k has the run directory DIR/trial-k. A trial that stays in resumes there from its checkpoint, with the numbers of an uninterrupted
+run. The best trial is an ordinary run that every other command reads. The same command resumes a search that was interrupted.
 
 The schedule is plain successive halving over the engine of `experiments.sweep`, not Optuna or Ray Tune. Each of these has its own store of
 trials, its own checkpoints and its own processes; here run directories are all three, on both engines, and the schedule takes twenty lines.
@@ -41,20 +41,20 @@ USAGE = "Successive halving: NAME --over FLAG=LOW..HIGH FLAG=VALUE,VALUE --runs 
 
 @dataclass(frozen=True)
 class Options(EngineOptions):
-    """What the search itself reads of a command line; all other flags are given to the experiment."""
+    """Flags of the search. All other flags are passed to the experiment."""
 
     over: tuple[str, ...] = ()
     """FLAG=LOW..HIGH (log-uniform above 0) or FLAG=VALUE,VALUE: what to search"""
     runs: int = 20
-    """trials to begin with"""
+    """number of trials in the first round"""
     keep: int = 3
-    """one trial in so many stays in, and is trained so many times as long"""
+    """reduction factor k: each round keeps one trial in k, and trains it k times as long"""
     seed: int = 0
-    """of the draws and of all trials"""
+    """seed of the draws and of all trials"""
     workdir: Path | None = None
-    """where trials go; on a disk that all nodes share (None: runs/<experiment>-search)"""
+    """directory of the trials, on a disk that all nodes share (None: runs/<experiment>-search)"""
     huge: bool = False
-    """go on where runs, parameters or bytes are estimated above the limits"""
+    """go on even if estimates of runs, parameters or bytes exceed the limits"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,12 +63,12 @@ class Options(EngineOptions):
 
 
 class Search:
-    """One search: its trials, and what they have reached.
+    """One search: its trials, and their metrics.
 
     Args:
-      experiment: what is trained.
-      options: what is searched.
-      flags: of the experiment.
+      experiment: the experiment to train.
+      options: flags of the search.
+      flags: flags of the experiment.
     """
 
     def __init__(self, experiment: Experiment[Any], options: Options, flags: Sequence[str]) -> None:

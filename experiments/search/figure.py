@@ -1,4 +1,4 @@
-"""The figure of a search: every trial's learning curve, the best ones by name."""
+"""Plot of a search: learning curves of all trials, the best ones by name."""
 
 from collections.abc import Sequence
 from pathlib import Path

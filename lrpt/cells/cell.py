@@ -157,6 +157,6 @@ class Cell:
 
     @property
     def has_recurrent_matrices(self) -> bool:
-        """Whether the cell asks for matrices of the role 'recurrent'."""
+        """Return whether the cell asks for matrices of the role 'recurrent'."""
         template = self.template(CellSpec(1, 1))
         return any(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in jax.tree.leaves(template))

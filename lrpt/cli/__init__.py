@@ -1,1 +1,1 @@
-"""From a command line to runs: typed flags, presets, commands on finished runs, tables at the end."""
+"""Command-line interface: typed flags, presets, runs, commands on finished runs, tables at the end."""

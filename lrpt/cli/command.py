@@ -1,4 +1,4 @@
-"""From a command line to run directories: what every experiment module calls."""
+"""Entry point of every experiment: from a command line to run directories."""
 
 import dataclasses
 import errno
@@ -28,15 +28,15 @@ WRONG_FLAG = 2
 """exit status"""
 
 OF_A_BROKEN_PIPE = 128 + 13
-"""exit status if nobody reads standard output any more, as after `| head`; Windows has no name for that signal"""
+"""exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""
 
 INTACT = "what was written before is intact, and the same command resumes from it"
 OF_A_READER = "the run is as it was: repeat the command"
-"""What is said where a command only reads runs."""
+"""End of an error message of commands that only read runs."""
 
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
-    """Run an experiment, or the subcommand that the first word names, and leave as `leaving_with_a_line` does."""
+    """Run an experiment, or the subcommand that the first word names. Map errors to one line and an exit status."""
     console, words = Console(), list(sys.argv[1:] if arguments is None else arguments)
     with leaving_with_a_line(console):
         words = without_imports(words)
@@ -50,7 +50,7 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
 def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None]:
     """Map exceptions to one line and an exit status; `intact` ends the line.
 
-    The status is 0 if all is done, 2 if a flag is wrong, 128 + n after signal n (silently after a broken pipe), and 1 for anything else.
+    The status is 0 after success, 2 if a flag is wrong, 128 + n after signal n (silently after a broken pipe), and 1 for other errors.
     """
     try:
         try:
@@ -59,7 +59,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains when it flushes at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python prints an error when it flushes on exit
         sys.exit(OF_A_BROKEN_PIPE)
     except RemoteFailure as error:
         sys.exit(error.code)
@@ -86,9 +86,9 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
 
 @contextmanager
 def concluding(conclude: Callable[[], None]) -> Iterator[None]:
-    """Does something after what is trained inside, also when that is interrupted or fails.
+    """Call `conclude` after the body, even if training is interrupted or fails.
 
-    Not where a flag is wrong: then nothing was trained, and what stands in the directories may be of another command.
+    It is not called if a flag is wrong. Then nothing was trained, and the directories may hold the runs of another command.
     """
     try:
         yield
@@ -100,7 +100,7 @@ def concluding(conclude: Callable[[], None]) -> Iterator[None]:
 
 
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
-    """Trains every model and seed of one or several commands; several runs end with a table, a summary and a figure."""
+    """Train every model and seed of one or several commands. Conclude several runs with a table, a summary and a plot."""
     command, jobs = next(iter(commands.values())), planned(experiment, commands)
     check_sizes((job.config for job in jobs), command.huge)
     several, directories = len(jobs) > 1, [job.path for job in jobs]
@@ -138,7 +138,7 @@ def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:
 
 
 def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], several: bool = False) -> list[Job]:
-    """The runs of one or several commands; each in a directory below --workdir where they are, or are to count as, `several`."""
+    """Return the runs of one or several commands. Several runs, or runs that count as `several`, get directories below --workdir."""
     command = next(iter(commands.values()))
     models = {
         "-".join(filter(None, (name, variant))): config
@@ -154,7 +154,7 @@ def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any
 
 
 def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str, RunConfig[Any]]:
-    """One configuration for each variant of a comparison, or the one that was asked for."""
+    """Return a configuration for each variant of a comparison, or the only configuration of a single model."""
     if not command.compare:
         return {"": command.config}
     return {
@@ -168,7 +168,7 @@ def _root(experiment: Experiment[Any], command: Command[Any, Any]) -> Path:
 
 
 def _directories(experiment: Experiment[Any], command: Command[Any, Any], variant: str, several: bool) -> dict[int, Path]:
-    """seed -> run directory. A single run with --workdir writes right there."""
+    """Return the run directory of each seed. A single run with --workdir uses that directory itself."""
     seeds = range(command.seed, command.seed + command.seeds)
     if command.workdir is not None and not several:
         return {command.seed: command.workdir}
@@ -177,7 +177,7 @@ def _directories(experiment: Experiment[Any], command: Command[Any, Any], varian
 
 
 def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:
-    """The end of a single run. A finished one that is run again is left as it is."""
+    """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
     figure = path / "figures" / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
         draw_curves(path, experiment.score, [result], [path], f"{experiment.name}, preset {result['preset']}")

@@ -1,4 +1,4 @@
-"""An experiment as a value: what it reproduces, its presets, and the models that a comparison puts side by side."""
+"""Experiments as values: what they reproduce, their presets, and the models that they compare."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from lrpt.training.config import D, RunConfig
 
 
 def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
-    """A network with full matrices, which has this name, with low-rank ones, and with low-rank ones plus a diagonal."""
+    """Return variants of a network: with full matrices, under the name `dense`, with low-rank matrices, and with a diagonal added."""
     kinds = {dense: "dense", "lr": "low_rank", "lrd": "low_rank_plus_diagonal"}
     return {name: {"parametrization": kind} for name, kind in kinds.items()}
 
 
 GRU_VARIANTS: Mapping[str, Mapping[str, Any]] = matrix_variants("gru")
-"""The models of Miceli Barone 2018 in its own abbreviations."""
+"""The models of Miceli Barone 2018, by the abbreviations of the paper."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Preset(Generic[D]):
 
     Attributes:
       config: the configuration.
-      about: what it trains and what it reproduces, in a line.
-      cost: time it takes, and on what.
+      about: what it trains and what it reproduces, in one line.
+      cost: its time, and the hardware.
       compare: whether it trains every variant of the experiment, or only its own model.
     """
 
@@ -37,13 +37,13 @@ class Preset(Generic[D]):
 
 @dataclass(frozen=True)
 class Subcommand:
-    """What a first word of a command line does instead of training.
+    """A command that the first word of a command line starts instead of training.
 
     Attributes:
       options: a dataclass, which tyro parses.
       run: takes the options and the console.
-      default: options that a command line starts from.
-      about: what it does, in a line.
+      default: options that a command line changes.
+      about: what it does, in one line.
     """
 
     options: type
@@ -54,17 +54,17 @@ class Subcommand:
 
 @dataclass(frozen=True)
 class Experiment(Generic[D]):
-    """What one module of `experiments` holds.
+    """An experiment, the content of one module of `experiments`.
 
     Attributes:
-      name: of the module.
-      about: the task in a line.
+      name: name of the module.
+      about: the task in one line.
       reproduces: the paper's table, figure or section.
-      presets: by name; 'quick' is the default.
-      variants: for comparisons: name -> the fields of the model's configuration that it changes.
-      score: the figure that tables and curves show.
-      closing: last lines after a comparison, for somebody who sees this for the first time.
-      subcommands: by the first word of a command line; each has a --help of its own.
+      presets: presets by name; 'quick' is the default.
+      variants: models of a comparison: name -> the fields of the model's configuration that it changes.
+      score: the metric that tables and curves show.
+      closing: last lines after a comparison, for first-time users.
+      subcommands: subcommands by the first word of a command line; each has its own --help.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Typed command-line flags: a preset is a value, and every field of the configuration overrides a part of it."""
+"""Typed command-line flags: a preset is a configuration, and each flag overrides one of its settings."""
 
 import contextlib
 import io
@@ -24,21 +24,21 @@ from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
 
 SEEDS = 2**32 - 2**16
-"""Highest seed that JAX tells from others, less a margin for --seeds."""
+"""Upper bound of seeds: JAX distinguishes seeds below 2^32; the margin is for --seeds."""
 
 
 M = TypeVar("M", bound=NetworkConfig)
 
 
 def check_seeds(first: int, count: int = 1) -> None:
-    """Raise a UsageError unless `count` seeds, from `first` on, are in the range that JAX tells apart."""
+    """Raise a UsageError unless `count` seeds, from `first` on, are in the range that JAX distinguishes."""
     if not 0 <= first <= SEEDS - count:
         raise UsageError(f"seed is {first}: expected 0 to {SEEDS - count}")
 
 
 @dataclass(frozen=True)
 class Command(Generic[M, D]):
-    """The flags of an experiment, with their values."""
+    """Flags of an experiment, with their values."""
 
     model: M
     optim: OptimConfig
@@ -57,10 +57,10 @@ class Command(Generic[M, D]):
     workdir: Path | None = None
     """directory of the run, or of the runs if there are several (None: below runs/<experiment>)"""
     devices: int | None = None
-    """devices to use; on a CPU, host devices to make (None: all accelerators, or as many as there are cores for)"""
+    """number of devices to use; on a CPU, host devices to create (None: all accelerators, or as many host devices as the cores allow)"""
     distributed: Distributed = field(default_factory=Distributed)
     huge: bool = False
-    """go on where runs, parameters or bytes are estimated above the limits"""
+    """go on even if estimates of runs, parameters or bytes exceed the limits"""
 
     def __post_init__(self) -> None:
         check_seeds(self.seed)
@@ -72,13 +72,13 @@ class Command(Generic[M, D]):
 
     @property
     def config(self) -> RunConfig[D]:
-        """The part that decides the numbers of a run."""
+        """Return the part that decides the numbers of a run."""
         return RunConfig(self.model, self.optim, self.train, self.data)
 
 
 @dataclass(frozen=True)
 class _OfPreset:
-    """The flag that decides what the other flags start from."""
+    """The flag that selects the preset, which gives the other flags their defaults."""
 
     preset: str = "quick"
 
@@ -87,7 +87,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     """Return the command that `arguments` give for an experiment.
 
     Raises:
-      UsageError: an unknown flag or preset, or a value that is empty or does not fit; one line.
+      UsageError: a flag or preset is unknown, or a value is empty or does not fit; one line.
     """
     for argument in arguments:
         if re.fullmatch(r"(--[\w.-]+=)?\s*", argument):
@@ -118,7 +118,7 @@ def _short_names(config: RunConfig[Any]) -> dict[str, str]:
 
 
 def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
-    """--model.no-weight-norm -> --model.matrices.no-weight-norm; other words stay as they are."""
+    """Expand a short flag: --model.no-weight-norm -> --model.matrices.no-weight-norm. Return other words unchanged."""
     flag, equals, value = word.partition("=")
     group, _, field = flag.removeprefix("--").replace("-", "_").partition(".")
     switched_off = field.startswith("no_") and f"{group}.{field}" not in short_names
@@ -129,7 +129,7 @@ def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
 
 
 def _flag(name: str, off: bool = False) -> str:
-    """model.matrices.weight_norm -> --model.matrices.weight-norm, or --model.matrices.no-weight-norm."""
+    """Return the flag of a setting: model.matrices.weight_norm -> --model.matrices.weight-norm, or --model.matrices.no-weight-norm."""
     groups, _, field = name.replace("_", "-").rpartition(".")
     return f"--{groups}.{'no-' * off}{field}"
 
@@ -138,7 +138,7 @@ def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[
     """Return the command under the name '', or with --vary one command for each combination, named as 'rank8-learning_rate0.01'.
 
     Raises:
-      UsageError: as `parse`; a variation without values, or two combinations that are the same run.
+      UsageError: the errors of `parse`; a variation has no values, or two combinations are the same run.
     """
     command = parse(experiment, arguments)
     check_runs(math.prod(word.count(",") + 1 for word in command.vary) * command.seeds, command.huge)
@@ -162,7 +162,7 @@ def _given(flag: str, value: str) -> list[str]:
 
 
 def _choices(word: str) -> list[tuple[str, str]]:
-    """'model.rank=8,24' -> [('model.rank', '8'), ('model.rank', '24')]."""
+    """Split a variation: 'model.rank=8,24' -> [('model.rank', '8'), ('model.rank', '24')]."""
     flag, _, values = word.partition("=")
     found = [(flag, value) for value in values.split(",")]
     if not flag.startswith(("model.", "optim.", "train.", "data.")) or any(not value for _, value in found):
@@ -187,7 +187,7 @@ def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) ->
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
-    """Return what `tyro.cli` makes of the arguments, without `--import` and what that imports.
+    """Parse arguments into a dataclass with `tyro.cli`. `--import` and its modules are removed first.
 
     Raises:
       UsageError: the arguments do not fit; one line.
@@ -199,7 +199,7 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
 
 @contextlib.contextmanager
 def _one_line_errors(program: str) -> Iterator[None]:
-    """Turn what tyro prints before it exits into a UsageError."""
+    """Convert the error that tyro prints before it exits into a UsageError."""
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):

@@ -1,6 +1,7 @@
-"""Estimates of what a command asks for, before any of it is made: runs, transitions to compile, and bytes of memory.
+"""Estimates of the cost of a command before it starts: runs, transitions to compile, and bytes of memory.
 
-They are about right for recurrent networks and generous for published ones: a command is refused where it would hang or fill the memory.
+The estimates are approximate for recurrent networks, and the limits are generous for published ones. A command is refused if it would hang
+or fill the memory.
 """
 
 import os
@@ -10,30 +11,30 @@ from typing import Any
 from lrpt.errors import UsageError
 
 RUNS = 10_000
-"""runs of one command"""
+"""limit of the runs of one command"""
 
 TRANSITIONS = 1_000
-"""layers times depth, which are compiled one after the other"""
+"""limit of layers times depth, because transitions are compiled one after another"""
 
 EXAMPLES = 20_000_000
-"""examples that are drawn"""
+"""limit of the examples that are drawn"""
 
 MATRICES = 3
 """recurrent matrices of a transition, as in a GRU"""
 
 COPIES = 16
-"""bytes for each parameter: itself, its gradient, and two of the optimizer"""
+"""bytes for each parameter: the parameter, its gradient, and two values of the optimizer"""
 
 KEPT = 36
-"""bytes for each unit, row and step that is differentiated"""
+"""bytes that the backward pass stores for each unit, row and step"""
 
 STEPS = 64
-"""of a sequence whose length the configuration does not say"""
+"""steps of a sequence, if the configuration does not give its length"""
 
 GO_ON = ", or add --huge to go on"
 
 FALLBACK = 16 * 2**30
-"""bytes of memory where the system does not tell"""
+"""bytes of memory, if the system does not report it"""
 
 
 def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "") -> None:
@@ -53,8 +54,8 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
     """Raise a UsageError if a model or its data is too large to compile or to hold.
 
     Args:
-      configs: of runs.
-      huge: nothing is refused.
+      configs: configurations of runs.
+      huge: refuse nothing.
     """
     for config in () if huge else configs:
         model, data = config.model, config.data
@@ -66,25 +67,25 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
 
 
 def examples(data: Any) -> int:
-    """Return how many examples are drawn; 0 if they are read from files."""
+    """Return the number of examples that are drawn; 0 if they are read from files."""
     return sum(getattr(data, name, 0) for name in ("train_size", "test_size", "tunes"))
 
 
 def steps(data: Any) -> int:
-    """Return about how many steps a sequence has."""
+    """Estimate the number of steps of a sequence."""
     found = (getattr(data, name, None) for name in ("length", "lag", "steps"))
     return next((number for number in found if isinstance(number, int)), STEPS)
 
 
 def model_bytes(config: Any) -> int:
-    """Return about what parameters, a short chunk of steps in training, and one step of evaluation take."""
+    """Estimate the bytes of the parameters, of a short chunk of steps in training, and of one step of evaluation."""
     model, train = config.model, config.train
     width, transitions = model.size, getattr(model, "layers", 1) * getattr(model, "depth", 1)
     stored: Any = getattr(model, "matrices", None)
     inner = width if stored is None or stored.kind == "dense" else 2 * stored.rank
     parameters = MATRICES * transitions * width * inner
     rows = 2 * KEPT * transitions * train.batch_size + COPIES * train.evaluation_batch
-    states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps those between chunks
+    states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps the states between chunks
     return COPIES * parameters + (rows + states) * width
 
 

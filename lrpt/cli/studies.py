@@ -1,4 +1,4 @@
-"""Studies: many runs, and what a table, a figure and a JSON file keep of those that are finished."""
+"""Studies of many runs: a table, plots and a JSON file of the finished runs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class StudyOptions(Protocol):
-    """Flags that every study has: a dataclass."""
+    """A dataclass with the flags that every study has."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -32,7 +32,7 @@ O = TypeVar("O", bound=StudyOptions)  # noqa: E741
 
 
 class Finished(NamedTuple):
-    """A run that has a result, the content of its `result.json`, and what the study keeps of it."""
+    """A finished run, the content of its `result.json`, and its row in the study."""
 
     job: Job
     result: dict[str, Any]
@@ -44,14 +44,14 @@ class Study(Generic[O]):
     """A study of many runs, each in a directory below `--workdir`.
 
     Attributes:
-      experiment: whose name the runs have.
-      preset: name of their preset.
+      experiment: name of the experiment that the runs record.
+      preset: name of the preset that the runs record.
       summary: name of the JSON file in `--workdir`. It holds `head`, 'options', 'environment', the rows, and what `show` adds.
-      rows: under which key it holds what `keep` returns of each run.
-      together: options -> (most models that train together, batch size), for which devices are asked.
+      rows: key of the rows in the JSON file.
+      together: options -> (largest number of models that train together, batch size), by which devices are requested.
       jobs: options -> the runs.
       keep: options, job and result -> the row of a run.
-      show: prints the table of the finished runs and draws the figures; returns further entries of the JSON file.
+      show: prints the table of the finished runs and draws the plots; returns further entries of the JSON file.
       head: first entries of the JSON file.
     """
 
@@ -66,7 +66,7 @@ class Study(Generic[O]):
     head: Mapping[str, Any] | None = None
 
     def run(self, options: O, console: Console) -> None:
-        """Train what is not finished, and conclude with what is finished then, also after an interruption."""
+        """Train the unfinished runs. Conclude with the finished ones, even after an interruption."""
         parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
         jobs = self.jobs(options)
         names = {"experiment": self.experiment, "preset": self.preset}
@@ -74,7 +74,7 @@ class Study(Generic[O]):
             fit_all(jobs, names=names, devices=options.devices, console=console)
 
     def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
-        """Show the finished ones of these runs and write the JSON file, if there are any."""
+        """Show the finished runs and write the JSON file, if there are finished runs."""
         results = [(job, RunDirectory(job.path).result()) for job in jobs]
         found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
         if not found:
@@ -92,7 +92,7 @@ def _origin(options: Any, job: Job) -> dict[str, Any]:
 
 
 def grouped(rows: Sequence[Row], *keys: str) -> dict[Any, Any]:
-    """Return the rows by the value of the first key, these by that of the second, and so on, in the order of the rows."""
+    """Group rows by the value of the first key, each group by the value of the second key, and so on. The rows keep their order."""
     first, *others = keys
     groups: dict[Any, list[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""What several runs say together: a table, `summary.json`, and learning curves."""
+"""Summary of several runs: a table, `summary.json`, and learning curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory, write_json
 Result = dict[str, Any]
 
 SILENT = MAY_CHANGE - {"train.updates", "train.stop_below", "train.patience"}
-"""Of what a resumed run may be given anew, all but how long it trains."""
+"""Settings that labels leave out: all that a resumed run may change, except the length of training."""
 
 
 def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
-    """Prints the table of these results, and writes `summary.json` (of every result below `root`) and the learning curves."""
+    """Print the table of these results. Write `summary.json` (of every result below `root`) and the learning curves."""
     console.table(_columns(score), [_row(score, label, rows) for label, rows in _by_configuration(results).items()], title)
     every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
@@ -28,12 +28,12 @@ def summarize(root: Path, score: str, results: Sequence[Result], directories: Se
 
 
 def draw_curves(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str) -> Path:
-    """Draws the scores of all evaluations of these runs as `root`/figures/learning_curves.png."""
+    """Plot the scores of all evaluations of these runs as `root`/figures/learning_curves.png."""
     return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
 
 
 def _by_configuration(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """The seeds of each configuration."""
+    """Group the results of all seeds by configuration."""
     groups: dict[str, list[Result]] = {}
     for label, result in zip(_labels(results), results, strict=True):
         groups.setdefault(label, []).append(result)
@@ -41,7 +41,7 @@ def _by_configuration(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def _labels(results: Sequence[Result]) -> list[str]:
-    """For each result its model's label, and whatever else tells its configuration from those of other results with that label."""
+    """Return a label for each result: the label of its model, and the settings that distinguish it from results with the same label."""
     labels = []
     for result in results:
         namesakes = [other for other in results if other["model"] == result["model"]]
@@ -52,7 +52,7 @@ def _labels(results: Sequence[Result]) -> list[str]:
 
 
 def _differences(results: Sequence[Result]) -> list[str]:
-    """The fields of the configuration that are not the same in all results, but for those that say nothing about a run."""
+    """Return the settings that differ between results, except those in `SILENT`."""
     return [name for name in flatten(results[0]["config"]) if name not in SILENT and len({str(_value(r, name)) for r in results}) > 1]
 
 
@@ -78,22 +78,22 @@ def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
 
 
 def spread(values: Sequence[float], form: str = "{:.4g}") -> str:
-    """'0.93', or '0.93 ± 0.01' for several."""
+    """Return '0.93' for one value, or '0.93 ± 0.01' for several."""
     return " ± ".join(filter(None, mean_and_deviation(values, form)))
 
 
 def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[str]:
-    """Mean and standard deviation (empty for a single value) as text."""
+    """Return mean and standard deviation (empty for a single value) as text."""
     return ["" if value is None else form.format(value) for value in moments(values)]
 
 
 def moments(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and standard deviation (n - 1; None for a single value)."""
+    """Return mean and standard deviation (n - 1; None for a single value)."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def _aggregate(label: str, results: Sequence[Result]) -> Result:
-    """Mean and standard deviation of every figure over the seeds of a model."""
+    """Return mean and standard deviation of every metric over the seeds of a model."""
     splits = {
         split: {name: _moments([r["metrics"][split][name] for r in results]) for name in results[0]["metrics"][split]}
         for split in results[0]["metrics"]

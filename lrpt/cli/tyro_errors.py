@@ -1,4 +1,4 @@
-"""The one place that reads messages of tyro, which has no public interface to them: it prints them in frames and exits."""
+"""Error messages of tyro, parsed from its output: tyro prints them in frames and exits, and has no public interface to them."""
 
 import itertools
 import re
@@ -7,7 +7,7 @@ import re
 def one_line(text: str) -> str:
     """Return the message inside a frame of tyro as one line, with the flag that tyro proposes for a misspelled one.
 
-    Frames consist of other characters, or of none, if standard output is not UTF-8. Their first line is a title.
+    If standard output is not UTF-8, frames consist of other characters or of none. The first line of a frame is a title.
     """
     inner = [line.strip(" │") for line in text.splitlines()[1:]]
     blocks = (list(lines) for is_rule, lines in itertools.groupby(inner, lambda line: set(line) <= set("─-╰╯")) if not is_rule)

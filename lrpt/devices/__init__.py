@@ -1,1 +1,1 @@
-"""The only package that knows of devices and of several processes."""
+"""Devices and processes: no other package refers to them."""

@@ -1,6 +1,6 @@
-"""What processes tell each other, as JSON: numbers, text, containers, arrays, and named tuples of classes that both have imported.
+"""Messages between processes, as JSON: numbers, text, containers, arrays, and named tuples of classes that both have imported.
 
-Decoding builds nothing else, so that whoever can send to a port cannot have code executed, as with pickles.
+Decoding builds nothing else. Unlike a pickle, a message cannot execute code.
 """
 
 import base64
@@ -17,22 +17,22 @@ def encode(value: Any) -> bytes:
     """Return a value as JSON.
 
     Raises:
-      TypeError: it holds something that is none of the above.
+      TypeError: the value holds another type than those listed above.
     """
     return json.dumps(_tagged(value)).encode()
 
 
 def decode(text: bytes) -> Any:
-    """Return the value that `encode` was given; arrays of JAX are those of NumPy.
+    """Return the value that `encode` was given. JAX arrays become NumPy arrays.
 
     Raises:
-      ValueError: the text was not made by `encode`, or names a class that is not known here.
+      ValueError: the text was not made by `encode`, or it names a class that this process has not imported.
     """
     return _value(json.loads(text))
 
 
 def _tagged(value: Any) -> Any:
-    """Return scalars as they are, and anything else as a list that begins with its kind."""
+    """Return scalars unchanged, and other values as a list that begins with the kind of the value."""
     if isinstance(value, _SCALARS) and type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def _value(tagged: Any) -> Any:
 
 
 def _named_tuple(module: str, name: str) -> Any:
-    """Return a class by its name, which must be one of named tuples in a module that is imported here."""
+    """Return a class of named tuples by its name. Its module must be imported in this process."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = getattr(found, part, None)

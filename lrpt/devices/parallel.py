@@ -1,9 +1,13 @@
-"""The one file that knows of devices.
+"""Training on one or several devices. No other file refers to devices.
 
-Two ways to use several, by `pmap` in both: the batch of one model is split over all devices and gradients are averaged, or every device
-trains models of its own, and nothing is exchanged: one on a host device of a CPU, on an accelerator as many as are needed, by `vmap`.
-One device is the same code, and so are the devices of several processes, over which only the batch of one model is split: each process
-hands its own rows to its own devices.
+There are two ways to use several devices, both by `pmap`:
+
+- The batch of one model is split over all devices, and gradients are averaged.
+- Every device trains its own models, and nothing is exchanged. A host device of a CPU trains one model. An accelerator trains as many as
+  needed, by `vmap`.
+
+The same code runs on one device. The devices of several processes can only split the batch of one model: each process passes its
+own rows to its own devices.
 """
 
 import contextlib
@@ -29,9 +33,10 @@ AXIS = "devices"
 
 @dataclass(frozen=True)
 class Layout:
-    """`models` trained side by side, `stacked` of them on each device, or one model whose batches are split into `shards`.
+    """Assignment of models and shards to devices.
 
-    The shards of several `processes` stand in the order of these, equally many of each.
+    Either `models` train side by side, `stacked` of them on each device, or one model trains with batches split into `shards`. With several
+    `processes`, the shards are ordered by process, and each process has the same number of shards.
     """
 
     models: int
@@ -47,49 +52,49 @@ class Layout:
 
     @property
     def own_shards(self) -> range:
-        """Those that lie on devices of this process."""
+        """Return the indices of the shards on devices of this process."""
         each = self.shards // self.processes
         first = processes.index() * each if self.processes > 1 else 0
         return range(first, first + each)
 
 
 ROWS_PER_SHARD = 8
-"""A batch is not split into shards of fewer rows by rule: each step would cost as much as that of a larger one."""
+"""Fewest rows of a shard by rule: a step on a smaller shard would take as long as a step on this one."""
 
 SHARDS = 4
-"""The most host devices that share a batch by rule."""
+"""Largest number of host devices that share a batch by rule."""
 
 
 def request_devices(wanted: int | None, models: int, batch_size: int) -> None:
-    """Asks for as many devices as are useful, before JAX starts, and for the widest vectors that the CPU has.
+    """Request the number of host devices that is useful, and the widest vectors of the CPU. Call it before JAX starts.
 
-    Accelerators are there or not; a CPU is divided into host devices: `wanted`, or by rule one for each model as far as there are cores,
-    and for a single model one for each core that gets at least 8 rows of every batch, up to 4. Each of several processes has devices of
-    its own.
+    The number of accelerators is fixed. A CPU is divided into `wanted` host devices. By default, several models get one device each,
+    up to the number of cores. A single model gets one device for each core that has at least 8 rows of every batch, up to 4. Each of
+    several processes has its own devices.
     """
     _prefer_wide_vectors()
     count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size))
-    with contextlib.suppress(RuntimeError):  # JAX runs already, in a notebook or a test: take what is there
+    with contextlib.suppress(RuntimeError):  # JAX is already running, in a notebook or a test: use its devices
         jax.config.update("jax_num_cpu_devices", count)
 
 
 def _platform() -> str:
-    """'cpu', 'gpu' or 'tpu'."""
+    """Return 'cpu', 'gpu' or 'tpu'."""
     return jax.default_backend()
 
 
 def on_cpu() -> bool:
-    """Whether there is no accelerator."""
+    """Return whether there is no accelerator."""
     return _platform() == "cpu"
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_accelerators() -> list[str]:
-    """Return the names of NVIDIA GPUs as CUDA_VISIBLE_DEVICES has them, without starting JAX, which would take their memory."""
+    """Return the names of NVIDIA GPUs as in CUDA_VISIBLE_DEVICES. JAX is not started, because it would allocate their memory."""
     platforms = os.environ.get("JAX_PLATFORMS", "")
     if (platforms and not {"cuda", "gpu"} & set(platforms.split(","))) or not _has_cuda():
         return []
@@ -109,17 +114,20 @@ def _useful_shards(batch_size: int) -> int:
 
 
 def _prefer_wide_vectors() -> None:
-    """XLA uses half the width of AVX-512 unless told otherwise, which costs small networks a tenth. What the user has set stays."""
+    """Set the vector width of XLA to 512 bits, unless the user has set it.
+
+    By default XLA uses half the width of AVX-512, which makes small networks a tenth slower.
+    """
     flag = "--xla_cpu_prefer_vector_width"
     if flag not in os.environ.get("XLA_FLAGS", ""):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}=512".strip()
 
 
 def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
-    """How to train that many models: side by side where there are several, else one with its batch split over all devices.
+    """Return the layout of several models, which train side by side, or of one model with its batch split over all devices.
 
     Raises:
-      UsageError: more devices wanted than there are, or a batch that they do not divide.
+      UsageError: `wanted` exceeds the number of devices, or does not divide the batch.
     """
     found = jax.local_device_count()
     if wanted is not None and not 1 <= wanted <= found:
@@ -140,7 +148,7 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
 
 
 def _layout_of_processes(models: int, batch_size: int, count: int, exactly: bool) -> Layout:
-    """As many devices of each process as divide a batch, at most `count`; or `exactly` so many."""
+    """Return a layout with at most `count` devices of each process, as many as divide the batch; with exactly `count` if `exactly`."""
     several = processes.count()
     if models > 1:
         raise UsageError(f"{models} models train side by side, and {several} processes share one: train one seed at a time")
@@ -154,7 +162,7 @@ def _layout_of_processes(models: int, batch_size: int, count: int, exactly: bool
 
 
 def check_devices(count: int, batch_size: int) -> None:
-    """Raises a UsageError unless so many devices can share a batch."""
+    """Raise a UsageError unless `count` devices can share a batch."""
     if batch_size % count:
         raise UsageError(
             f"devices is {count}, which does not divide train.batch_size, {batch_size}: choose another --devices or --train.batch-size"
@@ -162,56 +170,56 @@ def check_devices(count: int, batch_size: int) -> None:
 
 
 def check_gpu() -> None:
-    """Raises a UsageError unless the devices can run the kernel."""
+    """Raise a UsageError unless the devices can run the kernel."""
     if _platform() != "gpu":
         raise UsageError(f"model.loop.kind is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {_platform()}: choose fast")
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
-    """The mean over the devices that share a batch."""
+    """Return a function that computes the mean over the devices that share a batch."""
     if layout.shards == 1:
         return lambda tree: tree
     return lambda tree: jax.lax.pmean(tree, AXIS)
 
 
 def axis_of_batch(layout: Layout) -> str | None:
-    """The mapped axis over which a batch is spread, if it is."""
+    """Return the mapped axis over which a batch is split, or None if it is not split."""
     return AXIS if layout.shards > 1 else None
 
 
 def sharers(layout: Layout) -> int:
-    """Return how many devices run at the same time and share the cache of a CPU: all devices of a process. Accelerators share none."""
+    """Return the number of devices that share the cache of a CPU: all devices of a process. Accelerators share no cache."""
     return len(layout.devices) // layout.processes if on_cpu() else 1
 
 
 def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
-    """Makes of one key another for each device that shares a batch. So what is dropped depends on the number of devices."""
+    """Return a function that folds the device index into a PRNG key. Dropout masks therefore depend on the number of devices."""
     if layout.shards == 1:
         return lambda key: key
     return lambda key: jax.random.fold_in(key, jax.lax.axis_index(AXIS))
 
 
 def total(layout: Layout) -> Callable[[Any], Any]:
-    """The sum over the devices that share a split under evaluation."""
+    """Return a function that computes the sum over the devices that share a split in evaluation."""
     if layout.shards == 1:
         return lambda tree: tree
     return lambda tree: jax.lax.psum(tree, AXIS)
 
 
 def compile_for(layout: Layout, function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Callable[..., Any]:
-    """`function` on every device at once; arguments and results have an axis of devices, and one of models where those are stacked."""
+    """Compile `function` for all devices. Arguments and results have a leading axis of devices, and one of models if these are stacked."""
     if layout.stacked > 1:
         function = jax.vmap(function)
     return jax.pmap(function, axis_name=AXIS, devices=layout.devices, donate_argnums=donate)
 
 
 def place(layout: Layout, trees: Sequence[Any]) -> Any:
-    """One tree for each model, on the devices that train it, with a leading axis of devices."""
+    """Copy one tree for each model to the devices that train the model. The result has a leading axis of devices."""
     return _stack(layout, [tree for tree in trees for _ in layout.own_shards])
 
 
 def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
-    """As `place`, for one tree for each model whose leaves have the rows of a batch, of which each shard gets its own."""
+    """Copy one tree of batch rows for each model to the devices, as `place` does. Each shard gets its own rows."""
     if not jax.tree.leaves(trees):
         return trees[0]
     parts = layout.own_shards
@@ -219,24 +227,24 @@ def scatter(layout: Layout, trees: Sequence[Any]) -> Any:
 
 
 def gather(layout: Layout, tree: Any) -> list[Any]:
-    """The inverse of `scatter`; every process gets all rows."""
+    """Return the trees that `scatter` split, as host arrays. Every process gets all rows."""
     if layout.processes == 1 or not jax.tree.leaves(tree):
         return _unstack(layout, tree, np.concatenate)
     return [jax.tree.map(lambda a: np.concatenate(a[0]), jax.device_get(_all_shards(layout)(tree)))]
 
 
 def fetch(layout: Layout, tree: Any) -> list[Any]:
-    """The inverse of `place`: one tree of host arrays for each model. Waits until they are computed."""
+    """Return one tree of host arrays for each model, the inverse of `place`. Wait until the arrays are computed."""
     return _unstack(layout, tree, lambda shards: np.asarray(shards[0]))
 
 
 def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
-    """One tree for each model, or for each shard of the one, on the devices, with a leading axis of them."""
+    """Stack one tree for each model or shard, and copy them to the devices, with a leading axis of devices."""
     return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *trees))
 
 
 def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]:
-    """One tree of host arrays for each model, each array `join`ed from those of its shards."""
+    """Return one tree of host arrays for each model. `join` combines the arrays of its shards."""
     host, own = jax.device_get(tree), len(layout.own_shards)
     if layout.stacked > 1:
         host = jax.tree.map(lambda a: a.reshape((-1, *a.shape[2:])), host)
@@ -244,7 +252,7 @@ def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]
 
 
 def _by_device(layout: Layout, rows: Any) -> Any:
-    """(models or shards, ...) -> (devices, ...), with an axis of stacked models between where there are several."""
+    """Reshape (models or shards, ...) to (devices, ...), or to (devices, stacked, ...) if models are stacked."""
     return rows if layout.stacked == 1 else rows.reshape((-1, layout.stacked, *rows.shape[1:]))
 
 
@@ -259,29 +267,29 @@ def _all_shards(layout: Layout) -> Callable[[Any], Any]:
 
 
 def shard_batch(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Indices (k, b) for each model -> (devices of this process, k, b / shards)."""
+    """Split indices (k, b) of each model into an array (devices of this process, k, b / shards)."""
     own = slice(layout.own_shards.start, layout.own_shards.stop)
     return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)[own]) for r in rows]))
 
 
 def operations_per_second() -> float:
-    """What small matrix products reach, as an order of magnitude, by the kind of device."""
+    """Return the operations per second of small matrix products on this kind of device, as an order of magnitude."""
     return 1e11 if on_cpu() else 5e12
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether host or devices had not enough memory for something."""
+    """Return whether an error says that the memory of the host or of a device was too small."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def free_programs() -> None:
-    """Drop all compiled programs: a process that trains one model after another would keep those of all."""
+    """Drop all compiled programs, so that a process that trains many models does not keep the programs of all."""
     jax.clear_caches()
     gc.collect()
 
 
 def describe_devices() -> dict[str, Any]:
-    """Kind and number of the devices of all processes, and how many processes there are, where there are several."""
+    """Return the kind and number of devices of all processes, and the number of processes if there are several."""
     device = jax.local_devices()[0]
     several = {"processes": processes.count()} if processes.count() > 1 else {}
     return {"device": f"{device.platform} {device.device_kind}", "devices": jax.device_count(), **several}

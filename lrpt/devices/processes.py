@@ -1,7 +1,7 @@
-"""The one file that knows of processes: the same command on every host, joined by `jax.distributed`.
+"""Several processes: the same command on every host, joined by `jax.distributed`. No other file refers to processes.
 
-All processes make the same calls in the same order and hold the same numbers. What only one of them can see, a file or a signal, becomes
-known to all by `on_primary` and `highest`, so that all decide alike. The primary process alone touches the run directory.
+All processes make the same calls in the same order and hold the same numbers. A file or a signal is seen by one process only;
+`on_primary` and `highest` share it, so that all processes take the same decisions. Only the primary process touches the run directory.
 """
 
 import os
@@ -27,25 +27,25 @@ T = TypeVar("T")
 _ON_PRIMARY = ContextVar("on_primary", default=False)
 
 BLOCK = 2**20
-"""bytes that are sent at once; one program serves messages of any length"""
+"""bytes in one transfer; one compiled program serves messages of any length"""
 
 
 @dataclass(frozen=True)
 class Distributed:
-    """How the processes of one run find each other, and when one counts as lost."""
+    """Addresses of the processes of one run, and the time after which a process counts as lost."""
 
     coordinator_address: str | None = None
     """HOST:PORT where process 0 listens; the same for all processes"""
     num_processes: int | None = None
-    """how many there are"""
+    """number of processes"""
     process_id: int | None = None
-    """which one this is, from 0 on"""
+    """number of this process, from 0 on"""
     auto: bool = False
-    """let JAX find these three out, as it can under Slurm, Open MPI and Kubernetes and on Cloud TPU"""
+    """let JAX detect these three values, as it can under Slurm, Open MPI and Kubernetes and on Cloud TPU"""
     heartbeat: int = 10
-    """seconds of silence after which a process counts as lost, and all others end"""
+    """seconds without a heartbeat after which a process counts as lost and all others end"""
     wait: int = 300
-    """seconds to wait for the others at the start"""
+    """seconds to wait for the other processes at the start"""
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("coordinator_address", "num_processes", "process_id")}
@@ -60,25 +60,25 @@ class Distributed:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anybody to be joined."""
+        """Return whether there are other processes to join."""
         return self.auto or self.coordinator_address is not None
 
 
 SLACK = 30
-"""seconds that JAX is given beyond the time that we wait"""
+"""seconds that JAX waits longer than this program"""
 
 NOT_FOUND = "the other processes were not found ({}): check the --distributed flags of each"
 
 
 def join(distributed: Distributed) -> None:
-    """Joins the other processes. JAX must not have started.
+    """Join the other processes. JAX must not have started.
 
     Raises:
-      UsageError: they are not found, or JAX cannot tell where they are.
+      UsageError: the processes are not found, or JAX cannot detect their addresses.
     """
     if not distributed.wanted or jax.distributed.is_initialized():
         return
-    jax.config.update("jax_enable_preemption_service", False)  # it would take SIGTERM from us and tell only those who ask it
+    jax.config.update("jax_enable_preemption_service", False)  # it would catch SIGTERM instead of this program
     try:
         with _given_up_after(distributed.wait):
             jax.distributed.initialize(
@@ -96,7 +96,7 @@ def join(distributed: Distributed) -> None:
 
 @contextmanager
 def _given_up_after(seconds: float) -> Iterator[None]:
-    """Ends this process with a line where the others are not there in time: JAX would end it with a stack of C++."""
+    """End this process with one line if the others do not join in time. JAX would end it with a C++ stack trace."""
 
     def give_up() -> None:
         print("lrpt: error: " + NOT_FOUND.format(f"waited {seconds} s"), file=sys.stderr)
@@ -112,18 +112,18 @@ def _given_up_after(seconds: float) -> Iterator[None]:
 
 
 def leave() -> None:
-    """Wait for the others and part from them; JAX does so at the end of a program, which an engine may cut short."""
+    """Wait for the other processes and disconnect. JAX does this at the end of a program, but an engine may end the program earlier."""
     if jax.distributed.is_initialized():
         jax.distributed.shutdown()
 
 
 def count() -> int:
-    """How many processes train together; 1 without `join`, and then JAX need not have started."""
+    """Return the number of processes that train together: 1 without `join`, and then JAX need not have started."""
     return jax.process_count() if jax.distributed.is_initialized() else 1
 
 
 def index() -> int:
-    """Which of them this is, from 0 on."""
+    """Return the number of this process, from 0 on."""
     return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
@@ -162,7 +162,7 @@ def _received(message: tuple[Any, tuple[str, int] | None]) -> Any:
 
 
 def primary_only(target: T) -> T:
-    """Return a stand-in for an object or module whose functions run on the primary process; the others get copies of what they return."""
+    """Return a proxy for an object or module. Its functions run on the primary process; the other processes get copies of their results."""
     return cast(T, _PrimaryOnly(target))
 
 
@@ -181,11 +181,11 @@ def fail_together(error: Exception) -> NoReturn:
     def fail() -> NoReturn:
         raise error
 
-    raise on_primary(fail)  # which never returns
+    raise on_primary(fail)  # `fail` never returns
 
 
 def primary_first(function: Callable[[], T]) -> T:
-    """Return what `function` returns on this process. The primary process calls it before the others do.
+    """Call a function on every process, first on the primary one, and return its result on this process.
 
     Raises:
       RemoteFailure: on the others, if it raises anything on the primary process.
@@ -196,7 +196,7 @@ def primary_first(function: Callable[[], T]) -> T:
 
 
 def check_alike(job: Any) -> None:
-    """Ends all with a UsageError where one was asked for another job than the first: their calls would not meet."""
+    """Raise a UsageError on all processes if one has another job than the primary process: their collective calls would not match."""
     other = highest(0 if on_primary(lambda: job) == job else index())
     if other:
         on_primary(partial(_refuse, other))
@@ -207,24 +207,27 @@ def _refuse(other: int) -> None:
 
 
 def highest(number: int) -> int:
-    """The largest of the numbers that the processes give."""
+    """Return the largest of the numbers that the processes pass."""
     return number if count() == 1 else int(np.max(multihost_utils.process_allgather(np.int32(number))))
 
 
 def has_lost_another(error: Exception) -> bool:
-    """Whether an exchange with the other processes failed. Not all ways to lose one raise anything: JAX may end this one for it."""
+    """Return whether an exchange with the other processes failed.
+
+    The loss of another process does not always raise an error: JAX may end this process instead.
+    """
     return count() > 1 and any(word in str(error) for word in ("Gloo", "NCCL", "peer", "heartbeat"))
 
 
 def abandon(code: int) -> NoReturn:
-    """Ends this process at once. The usual end waits for the others, which is in vain where one is lost."""
+    """End this process at once. A regular exit would wait for the other processes, one of which may be lost."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
 
 
 def _broadcast(message: Any) -> Any:
-    """What the first process gives, on all of them."""
+    """Return the message of the primary process on all processes."""
     sent = np.frombuffer(encode(message), np.uint8)
     blocks = -(-len(sent) // BLOCK)
     blocks, length = map(int, multihost_utils.broadcast_one_to_all(np.asarray([blocks, len(sent) - (blocks - 1) * BLOCK], np.int32)))

@@ -1,4 +1,4 @@
-"""What an engine does, and how a command line chooses one."""
+"""Interface of engines, and the flags that choose one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,47 +9,47 @@ from lrpt.engines.worker import Outcome
 from lrpt.errors import UsageError, check_at_least
 
 Handle = Any
-"""Names what was submitted; hashable."""
+"""Identifier of a submitted unit; hashable."""
 
 
 class Engine(Protocol):
-    """Processes on one machine or on many. It knows nothing of what they compute."""
+    """Processes on one machine or on many, independent of what they compute."""
 
     slots: int
-    """units that may be submitted at once"""
+    """largest number of units submitted at once"""
 
     accelerators: int
-    """how many there are for all units together; 0 on CPUs"""
+    """number of accelerators for all units together; 0 on CPUs"""
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a function returns in a process of its own, which ends then."""
+        """Call a function in its own process, which then ends, and return the result."""
         ...
 
     def submit(self, unit: Unit) -> Handle:
-        """Train a unit in a process of its own as soon as there is room."""
+        """Train a unit in its own process as soon as there is room."""
         ...
 
     def wait(self, handles: Sequence[Handle], seconds: float) -> list[tuple[Handle, list[Outcome]]]:
-        """Return those that have ended, at the latest after so many seconds."""
+        """Return the units that have ended, after at most `seconds`."""
         ...
 
     def stop(self) -> None:
-        """Ask everything that was submitted to write a checkpoint and end."""
+        """Ask all submitted units to write a checkpoint and end."""
         ...
 
     def close(self) -> None:
-        """End what is still there, and let go of it."""
+        """End the remaining processes, and release all resources."""
         ...
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Which engine trains the runs, and what each of them gets."""
+    """Flags of the engine that trains the runs, and of the resources of each run."""
 
     engine: Literal["local", "ray"] = "local"
     """local (processes on this machine) or ray (a Ray cluster: needs the extra 'cluster')"""
     address: str | None = None
-    """ray: HOST:PORT of the cluster (None: that of RAY_ADDRESS, or a cluster on this machine alone)"""
+    """ray: HOST:PORT of the cluster (None: the one in RAY_ADDRESS, or a cluster on this machine only)"""
     processes: int | None = None
     """local: runs trained at a time (None: one for each accelerator, or for each core)"""
     cpus: float = 1.0
@@ -57,7 +57,7 @@ class EngineOptions:
     gpus: float = 0.0
     """ray: accelerators that each run reserves; a fraction shares one"""
     hosts: int = 1
-    """ray: processes that share each run, as with --distributed; where one is lost all start again from the last checkpoint"""
+    """ray: processes that share each run, as with --distributed; if one is lost, all restart from the last checkpoint"""
     stack: int | None = None
     """runs of one program that one process trains side by side (None: 1 on CPUs, an equal share of the runs on each accelerator)"""
     tries: int = 3

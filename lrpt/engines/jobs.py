@@ -1,4 +1,4 @@
-"""What an engine is given: named jobs, the equal ones once, in units that one process trains."""
+"""Jobs of an engine: named runs without duplicates, in units that one process trains."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from lrpt.training.loop import Job
 
 
 class NamedJob(NamedTuple):
-    """One run, with the names ('experiment' and 'preset') that its result is filed under."""
+    """One run, with the names ('experiment' and 'preset') that its result records."""
 
     job: Job
     names: Mapping[str, str]
@@ -24,9 +24,9 @@ class Unit:
 
     Attributes:
       jobs: runs of one program; one only if there are several processes.
-      names: 'experiment' and 'preset' of all of them.
-      devices: how many each process uses (None: all that it sees).
-      distributed: how the processes of the run find each other.
+      names: 'experiment' and 'preset' of all runs.
+      devices: number of devices of each process (None: all visible ones).
+      distributed: addresses of the processes of the run.
     """
 
     jobs: tuple[Job, ...]
@@ -36,7 +36,7 @@ class Unit:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The run directories."""
+        """Return the run directories."""
         return tuple(job.path for job in self.jobs)
 
     def rank(self, index: int, of: int, address: str) -> "Unit":

@@ -1,4 +1,4 @@
-"""Trains many runs on an engine: each once, again where a process or a node was lost, past those that fail."""
+"""Training of many runs on an engine: each once, again if a process or a node was lost; other runs go on if one fails."""
 
 import time
 from collections import deque
@@ -18,14 +18,14 @@ from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.training.loop import is_finished
 
 TICK = 0.5
-"""seconds between two looks at the table, and at whether a signal came"""
+"""seconds between two updates of the table, and between two checks for signals"""
 
 BUSY = 3.0
-"""seconds until a run that another command trains is looked at again"""
+"""seconds until a run that another command trains is checked again"""
 
 
 class Stopped(Interrupted):
-    """All runs were asked to stop."""
+    """Stop of all runs by a signal."""
 
     def __init__(self, signal_number: int, done: int, of: int) -> None:
         super().__init__(signal_number, 0)
@@ -34,11 +34,11 @@ class Stopped(Interrupted):
 
 @dataclass
 class Report:
-    """What came of all runs.
+    """Outcomes of all runs.
 
     Attributes:
-      finished: runs whose result is there, equal ones once.
-      failed: the reasons of the others, by run directory.
+      finished: runs with a result, without duplicates.
+      failed: reasons of the failed runs, by run directory.
     """
 
     finished: list[NamedJob] = field(default_factory=list)

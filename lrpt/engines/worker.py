@@ -1,4 +1,4 @@
-"""What runs in the process of a unit: it trains, and says how that ended. It never raises what a user can put right."""
+"""Training in the process of a unit, with an outcome for each run. Errors that a user can correct become outcomes, not exceptions."""
 
 import traceback
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ How = Literal["finished", "failed", "busy", "stopped", "lost"]
 
 
 class Outcome(NamedTuple):
-    """How the training of a run ended.
+    """Outcome of the training of a run.
 
     Attributes:
-      how: finished; failed (the run itself: another try would fail again); busy (another command is at work in its directory); stopped
-        (by a signal, with a checkpoint); lost (its process, its node, or a process that it shares the model with).
+      how: finished; failed (an error of the run: another try would fail again); busy (another command is at work in its directory); stopped
+        (by a signal, with a checkpoint); lost (its process, its node, or a process that shares the model).
       reason: one line.
-      node: the whole node was lost, which is not the fault of the run.
+      node: whether the whole node was lost, which is not the fault of the run.
     """
 
     how: How

@@ -1,9 +1,9 @@
-"""The conditional recurrent network as a language model: `lrpt.cells.conditional` and a readout of its fast state.
+"""Conditional recurrent network as a language model: `lrpt.cells.conditional` and a readout of its fast state.
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
 on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
 `NextBit.characters`) and has a `CodedSize` as its input size. Training in the authors' code also predicts the next word, with a share of
-the loss; here it predicts symbols alone.
+the loss. Here it predicts symbols only.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ from lrpt.symbols import CodedSize, decode
 @accepts_short_names
 @dataclass(frozen=True)
 class ConditionalConfig(Steady):
-    """Configuration of a conditional network: the widths of its two levels; further settings are in groups."""
+    """Configuration of a conditional network: the widths of its two levels. Further settings are in groups."""
 
     size: int = 100
     """n: width of the fast state, which steps with each symbol"""
     slow_size: int | None = None
-    """width of the slow state, which steps with each word or character (None: that of the fast state)"""
+    """width of the slow state, which steps with each word or character (None: width of the fast state)"""
     matrices: StorageConfig = field(default_factory=StorageConfig)
     initial: DrawConfig = field(default_factory=DrawConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
@@ -53,7 +53,7 @@ class ConditionalConfig(Steady):
 
     @property
     def compiled(self) -> "ConditionalConfig":
-        """The part of the configuration that the compiled program depends on: all but the initialization."""
+        """Return the part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, initial=DrawConfig())
 
     @property
@@ -68,10 +68,10 @@ class ConditionalConfig(Steady):
     def build(
         self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1
     ) -> "ConditionalNetwork":
-        """Return the network for a task whose symbols say which units they complete: its input size is a `CodedSize`.
+        """Return the network for a task whose symbols encode the units that they complete. The input size of the task is a `CodedSize`.
 
         Raises:
-          UsageError: a task of another kind.
+          UsageError: the task is of another kind.
         """
         if not isinstance(input_size, CodedSize) or input_size.symbols != output_size or input_size.units < 1 or reads != "all":
             raise UsageError(
@@ -84,14 +84,14 @@ class ConditionalConfig(Steady):
         """Return the shapes of the parameters.
 
         Raises:
-          UsageError: the configuration does not fit together, or not to the task.
+          UsageError: the settings contradict each other, or they do not fit the task.
         """
         example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
         return jax.eval_shape(self.build(input_size, output_size, "all").init, jax.random.key(0), example)["params"]
 
     @property
     def label(self) -> str:
-        """A short name for tables and figures: 'CRNN 100-100'."""
+        """Return a short name for tables and plots: 'CRNN 100-100'."""
         stored = self.recurrent_matrices
         return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * stored.weight_norm}"
 
@@ -106,7 +106,7 @@ class ConditionalNetwork(nn.Module):
 
     Attributes:
       config: configuration of both levels.
-      symbols: V, number of symbols, which are inputs and predictions.
+      symbols: V, number of symbols, of inputs and of predictions.
       units: the number of words or characters.
       sharers: devices that run the network at the same time and share a cache.
     """
@@ -128,7 +128,7 @@ class ConditionalNetwork(nn.Module):
     def advance(
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b t v"], Any]:
-        """Return (predictions, the states after the last step). `start` has the states in which an earlier sequence ended."""
+        """Return (predictions, the states after the last step). `start` has the final states of an earlier sequence."""
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()

@@ -14,7 +14,7 @@ from lrpt.settings import OneOf, check_choices
 
 @dataclass(frozen=True)
 class StorageConfig:
-    """How recurrent matrices are stored."""
+    """Storage of recurrent matrices."""
 
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
     rank: int = 24
@@ -26,13 +26,13 @@ class StorageConfig:
         check_choices(self, "model.matrices")
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
-        """Return the complete configuration of matrices that are stored and drawn in this way."""
+        """Return the configuration of matrices with this storage and initialization."""
         return MatrixConfig(self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale)
 
 
 @dataclass(frozen=True)
 class TiedStorageConfig(StorageConfig):
-    """How recurrent matrices are stored, and whether they share a low-rank factor."""
+    """Storage of recurrent matrices, which may share a low-rank factor."""
 
     tied: bool = False
     """all recurrent matrices share one low-rank factor R"""
@@ -40,7 +40,7 @@ class TiedStorageConfig(StorageConfig):
 
 @dataclass(frozen=True)
 class InputStorageConfig:
-    """How input matrices are stored."""
+    """Storage of input matrices."""
 
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
     rank: int = 1
@@ -61,7 +61,7 @@ class EmbeddingConfig:
     rank: int | None = None
     """rank of the embedding matrix, stored as a product of two (None: full)"""
     tied: bool = False
-    """the readout uses the embedding matrix, so that the width must be that of the outputs"""
+    """the readout uses the embedding matrix; the width must equal the width of the outputs"""
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
@@ -69,7 +69,7 @@ class EmbeddingConfig:
 
 @dataclass(frozen=True)
 class DrawConfig:
-    """How initial parameters are drawn."""
+    """Initialization of parameters."""
 
     kind: Annotated[str, OneOf("initial matrices", INITIALIZATIONS)] = "glorot"
     scale: float = 0.04
@@ -83,7 +83,7 @@ class DrawConfig:
 
 @dataclass(frozen=True)
 class InitialConfig(DrawConfig):
-    """How initial parameters are drawn, and the initial state."""
+    """Initialization of parameters and of the state."""
 
     carry_bias: float = 1.0
     """initial bias of the carry (update) gate"""
@@ -98,7 +98,7 @@ class InitialConfig(DrawConfig):
 
 @dataclass(frozen=True)
 class LoopConfig:
-    """How the cell is run over time."""
+    """Loop of the cell over time."""
 
     kind: Annotated[
         str,
@@ -115,13 +115,13 @@ class LoopConfig:
         check_at_least(1, self, "model.loop.chunk")
 
     def tuning(self, sharers: int) -> Tuning:
-        """Return the choices for a loop that runs on this number of devices with a common cache."""
+        """Return the tuning of a loop that runs on `sharers` devices with a common cache."""
         return Tuning(self.chunk, self.store, sharers)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class SequenceLoopConfig(LoopConfig):
-    """How the cell of a sequence model is run over time."""
+    """Loop of a sequence model's cell over time."""
 
     kind: Annotated[
         str,

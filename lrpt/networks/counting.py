@@ -14,8 +14,8 @@ class Counts(NamedTuple):
 
     Attributes:
       true: number of trainable scalars.
-      paper: the convention by which Miceli Barone 2016 and 2018 count GRUs (Tables 1 and 2, text of the copy task): only the
-        input matrix of one gate is counted, and the initial state is not.
+      paper: number by the convention of Miceli Barone 2016 and 2018 for GRUs (Tables 1 and 2, text of the copy task). It counts the input
+        matrix of one gate only, and no initial state.
     """
 
     true: int
@@ -23,7 +23,7 @@ class Counts(NamedTuple):
 
 
 def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
-    """Count the parameters of a network. Both counts are the true one if the network is not recurrent.
+    """Count the parameters of a network. Both counts are equal if the network is not recurrent.
 
     Args:
       config: configuration of the network.
@@ -31,7 +31,7 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
       output_size: width of the predictions.
 
     Raises:
-      UsageError: the configuration does not fit together, for example a rank above the size.
+      UsageError: the settings contradict each other, for example a rank above the size.
     """
     true = num_params(config.parameter_shapes(input_size, output_size))
     if not isinstance(config, ModelConfig):
@@ -41,9 +41,9 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
 
 
 def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, figures: int = 2) -> int:
-    """Return the bytes of each device that devices with a sharded batch average at every update: the gradient and `figures` metrics.
+    """Return the bytes that each device contributes to the average of an update: the gradient and `figures` metrics.
 
-    A ring sends 2 (N - 1) / N times as many bytes from each of N devices. Statistics of batch normalization are not included.
+    A ring sends 2 (N - 1) / N times this number of bytes from each of N devices. Statistics of batch normalization are not included.
 
     Args:
       config: configuration of the network.
@@ -58,9 +58,9 @@ def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, fig
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
     """Count the parameters of a `SequenceModel` by purpose. The sum is the true count.
 
-    'recurrent' (all gates), 'bias', 'operator' (for cells with operators of their own), 'input' (one gate's matrix and the projection R
+    'recurrent' (all gates), 'bias', 'operator' (for cells with their own operators), 'input' (one gate's matrix and the projection R
     that tied gates share), 'further_input' (the input matrices of the other gates), 'embedding', 'initial_state' and 'readout'
-    (matrix and bias, or only the bias if the matrix is that of the embedding). Scales of weight normalization are counted with their
+    (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
     matrices.
     """
     params = config.parameter_shapes(input_size, output_size)

@@ -1,7 +1,7 @@
-"""Variational dropout (Gal and Ghahramani 2016): masks that are drawn once for a sequence, and where they go.
+"""Variational dropout (Gal and Ghahramani 2016): masks that are drawn once for a sequence.
 
-A mask is 0 with the dropped share as probability, else 1 / (kept share). What passes through a cell is never masked, only what its matrices
-see. Masks are drawn anew for every batch, and so for every window of a stream. In evaluation there are none.
+A mask is 0 with the dropped share as probability, else 1 / (kept share). Masks act on the inputs of matrices, never on the state that
+passes through a cell. New masks are drawn for every batch, and so for every window of a stream. Evaluation uses no masks.
 """
 
 from collections.abc import Callable, Hashable
@@ -22,22 +22,22 @@ from lrpt.symbols import Weighted, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
 CANDIDATES = "candidate", "projected"
-"""How the names of affine functions begin that are no gates proper: new states before any gate has acted."""
+"""Prefixes of the names of affine functions that are not gates but compute new states."""
 
 WordMasks = Literal["positions", "types"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutConfig:
-    """What is dropped in training."""
+    """Dropout in training."""
 
     words: float = 0.0
-    """share of the symbols (or input vectors) dropped, at each step anew"""
+    """share of the symbols (or input vectors) dropped, drawn again at each step"""
     word_masks: Annotated[
         str, OneOf("masks of symbols", get_args(WordMasks), notes="types drops a symbol everywhere in the sequence or nowhere")
     ] = "positions"
     biases: bool = False
-    """a dropped symbol takes the biases of the gates with it, as in dl4mt-lm"""
+    """dropping a symbol also drops the biases of the gates, as in dl4mt-lm"""
     inputs: float = 0.0
     """share of the input (or embedding) components dropped, the same at every step"""
     states: float = 0.0
@@ -59,14 +59,14 @@ class DropoutConfig:
 
     @property
     def drops(self) -> bool:
-        """Whether anything is dropped."""
+        """Return whether anything is dropped."""
         return any((self.words, self.inputs, self.states, self.outputs))
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Masked(Composite):
-    """An operator that sees its input through a mask, which has a row for each row of the batch."""
+    """An operator that multiplies its input by a mask with one row for each row of the batch."""
 
     operator: Operator
     mask: Float[Array, "b i"]
@@ -79,7 +79,7 @@ class Masked(Composite):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Affine(Composite):
-    """v W + b as one operator, which the weight of an input multiplies as a whole."""
+    """The affine map v W + b as one operator. The weight of an input multiplies the whole output."""
 
     matrix: Operator
     bias: Operator
@@ -91,20 +91,23 @@ class Affine(Composite):
 
 
 def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """0 with probability `rate`, else 1 / (1 - rate)."""
+    """Draw a mask that is 0 with probability `rate`, else 1 / (1 - rate)."""
     return jax.random.bernoulli(key, 1 - rate, shape) / (1 - rate)
 
 
 def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t b"], types: int) -> Float[Array, "t b"]:
-    """What each symbol is multiplied by.
+    """Draw a weight for each symbol, by which the symbol is multiplied.
+
+    With 'types', a row of the batch draws one weight for each type. This has the same distribution as the original code of Zilly et al.
+    (2017), whose `noise_x` copies the mask of the previous occurrence in the same window and row. lowrank-lstm is meant to do the same, but
+    compares whole rows by mistake, so that it draws masks by position.
 
     Args:
+      key: PRNG key.
+      rate: probability of a weight of 0.
       kind: 'positions' or 'types'.
-      symbols: below `types`.
-
-    By types, a row of the batch draws once for each type, which has the distribution of what the original code of Zilly et al. (2017) does
-    (`noise_x`: the mask of the previous occurrence in the same window and row is copied). lowrank-lstm means to do it too, and
-    compares whole rows by mistake, so that its masks are those of positions.
+      symbols: numbers of symbols, below `types`.
+      types: number of symbols.
     """
     if kind == "positions":
         return draw_mask(key, rate, symbols.shape)
@@ -113,31 +116,32 @@ def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t
 
 
 def biases_with_inputs(params: Any) -> Any:
-    """The same gates, with the bias inside of the operator that sees the input.
+    """Move the bias of each gate into the operator that is applied to the input.
 
     Raises:
-      UsageError: a bias that is of no `Gate`.
+      UsageError: a bias belongs to no `Gate`.
     """
 
     def moved(gate: Any) -> Any:
         if isinstance(gate, Bias):
             raise UsageError("model.dropout.biases is True, and this cell has biases apart from its gates: choose another cell, or False")
         if not isinstance(gate, Gate):
-            return gate  # an operator, or a gate that sees no input
+            return gate  # an operator, or a gate without input
         return gate._replace(input=Affine(gate.input, gate.bias), bias=Bias(jax.tree.leaves(jax.tree.map(jnp.zeros_like, gate.bias))[0]))
 
     return jax.tree.map(moved, params, is_leaf=lambda node: isinstance(node, Gate | StateGate) or is_operator(node))
 
 
 def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, int], Array], gate_masks: str, deep: bool) -> Any:
-    """The parameters, with a mask before each matrix of a role.
+    """Return the parameters with a mask before each matrix of a role.
 
     Args:
-      template: of the cell.
+      template: template of the cell.
+      params: parameters of the cell.
       role: 'recurrent' or 'input'.
-      mask: `(key, width) -> mask`; matrices for which `key` is the same share one.
-      gate_masks: which do, as `DropoutConfig` has it.
-      deep: whether the transitions inside a step share masks, as both original codes of recurrent highway networks have it.
+      mask: `(key, width) -> mask`; matrices with the same `key` share a mask.
+      gate_masks: which gates share masks, as in `DropoutConfig`.
+      deep: whether the transitions inside a step share masks, as in both original codes of recurrent highway networks.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     operators = treedef.flatten_up_to(params)
@@ -151,7 +155,7 @@ def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, i
 
 
 def _sharing(path: tuple[Any, ...], role: str, gate_masks: str, deep: bool) -> Hashable:
-    """What the paths of matrices with the same mask have in common: (0, 'candidate', 'recurrent') is the candidate of the first layer."""
+    """Return the key of the mask before the matrix at a path. (0, 'candidate', 'recurrent') is the path of the first layer's candidate."""
     names = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
     *above, gate = names[:-1] if len(names) > 1 and names[-1] == role else names
     if deep:

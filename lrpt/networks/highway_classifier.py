@@ -3,16 +3,18 @@
 Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_layer.py, highwaylrdiagdropoutbn_layer.py,
 l2hinge_classifier.py). That code differs in these points:
 
-- It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here it is the square root of (variance + 1e-5), and
-  running variances, as in Ioffe and Szegedy 2015. Its first running standard deviations start at 0, which makes the cost before training
-  about 1e4 and more; here they start at 1. The rate of the running averages, 0.1, is the same.
+- It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here the divisor is the square root of
+  (variance + 1e-5), with running variances, as in Ioffe and Szegedy 2015. Its first running
+  standard deviations start at 0, so that the cost before training is about 1e4 and more; here they start at 1. The weight of a new value in
+  the running averages, 0.1, is the same.
 - Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
   training. Within a layer the two differ by a constant factor. Batch normalization removes it; without normalization the factors L
   and D absorb it.
-- One pair of masks serves both gates of a layer: `dropout.shared_masks`. By default each gate has its own pair here.
-- It draws R and L from normal distributions of the variance that Glorot's uniform ones have here. In the low-rank plus diagonal network
-  they start from the singular vectors of a random orthogonal matrix instead, and each diagonal as the ratio of what these miss of one
-  random vector to that vector, which is heavy-tailed; here diagonals start within +-0.01. The paper names no start.
+- Both gates of a layer use the same pair of masks: `dropout.shared_masks`. By default each gate has its own pair here.
+- It draws R and L from normal distributions, with the variance of Glorot's uniform distributions, which are used here. In the low-rank
+  plus diagonal network it initializes them to singular vectors of a random orthogonal matrix. Each diagonal is the componentwise ratio of
+  two vectors, which is heavy-tailed: the part of a random vector that these factors miss, and the vector itself. Here diagonals start
+  within +-0.01. The paper names no initialization.
 - The diagonal called D_h there belongs to the transform gate, and D_t to the candidate.
 """
 
@@ -59,7 +61,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class HighwayInputConfig:
-    """How the input matrix is stored."""
+    """Storage of the input matrix."""
 
     rank: int | None = None
     """rank of the input matrix, stored as a product of two (None: full)"""
@@ -70,12 +72,12 @@ class HighwayInputConfig:
 
 @dataclass(frozen=True)
 class HighwayDropoutConfig:
-    """What is dropped in training."""
+    """Dropout in training."""
 
     inputs: float = 0.2
     """share of the input components dropped"""
     states: float = 0.3
-    """share of the state components of each layer dropped before its matrices; what passes through is whole"""
+    """share of the state components of each layer dropped before its matrices; the passthrough is not dropped"""
     projections: float = 0.3
     """share of the components of the projections R x dropped"""
     outputs: float = 0.5
@@ -90,7 +92,7 @@ class HighwayDropoutConfig:
 @accepts_short_names
 @dataclass(frozen=True)
 class HighwayConfig(Steady):
-    """Configuration of a Highway network: depth, width and regularization; further settings are in groups."""
+    """Configuration of a Highway network: depth, width and regularization. Further settings are in groups."""
 
     depth: int = 5
     """T: number of Highway layers"""
@@ -125,7 +127,7 @@ class HighwayConfig(Steady):
 
     @property
     def compiled(self) -> "HighwayConfig":
-        """The part of the configuration that the compiled program depends on: all but the initialization."""
+        """Return the part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, transform_bias=0.0)
 
     @property
@@ -133,21 +135,21 @@ class HighwayConfig(Steady):
         return False
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
-        """Return the network for a task with vectors of any width and one prediction. It has no loop over time that devices could share."""
+        """Return the network for a task with vectors of any width and one prediction. There is no loop over time."""
         return HighwayClassifier(self, output_size, axis_name)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
         """Return the shapes of the parameters, without running averages.
 
         Raises:
-          UsageError: the configuration does not fit together, for example a rank above the size.
+          UsageError: the settings contradict each other, for example a rank above the size.
         """
         example = jax.ShapeDtypeStruct((1, input_size), jnp.float32)
         return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
 
     @property
     def label(self) -> str:
-        """A short name for tables and figures: 'LR-Highway 5x1024/256'."""
+        """Return a short name for tables and plots: 'LR-Highway 5x1024/256'."""
         stored = self.layer_matrices
         marks = " tied" * stored.tied + " weight norm" * stored.weight_norm
         return f"{stored.prefix}Highway {self.depth}x{self.size}{stored.suffix}{marks}"
@@ -177,7 +179,7 @@ class HighwayClassifier(nn.Module):
     def advance(
         self, inputs: Float[Array, "b m"], mask: None = None, start: None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b k"], None]:
-        """Return (scores, no state), which is the interface that training uses."""
+        """Return (scores, None): a classifier has no state. This is the interface for training."""
         config = self.config
         x = nn.Dropout(config.dropout.inputs, deterministic=not train, name="input_dropout")(inputs)
         if config.inputs.rank is not None:

@@ -11,19 +11,19 @@ from lrpt.specs import paths_by_name
 
 @runtime_checkable
 class Layered(Protocol):
-    """A network that can say which of its parameters belong to which layer."""
+    """A network that can sort its parameters by layer."""
 
     def by_layer(self, params: Any) -> dict[int, list[Array]]:
-        """Return the arrays of each layer, by its number from 0, of a tree like the network's parameters (gradients, say)."""
+        """Return the arrays of each layer, by its number from 0, of a tree like the network's parameters, such as gradients."""
         ...
 
 
 def split_by_layer(template: Any, stored: Any) -> dict[int, list[Array]]:
-    """Return the arrays of each layer of a stack by the layer's number; nothing for a cell that is no stack.
+    """Return the arrays of each layer of a stack by the layer's number; an empty dict for a cell that is no stack.
 
     Args:
       template: the template of the cell.
-      stored: a tree like that of its `Parameters`: arrays below role and name.
+      stored: a tree with the structure of its `Parameters`: arrays below role and name.
     """
     paths = paths_by_name(template)
     found: dict[int, list[Array]] = {}

@@ -1,4 +1,4 @@
-r"""Number of multiplications, and size of the Elman network with as many: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+r"""Number of multiplications, and size of the Elman network with the same number: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
 
 The paper gives no formula. Its rows of units with constant computation follow d = f n, up to the rounding in print (1450 for 1448). f is 1
 for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional network. Variable computation multiplies d by
@@ -75,7 +75,7 @@ def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:
 
 
 def equivalent_size(per_step: float | Float[np.ndarray, "..."]) -> float:
-    """Return the size d of the Elman network with as many multiplications as a mean step: 2 d^2, for an input as wide as the state."""
+    """Return the size d of the Elman network whose multiplications, 2 d^2 for an input of width d, equal those of a mean step."""
     return math.sqrt(np.mean(per_step) / 2)
 
 

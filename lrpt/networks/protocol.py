@@ -1,4 +1,4 @@
-"""What training asks of a network: a configuration that builds it. Any Flax module that answers so can be trained."""
+"""Interface between training and networks: a configuration that builds a Flax module. Any module with this interface can be trained."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
@@ -11,22 +11,22 @@ from jaxtyping import Array, Bool, Int
 Reads = Literal["last", "all"]
 
 SOWN = "penalties", "figures"
-"""Flax collections in which a network leaves scalars that training adds to the loss, and values (b,) that are reported as figures."""
+"""Flax collections into which a network sows scalars that training adds to the loss, and metrics (b,)."""
 
 
 class Start(NamedTuple):
-    """Where a sequence begins that continues another one.
+    """Initial state of a sequence that continues another one.
 
     Attributes:
-      carry: the state that the other one ended in, each leaf (b, ...).
-      fresh: whether the network begins in its own initial state all the same.
+      carry: final state of the other sequence, each leaf (b, ...).
+      fresh: whether the network starts from its own initial state instead.
     """
 
     carry: Any
     fresh: Bool[Array, ""]
 
     def instead_of(self, initial: Any) -> Any:
-        """The state to begin in, for a network whose own initial state is this."""
+        """Return the state to start from, given the network's own initial state."""
         return jax.tree.map(lambda own, other: jnp.where(self.fresh, own, other), initial, self.carry)
 
 
@@ -34,7 +34,7 @@ class NetworkConfig(Protocol):
     """A frozen dataclass that describes a network.
 
     The module that it builds has `advance(inputs, mask, start, *, train) -> (predictions, carry)` and `__call__(inputs, mask)` with the
-    predictions alone. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
+    predictions only. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
     'penalties' and 'figures' (`SOWN`).
     """
 
@@ -42,28 +42,28 @@ class NetworkConfig(Protocol):
 
     @property
     def label(self) -> str:
-        """A short name for tables and figures."""
+        """Return a short name for tables and plots."""
         ...
 
     @property
     def compiled(self) -> Self:
-        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        """Return the part that the compiled program depends on: all but settings that only affect the initialization."""
         ...
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether it runs nowhere else."""
+        """Return whether the network runs on a GPU only."""
         ...
 
     def settings(self, epoch: Int[Array, ""]) -> Mapping[str, Array]:
-        """Values for the variables of the collection 'settings' in an epoch, counted from 0.
+        """Return values for the variables of the collection 'settings' in an epoch, counted from 0.
 
-        A key stands for every variable whose name ends so.
+        A key stands for every variable whose name ends with it.
         """
         ...
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """The same figures of a task, with what the network knows to say beside them."""
+        """Return the metrics of a task, with the network's own metrics added."""
         ...
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> nn.Module:
@@ -79,16 +79,16 @@ class NetworkConfig(Protocol):
         ...
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
-        """Shapes of the parameters.
+        """Return the shapes of the parameters.
 
         Raises:
-          UsageError: the configuration does not fit together.
+          UsageError: the settings contradict each other.
         """
         ...
 
 
 class Steady:
-    """A configuration of a network that is the same in all epochs, and has nothing to add to the figures of a task."""
+    """A configuration of a network that is the same in all epochs and adds no metrics."""
 
     def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
         return {}

@@ -1,4 +1,4 @@
-"""Flax modules that put a cell to work: parameters, initial state, loop over time, readout."""
+"""Recurrent networks as Flax modules: a cell with its parameters, initial state, loop over time and readout."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,7 +26,7 @@ from lrpt.symbols import Weighted
 @accepts_short_names
 @dataclass(frozen=True)
 class ModelConfig(Steady):
-    """A recurrent network: its cell and its size; further settings are in groups."""
+    """Configuration of a recurrent network: its cell and its size. Further settings are in groups."""
 
     cell: Annotated[
         str,
@@ -40,9 +40,9 @@ class ModelConfig(Steady):
     size: int = 128
     """n: width of the state"""
     depth: int = 1
-    """transitions within a step, for cells that have several (rhn, dt_rnn and their variants)"""
+    """transitions within a step, for cells that can have several (rhn, dt_rnn and their variants)"""
     layers: int = 1
-    """networks stacked above each other"""
+    """number of stacked layers"""
     shared_layers: bool = False
     """all layers have the same parameters"""
     matrices: TiedStorageConfig = field(default_factory=lambda: TiedStorageConfig("low_rank_plus_diagonal"))
@@ -74,21 +74,21 @@ class ModelConfig(Steady):
 
     @property
     def layer(self) -> Cell:
-        """The cell of each layer."""
+        """Return the cell of each layer."""
         return CELLS[self.cell]
 
     @property
     def network(self) -> Cell:
-        """The cell, or the stack of cells."""
+        """Return the cell, or the stack of cells."""
         return self.stack(self.layer)
 
     def stack(self, layer: Cell) -> Cell:
-        """As many layers of a cell as this network has."""
+        """Stack a cell to the number of layers of this network."""
         return layer if self.layers == 1 else stacked(layer, self.layers, self.shared_layers)
 
     @property
     def embedding_width(self) -> int | None:
-        """Of the table of vectors, if there is one."""
+        """Return the width of the embedding, or None if there is none."""
         needed = CELLS[self.cell].input_size
         if self.embeddings.width is not None or needed is None:
             return self.embeddings.width
@@ -103,12 +103,12 @@ class ModelConfig(Steady):
         return replace(self.recurrent_matrices, kind=self.inputs.kind, rank=self.inputs.rank, tied=self.inputs.tied)
 
     def owner(self, template: Any, name: str | None = None) -> Parameters:
-        """The module that owns what a cell asks for by its template."""
+        """Return the module that owns the parameters of a cell's template."""
         return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
 
     @property
     def compiled(self) -> Self:
-        """The part that decides what is compiled: without what decides the start of the parameters alone."""
+        """Return the part that the compiled program depends on: all but settings that only affect the initialization."""
         return replace(self, initial=InitialConfig(trainable_state=self.initial.trainable_state))
 
     @property
@@ -116,21 +116,21 @@ class ModelConfig(Steady):
         return self.loop.kind == KERNEL
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
-        """The network for a task; it does not look at the batch, whatever axis that is spread over."""
+        """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples."""
         return SequenceModel(self, input_size, output_size, reads, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
-        """Shapes of the parameters.
+        """Return the shapes of the parameters.
 
         Raises:
-          UsageError: the configuration does not fit together, for example a rank above the size.
+          UsageError: the settings contradict each other, for example a rank above the size.
         """
         example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
         return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
 
     @property
     def label(self) -> str:
-        """A short name for tables and figures: 'LRD-GRU 128/24'."""
+        """Return a short name for tables and plots: 'LRD-GRU 128/24'."""
         cell, stored = CELLS[self.cell], self.recurrent_matrices
         prefix, suffix = (stored.prefix, stored.suffix) if cell.has_recurrent_matrices else ("", "")
         deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
@@ -140,11 +140,11 @@ class ModelConfig(Steady):
 
 
 class Recurrent(nn.Module):
-    """A cell over time, with the parameters it asks for.
+    """A cell with its parameters, in a loop over time.
 
     Attributes:
-      config: which cell, how large, how its matrices are stored.
-      input_size: width m of the inputs, or the number of symbols where they are integers.
+      config: cell, size and storage of its matrices.
+      input_size: width m of the inputs, or the number of symbols if they are integers.
       sharers: devices that run the network at the same time and share a cache.
     """
 
@@ -171,9 +171,9 @@ class Recurrent(nn.Module):
         outputs: Any = "all",
         step: Step | None = None,
     ) -> tuple[Any, Any]:
-        """Runs over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Returns as `recur` does.
+        """Run over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Return the result of `recur`.
 
-        `step` is another one for the same parameters than that of the cell.
+        `step` replaces the step of the cell; it takes the same parameters.
         """
         config = self.config
         template = self.cell.template(self.spec)
@@ -192,7 +192,7 @@ class Recurrent(nn.Module):
         return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning)
 
     def _masked(self, template: Any, params: Any, rows: int) -> Any:
-        """The parameters, with this sequence's masks before the matrices."""
+        """Return the parameters with dropout masks of this sequence before the matrices."""
         drawn: dict[Any, Array] = {}
         config, deep = self.config.dropout, self.cell.deep
 
@@ -207,7 +207,7 @@ class Recurrent(nn.Module):
         return biases_with_inputs(params) if config.biases else params
 
     def initial_carry(self, batch: int) -> Any:
-        """The state before the first step, one row for each example: zeros, or a trainable row that starts as the cell says."""
+        """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes."""
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
         row = self.param("initial_state", self._draw_state, zeros) if self.config.initial.trainable_state else zeros
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
@@ -220,19 +220,19 @@ class Recurrent(nn.Module):
 
 
 def cell_params(params: Any, network: Recurrent, settings: Any = None) -> Any:
-    """What the step of the network's cell takes.
+    """Return the parameters for the step of the network's cell.
 
     Args:
-      params: of the network: the part 'recurrent' of those of a `SequenceModel`.
-      network: as it was trained.
-      settings: the same part of the collection 'settings', which some cells have; by default they are what they are at the end.
+      params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
+      network: the trained network.
+      settings: the same part of the collection 'settings', for cells that have settings; by default the final values.
     """
     collections = {"params": params} if settings is None else {"params": params, "settings": settings}
     return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
 
 
 def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
-    """The state before the first step of so many sequences, from the same parameters."""
+    """Return the state before the first step of `rows` sequences, from the same parameters."""
     row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
     return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
 
@@ -262,7 +262,7 @@ class Embedding(nn.Module):
         return rows if self.spread is None else rows @ self.spread
 
     def attend(self, y: Float[Array, "*b e"]) -> Float[Array, "*b v"]:
-        """y E^T: how much each output has of each symbol's vector."""
+        """Return y E^T: the inner products of each output with the vectors of all symbols."""
         return (y if self.spread is None else y @ self.spread.T) @ self.table.T
 
 
@@ -271,7 +271,7 @@ class SequenceModel(nn.Module):
 
     Attributes:
       config: the recurrent network.
-      input_size: width of the inputs, or the number of symbols where they are integers.
+      input_size: width of the inputs, or the number of symbols if they are integers.
       output_size: width of the predictions: classes, or regressed values.
       reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
       sharers: devices that run the network at the same time and share a cache.
@@ -312,7 +312,7 @@ class SequenceModel(nn.Module):
     def __call__(
         self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False
     ) -> Float[Array, "b *t o"]:
-        """Predictions (b, o), or (b, t, o) where every step is read. `mask` is true where a step counts.
+        """Return predictions (b, o), or (b, t, o) if every step is read. `mask` is true for steps that count.
 
         In training, dropout needs the random numbers `dropout`.
         """
@@ -326,7 +326,7 @@ class SequenceModel(nn.Module):
         *,
         train: bool = False,
     ) -> tuple[Float[Array, "b *t o"], Any]:
-        """(predictions, the state after the last step), from the state that an earlier sequence ended in."""
+        """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence."""
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, y = self.run(xs, counts, start, inputs, train)
         if train and self.config.dropout.outputs:
@@ -336,7 +336,7 @@ class SequenceModel(nn.Module):
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
 
     def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
-        """(the state after the last step, the outputs that are read), for what the cell sees of `inputs`."""
+        """Return (the state after the last step, the outputs that are read). `xs` are the embedded, time-major `inputs`."""
         return self.recurrent(xs, mask, start, train=train, outputs=self.reads)
 
     def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
@@ -345,7 +345,7 @@ class SequenceModel(nn.Module):
         return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
 
     def _inputs(self, xs: Array, train: bool) -> Any:
-        """What the cell sees of time-major inputs: embedded where there is a table, weighted where symbols are dropped."""
+        """Embed time-major inputs, if there is an embedding, and apply word dropout."""
         dropout, integer = self.config.dropout, jnp.issubdtype(xs.dtype, jnp.integer)
         embedded = self.config.embedding_width is not None
         if not integer and dropout.word_masks == "types" and dropout.words:

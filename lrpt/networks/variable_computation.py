@@ -1,13 +1,13 @@
-r"""Networks whose cells decide how much to compute, and how they learn to.
+r"""Networks with variable computation: their cells decide how much to compute, trained by a penalty.
 
 Training lowers the loss plus a penalty on the schedule m_t (Jernite et al. 2017, eq. 10), here its mean over batch and steps:
 
 .. math::
     \Omega = \frac{w}{T} \sum_t |m_t - \bar m| \quad \text{or} \quad \frac{w}{T} \sum_t (m_t - \bar m)^2,
 
-one-sided with max(0, .) around the difference. The paper has the first, on both sides, with targets of 0.2 to 0.5 in all experiments; it
-says neither w nor whether Omega is a sum or a mean. Targets may differ by symbol, as in its section 5.2.2 ("guide"), whose targets it does
-not print. The sharpness of the mask is 0.1 in the first epoch and 0.1 more in each, up to 1 (section 5).
+one-sided with max(0, .) around the difference. The paper uses the first form, two-sided, with targets of 0.2 to 0.5 in all experiments.
+It gives neither w nor whether Omega is a sum or a mean. Targets may differ by symbol, as in its section 5.2.2 ("guide"), which does not
+print them. The sharpness of the mask is 0.1 in the first epoch and grows by 0.1 in each epoch, up to 1 (section 5).
 """
 
 import math
@@ -33,23 +33,23 @@ Evaluation = Literal["soft", "hard"]
 
 
 MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
-"""Figures that a network sows and `VariableConfig.summarize` makes use of."""
+"""Metrics that a network sows and that `VariableConfig.summarize` replaces."""
 
 
 @accepts_short_names
 @dataclass(frozen=True)
 class VariableConfig(ModelConfig):
-    """A recurrent network whose cells may have a scheduler, and what that is trained and evaluated by; other cells ignore these."""
+    """Configuration of a recurrent network with schedulers: their training and evaluation. Other cells ignore these."""
 
     target: float = 0.3
-    """share of the state that each step is to update"""
+    """target share of the state that each step updates"""
     penalty_weight: float = 0.3
     """w: the loss of training includes w times the mean distance of the schedule from the target"""
     penalty: Annotated[str, OneOf("distance of the schedule from the target", get_args(PenaltyForm), notes="l2 is squared")] = "l1"
     one_sided: bool = False
     """penalize the schedule only above the target"""
     guided_symbols: tuple[int, ...] = ()
-    """numbers of the symbols that have the guided target (in a text with line ends 0 is the line end and 2 the blank)"""
+    """numbers of the symbols with the guided target (in a text with line ends, 0 is the line end and 2 the blank)"""
     guided_target: float = 0.8
     """target at the guided symbols"""
     sharpness: float = 0.1
@@ -65,9 +65,9 @@ class VariableConfig(ModelConfig):
     ] = "soft"
     rounding: Annotated[str, OneOf("how the hard mask rounds the share times the size", ROUNDINGS)] = "ceil"
     agreement: bool = True
-    """compare outputs of the soft and the hard mask in evaluations, which then take twice as long"""
+    """compare outputs of the soft and the hard mask in evaluations; this doubles the time of an evaluation"""
     lag: int = 0
-    """lag in steps at which evaluations give the autocorrelation of the schedule, if windows are longer (0: none)"""
+    """lag in steps of the schedule's autocorrelation in evaluations, if windows are longer (0: none)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,7 +90,7 @@ class VariableConfig(ModelConfig):
 
     @property
     def has_scheduler(self) -> bool:
-        """Whether its cells decide how much to compute."""
+        """Return whether the cells have a scheduler."""
         return super().layer.schedule is not None
 
     @property
@@ -98,7 +98,7 @@ class VariableConfig(ModelConfig):
         return variable_cell(self.cell, self.epsilon) if self.has_scheduler else super().layer
 
     def scheduled(self, evaluation: str) -> Cell:
-        """The network with a soft or a hard mask, whose info is its schedule and nothing else."""
+        """Return the network's cell with a soft or a hard mask. Its info is the schedule."""
         layer = self.layer if evaluation == "soft" else replace(self.layer, step=hard_step(self.cell, self.rounding))
         network = self.stack(layer)
 
@@ -109,22 +109,22 @@ class VariableConfig(ModelConfig):
         return replace(network, step=step)
 
     def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        """The sharpness of an epoch, counted from 0."""
+        """Return the sharpness in an epoch, counted from 0."""
         if not self.has_scheduler:
             return {}
         return {"sharpness": jnp.minimum(self.sharpness + self.sharpness_growth * epoch.astype(jnp.float32), self.sharpness_end)}
 
     def targets(self, symbols: Int[Array, "*b"]) -> Float[Array, "*b"]:
-        """What the schedule is to be at each symbol."""
+        """Return the target of the schedule at each symbol."""
         guided = jnp.isin(symbols, jnp.asarray(self.guided_symbols, symbols.dtype))
         return jnp.where(guided, self.guided_target, self.target)
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """Puts counts of operations, and an autocorrelation, in the place of means of squares and products.
+        """Replace means of squares and products by counts of operations and an autocorrelation.
 
-        multiplications        of a mean step, inside matrices of those components that it updates, and of the scheduler
-        equivalent_size        of the Elman network that has as many
-        paper_equivalent_size  the paper's "RNN-d", by its own factors, in networks of one layer with full matrices
+        multiplications        of a mean step: in the matrices of the updated components, and of the scheduler
+        equivalent_size        size of the Elman network with the same number of multiplications
+        paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with full matrices
         autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k, over pairs of steps in the same window
         """
         rest = {name: value for name, value in figures.items() if name not in MOMENTS}
@@ -138,7 +138,7 @@ class VariableConfig(ModelConfig):
         return rest | self._operations(mean, square)
 
     def _operations(self, mean: float, square: float) -> dict[str, float]:
-        """Nothing where inputs are symbols without vectors of a known width, or operators cannot be counted."""
+        """Return counts of operations. Return none if symbols have no embedding or operators cannot be counted."""
         if self.embedding_width is None:
             return {}
         try:
@@ -158,23 +158,24 @@ class VariableConfig(ModelConfig):
 
 @cache
 def _operators(config: VariableConfig) -> Any:
-    """The operators of a network's cell, with shapes for arrays."""
+    """Return the operators of a network's cell, with shapes instead of arrays."""
     network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]
     owner = config.owner(network.cell.template(network.spec))
     return jax.eval_shape(lambda: owner.init_with_output(jax.random.key(0))[0])
 
 
 class VariableModel(SequenceModel):
-    """A `SequenceModel` that sows what its schedulers do: the penalty in training, and for each example these figures.
+    """A `SequenceModel` that sows the penalty of its schedulers in training, and the following metrics for each example.
 
-    'proportion' is the mean of m_t over steps that count (and over layers), 'active' that of the share of components that are updated,
-    'active_squared' that of its square; with a lag k, 'proportion_squared' and 'lagged_product' are the means of m_t^2 and m_t m_{t+k}.
-    Evaluations compare the soft and the hard mask, both from the state that the example starts in: 'agreement' is the share of predictions
-    of which both have the same most probable class, 'output_distance' the mean over predictions of half the sum of the absolute differences
-    of the classes' probabilities.
+    - 'proportion' is the mean of m_t over steps that count (and over layers).
+    - 'active' is the mean of the share of components that are updated, 'active_squared' the mean of the share's square.
+    - With a lag k, 'proportion_squared' and 'lagged_product' are the means of m_t^2 and m_t m_{t+k}.
+    - Evaluations compare the soft and the hard mask, both from the initial state of the example. 'agreement' is the share of predictions
+      with the same most probable class. 'output_distance' is the mean over predictions of half the sum of the absolute differences of the
+      classes' probabilities.
 
     Attributes:
-      config: the network, and what its schedulers are trained by.
+      config: the network, and the training of its schedulers.
     """
 
     config: VariableConfig  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -196,7 +197,7 @@ class VariableModel(SequenceModel):
     def passes(
         self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, mode: str, train: bool
     ) -> tuple[Any, Float[Array, "*t b n"], Schedule]:
-        """(the state after the last step, the outputs that are read, the schedule of every step) with a soft or a hard mask."""
+        """Return (last state, outputs that are read, schedule of every step) with a soft or a hard mask."""
         step = self.config.scheduled(mode).step
         carry, (ys, schedule) = self.recurrent(xs, mask, start, train=train, outputs="info", step=step)
         return carry, ys if self.reads == "all" else last_that_counts(ys, mask), schedule
@@ -204,7 +205,7 @@ class VariableModel(SequenceModel):
     def schedule(
         self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None
     ) -> tuple[Any, Float[Array, "b t k"]]:
-        """(the state after the last step, m of every step and layer) in evaluation."""
+        """Return (the state after the last step, m of every step and layer) in evaluation."""
         xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
         carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.evaluation, train=False)
         return carry, jnp.swapaxes(schedule.proportion, 0, 1)
@@ -239,16 +240,16 @@ class VariableModel(SequenceModel):
 def schedule_penalty(
     m: Float[Array, "*b"], target: float | Float[Array, "*#b"], form: str = "l1", one_sided: bool = False
 ) -> Float[Array, "*b"]:
-    """How far a schedule is from its target (Jernite et al. 2017, section 4.2).
+    """Compute the distance of a schedule from its target (Jernite et al. 2017, section 4.2).
 
     Args:
       m: shares from 0 to 1.
-      target: what they are to be.
+      target: target shares.
       form: 'l1' is the absolute difference, 'l2' its square.
-      one_sided: only what is above the target counts.
+      one_sided: only shares above the target count.
 
     Raises:
-      UsageError: another form.
+      UsageError: `form` is neither.
     """
     check_choice("the form of the penalty", form, get_args(PenaltyForm))
     excess = jnp.maximum(m - target, 0) if one_sided else m - target
@@ -256,14 +257,14 @@ def schedule_penalty(
 
 
 def mean_over_steps(values: Float[Array, "t b"], mask: Bool[Array, "t b"] | None) -> Float[Array, " b"]:
-    """The mean over the steps that count; 0 for an example that has none."""
+    """Return the mean over the steps that count; 0 for an example without any."""
     if mask is None:
         return jnp.mean(values, axis=0)
     return jnp.sum(values, axis=0, where=mask) / jnp.maximum(jnp.sum(mask, axis=0), 1)
 
 
 def last_that_counts(ys: Float[Array, "t b n"], mask: Bool[Array, "t b"] | None) -> Float[Array, "b n"]:
-    """Each row at its last step that counts; outputs of others are zero."""
+    """Return the output of each row at its last step that counts. Steps that do not count have outputs of zero."""
     if mask is None:
         return ys[-1]
     steps = jnp.arange(mask.shape[0])[:, None]

@@ -1,1 +1,1 @@
-"""What a run leaves on disk and says in the terminal: run directory, checkpoints, named arrays, console, signals."""
+"""Files of a run and output in the terminal: run directory, checkpoints, named arrays, console, signals."""

@@ -1,9 +1,9 @@
-"""The one file that knows of orbax: checkpoints that are complete or absent, and damaged ones that are named.
+"""Checkpoints that are complete or absent; damaged ones are reported. No other file refers to orbax.
 
-Orbax restores a flipped bit without a word, casts a changed dtype, and answers other damage with half a dozen unrelated exceptions and
-with tracebacks of its threads. So every checkpoint has a seal: the SHA-256 of each file, the shape and dtype of each array, and the
+Orbax restores a flipped bit without a warning and casts a changed dtype. Other damage raises half a dozen unrelated exceptions, with
+tracebacks of its threads. So every checkpoint has a seal: the SHA-256 of each file, the shape and dtype of each array, and the
 identifier of its run. Orbax writes a checkpoint into a hidden folder, the seal is added there, and one rename makes the checkpoint
-visible. A checkpoint that does not match its seal is passed over, and orbax never reads it.
+visible. A checkpoint that does not match its seal is skipped, and orbax never reads it.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ from lrpt.runs.files import write_json
 SEAL = "seal.json"
 
 LATEST = 2
-"""checkpoints that are kept beside the best one"""
+"""number of checkpoints that are kept besides the best one"""
 
-# Orbax logs whatever it finds amiss, with tracebacks, from several threads; here that is said once, in one line.
+# Orbax logs errors with tracebacks from several threads. Here each error is reported once, in one line.
 logging.getLogger("absl").addFilter(lambda record: "orbax" not in record.pathname)
 
 
 class Restored(NamedTuple):
-    """An intact checkpoint: its update, its arrays, and the metadata that was saved with them."""
+    """An intact checkpoint: its update, its arrays, and its metadata."""
 
     update: int
     state: Any
@@ -45,7 +45,7 @@ class Checkpoints:
 
     Args:
       path: the directory that holds them, one folder for each update.
-      warn: called with a line for every checkpoint that is passed over.
+      warn: called with a line for every checkpoint that is skipped.
       run: returns the identifier of the run. A checkpoint of another run counts as damaged; '' accepts any.
     """
 
@@ -63,7 +63,10 @@ class Checkpoints:
         """Write a checkpoint and wait until it is on disk. It replaces a checkpoint of the same update.
 
         Args:
-          best: the update whose checkpoint is kept beside the two latest.
+          update: number of updates so far.
+          state: pytree of arrays.
+          metadata: JSON values saved with the arrays.
+          best: the update whose checkpoint is kept besides the two latest.
 
         Raises:
           OSError: the disk is full or not writable. Earlier checkpoints stay.
@@ -84,14 +87,14 @@ class Checkpoints:
                 self._remove(old)
 
     def _reserve(self, state: Any) -> None:
-        """Raise an OSError if there is no space for a checkpoint; threads of orbax would print tracebacks."""
+        """Raise an OSError if there is no space for a checkpoint. Without this check, threads of orbax would print tracebacks."""
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
         with TemporaryFile(dir=self.path) as file:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, 2 * size + 2**20)  # orbax writes arrays twice, and descriptions of them
+                os.posix_fallocate(file.fileno(), 0, 2 * size + 2**20)  # orbax writes arrays twice, and their descriptions
 
     def _remove(self, update: int) -> None:
-        """Remove a checkpoint. It is hidden first, so that no reader finds a part of it."""
+        """Remove a checkpoint. It is hidden first, so that no reader finds an incomplete one."""
         if (self.path / str(update)).exists():
             removed = self.path / f".{update}.removed"
             shutil.rmtree(removed, ignore_errors=True)
@@ -99,7 +102,7 @@ class Checkpoints:
             shutil.rmtree(removed, ignore_errors=True)
 
     def _remove_hidden(self) -> None:
-        """Remove what processes left that died while they wrote or removed a checkpoint."""
+        """Remove hidden folders of processes that died while they wrote or removed a checkpoint."""
         for folder in [*self.path.glob(".[0-9]*"), *self.path.glob("*.orbax-checkpoint-tmp*")]:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -137,7 +140,7 @@ class Checkpoints:
             raise Misfit("its arrays are not of the shapes and dtypes that the model has")
 
     def restore_best(self, template: Any, update: int, otherwise: str) -> Restored | None:
-        """Return the checkpoint of `update`, or None with a warning, which says what happens `otherwise`, if it is damaged."""
+        """Return the checkpoint of `update`. If it is damaged, return None and warn; `otherwise` says what happens instead."""
         try:
             return self.restore(template, update)
         except Damaged as error:
@@ -145,10 +148,10 @@ class Checkpoints:
             return None
 
     def latest(self, template: Any) -> Restored | None:
-        """Return the newest intact checkpoint, or None if there is none and none was ever finished.
+        """Return the newest intact checkpoint, or None if no checkpoint was ever finished.
 
         Raises:
-          UsageError: there are finished checkpoints, and every one is damaged or does not fit.
+          UsageError: there are finished checkpoints, but all are damaged or do not fit.
         """
         errors = []
         for update in self.updates():
@@ -171,7 +174,7 @@ class Checkpoints:
         return None
 
     def remove_after(self, update: int) -> None:
-        """Remove the checkpoints of later updates: they were passed over, and training will write them anew."""
+        """Remove the checkpoints of later updates. They were skipped, and training will write them again."""
         for later in self.updates():
             if later > update:
                 self._remove(later)
@@ -186,12 +189,12 @@ class Unfinished(Damaged):
 
 
 class Misfit(Damaged):
-    """An intact checkpoint whose arrays do not have the shapes and dtypes that are asked for."""
+    """An intact checkpoint whose arrays do not have the requested shapes and dtypes."""
 
 
 @cache
 def _checkpointer() -> ocp.Checkpointer:
-    """Return the writer and reader of checkpoints. It runs on the primary process alone and waits for no other."""
+    """Return the writer and reader of checkpoints. It runs on the primary process only and waits for no other."""
     alone = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
     handler = ocp.CompositeCheckpointHandler(
         state=ocp.StandardCheckpointHandler(multiprocessing_options=alone),
@@ -214,6 +217,6 @@ def _digests(path: Path) -> dict[str, str]:
 
 
 def _arrays(tree: Any) -> dict[str, str]:
-    """Return 'float32[4, 2]' for every array, by path."""
+    """Return dtype and shape of every array, as 'float32[4, 2]', by path."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path): f"{leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves}

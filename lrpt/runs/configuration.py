@@ -13,7 +13,7 @@ _NAMES = {f"model.{short}": f"model.{path}" for short, path in SHORT_NAMES.items
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """Return a configuration as JSON can hold it; paths become strings, tuples lists."""
+    """Return a configuration as JSON values. Paths become strings, and tuples become lists."""
     return _as_json(asdict(config))
 
 
@@ -26,9 +26,9 @@ def _as_json(value: Any) -> Any:
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """{'model': {'matrices': {'rank': 24}}} -> {'model.matrices.rank': 24}.
+    """Flatten nested settings: {'model': {'matrices': {'rank': 24}}} -> {'model.matrices.rank': 24}.
 
-    A short name, as earlier versions wrote it, becomes the full one: {'model': {'rank': 24}} gives the same.
+    Short names, which earlier versions wrote, become full names: {'model': {'rank': 24}} gives the same result.
     """
     return {full_name(name): value for name, value in _flat(tree).items()}
 
@@ -46,7 +46,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a `config.json`, in whatever form, as `to_json` writes it now: settings of the model in groups.
+    """Return the content of a `config.json` of any version in the form that `to_json` writes now: settings of the model in groups.
 
     Entries that are no groups, such as 'seed', stay as they are.
     """
@@ -61,7 +61,7 @@ def upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def defaults(config: Any) -> dict[str, Any]:
-    """Return the default of each setting of a configuration that has one, by flat name."""
+    """Return the defaults of a configuration by flat name, for the settings that have one."""
     found: dict[str, Any] = {}
     for group in fields(config):
         for field in fields(getattr(config, group.name)):
@@ -71,14 +71,14 @@ def defaults(config: Any) -> dict[str, Any]:
 
 
 def from_json(kind: Any, content: Any, name: str = "") -> Any:
-    """Return the configuration that `to_json` made this of: `from_json(type(config), to_json(config)) == config`.
+    """Return a configuration from its JSON, the inverse of `to_json`: `from_json(type(config), to_json(config)) == config`.
 
-    Fields that are missing have their defaults, as files know nothing of settings that were added since.
+    Missing fields get their defaults, because older files lack settings that were added later.
 
     Args:
-      kind: a dataclass, whose fields may be dataclasses, tuples, paths, optional, or of the types of JSON.
-      content: what `json.loads` gives. Networks may have their settings by short names, as earlier versions wrote them.
-      name: of the configuration, as errors give it: 'model'.
+      kind: a dataclass. Its fields may be dataclasses, tuples, paths, optional, or of JSON types.
+      content: result of `json.loads`. Settings of networks may have the short names that earlier versions wrote.
+      name: name of the configuration in errors, such as 'model'.
 
     Raises:
       UsageError: a field is unknown, is missing and has no default, or holds a value that does not fit.
@@ -162,7 +162,7 @@ def _read_tuple(kinds: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...
 
 
 def _called(kind: Any) -> str:
-    """Return the name of a type as an error gives it."""
+    """Return the name of a type for an error message."""
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))
     return {type(None): "null", int: "a whole number", float: "a number", str: "a string", bool: "true or false", Path: "a path"}.get(

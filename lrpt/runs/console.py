@@ -1,4 +1,4 @@
-"""The one file that writes to the terminal: a live bar on a terminal, plain lines on a pipe."""
+"""Output to the terminal: a live bar on a terminal, plain lines on a pipe. No other file writes to the terminal."""
 
 import sys
 import time
@@ -14,11 +14,11 @@ from rich.table import Table
 from lrpt.errors import UsageError
 
 PIPE_WIDTH = 160
-"""Columns of a table on a pipe, where no terminal says how wide it is."""
+"""Width of a table on a pipe in characters, because no terminal gives a width."""
 
 
 class Console:
-    """Says what happens. Figures go to standard output, warnings to standard error."""
+    """Output of a program. Metrics go to standard output, warnings to standard error."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.out = RichConsole(highlight=False, soft_wrap=True, quiet=quiet)
@@ -26,19 +26,19 @@ class Console:
         self._tables = self.out if self.out.is_terminal else RichConsole(highlight=False, quiet=quiet, width=PIPE_WIDTH)
 
     def say(self, text: str) -> None:
-        """One line for the reader."""
+        """Print one line."""
         self.out.print(text, markup=False)
 
     def warn(self, text: str) -> None:
-        """One line that something is not as it should be, though the run goes on."""
+        """Print a warning in one line. The run goes on."""
         self.err.print(f"lrpt: warning: {text}", markup=False)
 
     def error(self, text: str) -> None:
-        """The one line that is left of a failure."""
+        """Print an error in one line."""
         self.err.print(f"lrpt: error: {' '.join(text.split())}", markup=False)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, left: int = 1) -> None:
-        """A table; columns after the first `left` are aligned to the right."""
+        """Print a table. Columns after the first `left` ones are aligned to the right."""
         table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for i, name in enumerate(columns):
             table.add_column(name, justify="left" if i < left else "right", no_wrap=i < left)
@@ -47,7 +47,7 @@ class Console:
         self._tables.print(table)
 
     def bar(self, title: str, total: int, done: int) -> "Bar":
-        """Progress of one training run; use it in a `with` statement."""
+        """Return a progress bar of one training run; use it in a `with` statement."""
         return Bar(self.out, title, total, done)
 
     def live(self, title: str, columns: Sequence[str]) -> "LiveTable":
@@ -56,7 +56,7 @@ class Console:
 
 
 class Explained:
-    """A UsageError inside becomes its one line, and the program ends with its code; use it in a `with` statement."""
+    """Context that prints a UsageError as one line and exits with its code; use it in a `with` statement."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -96,13 +96,13 @@ class Bar:
         self.progress.stop()
 
     def advance(self, update: int, loss: float) -> None:
-        """Training stands at `update`, its last batches had this loss."""
+        """Show the number of updates so far, and the loss of the last batches."""
         self.speed.count(update - self.done)
         self.done = update
         self.progress.update(self.task, completed=update, detail=f"loss {loss:.4g}  {self.speed}")
 
     def evaluated(self, update: int, label: str, figures: Mapping[str, Any]) -> None:
-        """One line for an evaluation."""
+        """Print the metrics of an evaluation in one line."""
         text = "  ".join(f"{name} {value:.5g}" for name, value in figures.items())
         self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}", markup=False)
 
@@ -115,7 +115,7 @@ class Speed:
         self.counted = 0
 
     def count(self, updates: int) -> None:
-        """So many updates were made since the last call; the first ones only start the clock."""
+        """Add the updates made since the last call. The first call only starts the clock."""
         if self.start is None:
             self.start = time.monotonic()
         else:
@@ -147,7 +147,7 @@ class LiveTable:
         self.out.print(text, markup=False)
 
     def draw(self, title: str, rows: Sequence[Sequence[str]]) -> None:
-        """Show these rows in the place of those before."""
+        """Replace the rows that are shown by these."""
         table = Table(*self.columns, title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for row in rows:
             table.add_row(*row)

@@ -1,4 +1,4 @@
-"""What one needs to explain a number later: versions, hardware, commit."""
+"""Environment of a run: versions, hardware, commit, to explain its numbers later."""
 
 import os
 import platform

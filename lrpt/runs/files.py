@@ -1,4 +1,4 @@
-"""Files that a reader, or a crash, never sees half-written, and JSON that every parser reads."""
+"""Atomic writes of files, so that readers and crashes never leave a half-written one, and JSON that every parser reads."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_intact(content: Mapping[str, Any]) -> bool:
-    """Return whether the content is as it was sealed. Content without a seal counts as intact: older versions wrote none."""
+    """Return whether the content matches its seal. Content without a seal counts as intact, because older versions wrote none."""
     return DIGEST not in content or content[DIGEST] == _digest({name: value for name, value in content.items() if name != DIGEST})
 
 
@@ -71,7 +71,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name of the file to an OSError that lacks it, such as that of a full disk."""
+    """Add the name of the file to an OSError that lacks it, such as the error of a full disk."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Parameters as flat named arrays, so that a network can start where another code base did.
+"""Parameters as flat named arrays, so that a network can start from the parameters of another code base.
 
 A name is the path of a parameter: `recurrent/cell/recurrent/update/left`.
 """
@@ -18,19 +18,19 @@ import numpy as np
 from lrpt.errors import UsageError
 
 MOST = 4 * 2**30
-"""bytes that a file unpacks to, where it is not known what it should hold"""
+"""limit of the unpacked size of a file in bytes, if its content is not known in advance"""
 
 WIDEST, SLACK = 8, 2**20
 """bytes of the widest number, and of the headers of all arrays"""
 
 
 def to_named(params: Any) -> dict[str, np.ndarray]:
-    """Parameters as arrays by name, in the order of the tree; `numpy.savez(path, **to_named(params))` writes what `load` reads."""
+    """Return parameters as arrays by name, in the order of the tree. `numpy.savez(path, **to_named(params))` writes a file for `load`."""
     return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(params)}
 
 
 def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
-    """The parameters that `arrays` holds, as float32.
+    """Return parameters from named arrays, as float32.
 
     Args:
       template: parameters of the network, or what `jax.eval_shape` returns for them.
@@ -51,21 +51,21 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def load(path: str | Path, template: Any) -> Any:
-    """The parameters in a .npz file, as `from_named`.
+    """Return the parameters in a .npz file, checked as in `from_named`.
 
     Raises:
-      UsageError: as `load_arrays`; the file does not hold the parameters of `template`.
+      UsageError: the errors of `load_arrays`, or the file does not hold the parameters of `template`.
     """
     needed = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(template))
     return from_named(template, load_arrays(path, 2 * WIDEST * needed + SLACK))
 
 
 def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
-    """Every array in a .npz file, by name.
+    """Return every array in a .npz file, by name.
 
     Args:
-      path: of the file.
-      most: bytes that it may unpack to: a few compressed ones can hold many.
+      path: path of the file.
+      most: limit of the unpacked size in bytes, because a small compressed file may unpack to a very large one.
 
     Raises:
       UsageError: the file is missing, cannot be read, or is damaged.
@@ -82,7 +82,7 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
     try:
         with np.load(content, allow_pickle=False) as stored:
             return dict(stored)
-    except Exception as error:  # NumPy, zipfile and zlib answer a damaged archive in a dozen ways
+    except Exception as error:  # NumPy, zipfile and zlib raise a dozen different errors for a damaged archive
         kind = type(error).__name__
         raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez", code=1) from None
 
@@ -100,11 +100,11 @@ def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
 
 
 def _unpacked_size(content: BytesIO) -> int:
-    """Return the bytes that an archive says it unpacks to; 0 if it is damaged, which is found when it is read."""
+    """Return the unpacked size in bytes that an archive declares; 0 if it is damaged, which shows when it is read."""
     try:
         with zipfile.ZipFile(content) as archive:
             return sum(entry.file_size for entry in archive.infolist())
-    except Exception:  # zipfile answers damage in a dozen ways
+    except Exception:  # zipfile raises a dozen different errors for damage
         return 0
     finally:
         content.seek(0)

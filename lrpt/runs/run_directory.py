@@ -1,9 +1,8 @@
-"""The files of one run, bound to each other, and what may be read back from them after any kind of end.
+"""Files of one run, bound to each other so that damage is noticed.
 
 `config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it. A checkpoint holds the lines of `metrics.jsonl`
-before it; `result.json` has their number and SHA-256, and a SHA-256 of itself. So a file of another run, or an altered or shortened one,
-is noticed where it is read, and a resumed run gets its metrics back. Directories of versions before 0.2 lack these fields and are
-accepted without them.
+before it. `result.json` has their number and SHA-256, and a SHA-256 of itself. So a reader notices a file of another run, or an altered
+or shortened one, and a resumed run gets its metrics back. Directories of versions before 0.2 lack these fields and are accepted.
 """
 
 import errno
@@ -25,19 +24,19 @@ MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
     *("train.checkpoint_minutes", "data.dir"),
 }
-"""Fields that a resumed run may be given anew: they decide no number of an update except its rounding."""
+"""Fields that a resumed run may change. They affect the numbers of an update by rounding only."""
 
 RUN = "run"
 """The field of `config.json` and `result.json` that identifies the run."""
 
 UNCOMPARED = {"preset", RUN, CLASSES}
-"""Fields of `config.json` that say nothing about the numbers of a run."""
+"""Fields of `config.json` that do not affect the numbers of a run."""
 
 REQUIRED = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
 
 
 class InUse(UsageError):
-    """Another command is at work in a run directory."""
+    """Another command that uses the run directory."""
 
 
 class RunDirectory:
@@ -48,13 +47,13 @@ class RunDirectory:
         self.checkpoints = path / "checkpoints"
         self._lock: FileLock | None = None
 
-    # Who may write
+    # The lock
 
     def lock(self) -> None:
-        """Keep other commands out until `release`, or until this process ends in whatever way.
+        """Lock the directory until `release`, or until this process ends in any way.
 
         Raises:
-          InUse: another command is at work here.
+          InUse: another command holds the lock.
         """
         if self._lock is not None or not self.path.is_dir():
             return
@@ -63,26 +62,26 @@ class RunDirectory:
             lock.acquire()
         except Timeout as error:
             raise InUse(f"another command is at work in {self.path}: wait for its end, or name another --workdir", code=1) from error
-        except (OSError, NotImplementedError):  # a file system without locks, or one that is read only
+        except (OSError, NotImplementedError):  # a file system without locks, or a read-only one
             return
         self._lock = lock
 
     def release(self) -> None:
-        """Let other commands in."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    # What the run is
+    # Identity of the run
 
     def check(self, identity: dict[str, Any]) -> None:
-        """Check that the directory can hold this run: it is empty, has only been opened, or holds this very run.
+        """Check that the directory can hold this run: it is empty, has only been opened, or holds the same run.
 
         Args:
-          identity: experiment, preset, seed, and the groups of the configuration, as JSON can hold them.
+          identity: experiment, preset, seed, and the groups of the configuration, as JSON values.
 
         Raises:
-          UsageError: it holds another run (the first difference is named), or files that are damaged or do not belong together.
+          UsageError: the directory holds another run (the first difference is named), or files that are damaged or do not belong together.
         """
         before = self._read_json("config.json")
         if not self._holds_work():
@@ -115,7 +114,7 @@ class RunDirectory:
         """Make the directory, lock it, and write `config.json` and `environment.json`. Return the identifier of the run.
 
         Raises:
-          UsageError: it cannot be written, or another command is at work here.
+          UsageError: the directory cannot be written, or another command holds its lock.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -129,10 +128,10 @@ class RunDirectory:
             raise UsageError(f"{self.path} cannot be written ({error.strerror}): {advice}", code=1) from error
         return run
 
-    # What it has measured
+    # Metrics
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return every whole line of `metrics.jsonl`. A line that a crash has left half-written is skipped."""
+        """Return every complete line of `metrics.jsonl`. A line that a crash left half-written is skipped."""
         return [line for _, line in self._lines()]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
@@ -144,17 +143,17 @@ class RunDirectory:
             os.fsync(file.fileno())
 
     def metrics_text(self) -> str:
-        """Return the whole lines of `metrics.jsonl`, for a checkpoint."""
+        """Return the complete lines of `metrics.jsonl` as text, for a checkpoint."""
         return "".join(text for text, _ in self._lines())
 
     def keep_metrics(self, saved: str | None, update: int) -> bool:
-        """Drop the lines that were written after a checkpoint, and restore those before it.
+        """Drop the lines after a checkpoint, and restore the lines before it.
 
         Args:
           saved: the `metrics_text` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
 
         Returns:
-          Whether the lines before the checkpoint were not what they had been.
+          Whether the lines before the checkpoint had been altered.
         """
         found = self._text("metrics.jsonl")
         kept = "".join(text for text, line in self._lines() if line["update"] <= update) if saved is None else saved
@@ -164,7 +163,7 @@ class RunDirectory:
         return saved is not None and not (found or "").startswith(saved)
 
     def _drop_result_beyond(self, lines: int) -> None:
-        """Remove a result that rests on metrics that will be written again."""
+        """Remove a result whose metrics will be written again."""
         result = parsed_object(self._text("result.json") or "") or {}
         if isinstance(record := result.get("metrics_record"), dict) and record.get("lines", 0) > lines:
             (self.path / "result.json").unlink()
@@ -181,13 +180,13 @@ class RunDirectory:
             code=1,
         )
 
-    # What came out
+    # The result
 
     def result(self) -> dict[str, Any] | None:
         """Return the result of a finished run, or None if there is none.
 
         Raises:
-          UsageError: the file is damaged, altered or of another run, or `metrics.jsonl` is not what it was when the run finished.
+          UsageError: the file is damaged, altered or of another run, or `metrics.jsonl` has changed since the run finished.
         """
         found = self._read_json("result.json")
         if found is None:
@@ -219,7 +218,7 @@ class RunDirectory:
         return path.read_text(errors="replace") if path.exists() else None
 
     def write_failure(self, update: int, what: str) -> None:
-        """Write down that training diverged, so that a report can count the seed."""
+        """Record that training diverged, so that a report can count the seed."""
         write_json(self.path / "failure.json", {"update": update, "what": what})
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
@@ -241,14 +240,14 @@ def _record(lines: list[str]) -> dict[str, Any]:
 
 
 def _identity_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return what `config.json` would hold of a result's run."""
+    """Return the content of `config.json` for the run of a result."""
     if result is None:
         return None
     return {**{name: result[name] for name in ("experiment", "preset", "seed") if name in result}, **result["config"]}
 
 
 def _is_result(found: dict[str, Any]) -> bool:
-    """Return whether all fields are there that this library reads."""
+    """Return whether all required fields of the result are present."""
     if not (found.keys() >= REQUIRED and isinstance(found["config"], dict) and isinstance(found["metrics"], dict)):
         return False
     valid, test = (found["metrics"].get(split) for split in ("valid", "test"))

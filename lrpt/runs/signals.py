@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Interrupted(Exception):
-    """Training was asked to stop; everything up to `update` is on disk."""
+    """Training stopped by a signal. Everything up to `update` is on disk."""
 
     def __init__(self, signal_number: int, update: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name} at update {update}; the same command resumes there")
@@ -15,7 +15,7 @@ class Interrupted(Exception):
 
 
 class StopRequests:
-    """While active, the first SIGINT or SIGTERM is noted; a second one acts as if nobody listened."""
+    """Context that records the first SIGINT or SIGTERM. A second signal has its usual effect."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -24,7 +24,7 @@ class StopRequests:
     def __enter__(self) -> Self:
         try:
             self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: somebody else listens to signals
+        except ValueError:  # not the main thread, which alone can handle signals
             self._before = {}
         return self
 
@@ -41,7 +41,7 @@ class StopRequests:
 
 
 class CtrlC:
-    """While active, Ctrl-C raises a KeyboardInterrupt, also where an interrupted import has made another error of it."""
+    """Context in which Ctrl-C raises a KeyboardInterrupt, even if an interrupted import turned it into another error."""
 
     def __init__(self) -> None:
         self.received = False

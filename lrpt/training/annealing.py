@@ -9,11 +9,11 @@ from lrpt.optim.schedules import halve_when_stalled, never_stalled, stalled_for_
 
 
 class Annealing:
-    """Halvings of the learning rate, on the host, between the calls of a compiled program that takes the rate as an argument.
+    """Halvings of the learning rate, on the host, between the calls of a compiled program that takes the learning rate as an argument.
 
     Args:
-      config: whether and when it is halved.
-      numbers: where it stands, as a checkpoint holds it.
+      config: configuration of the optimizer, which says whether and when the rate is halved.
+      numbers: the state from a checkpoint; by default the initial state.
     """
 
     def __init__(self, config: OptimConfig, numbers: Sequence[float] | None = None) -> None:
@@ -25,21 +25,21 @@ class Annealing:
 
     @property
     def numbers(self) -> list[float]:
-        """The state, as JSON can hold it."""
+        """Return the state as numbers for JSON."""
         return [float(leaf) for leaf in jax.tree.leaves(self._state)]
 
     @property
     def factor(self) -> float:
-        """What is left of the learning rate."""
+        """Return the factor by which the learning rate has been reduced."""
         return float(jax.numpy.asarray(self._state.scale))
 
     @property
     def over(self) -> bool:
-        """Whether training ends, as no more halvings are left."""
+        """Return whether training ends because no halvings are left."""
         return self.config.halve_after is not None and bool(stalled_for_good(self._state, self.config.halvings))
 
     def evaluated(self, loss: float) -> bool:
-        """Takes note of an evaluation. Returns whether the learning rate is now another."""
+        """Record the validation loss of an evaluation. Return whether the learning rate has changed."""
         if self.config.halve_after is None:
             return False
         before = self.factor

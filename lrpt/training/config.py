@@ -1,4 +1,4 @@
-"""What one run consists of: model, optimizer, length of training, task."""
+"""Configuration of one run: model, optimizer, length of training, task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -15,14 +15,14 @@ from lrpt.tasks.task import Task
 
 
 class TaskConfig(Protocol):
-    """A frozen dataclass that says which examples there are, and makes them."""
+    """A frozen dataclass that describes the examples of a task, and builds the task."""
 
     def build(self, seed: int) -> Task: ...
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How long, on which batches, and what is written down on the way."""
+    """Length of training, batches, evaluations and checkpoints."""
 
     updates: int = 10_000
     """updates of the parameters"""
@@ -74,7 +74,7 @@ D = TypeVar("D", bound=TaskConfig)
 
 @dataclass(frozen=True)
 class RunConfig(Generic[D]):
-    """Everything that decides the numbers of a run, but for the seed."""
+    """Everything that decides the numbers of a run, except the seed."""
 
     model: NetworkConfig
     optim: OptimConfig
@@ -83,10 +83,10 @@ class RunConfig(Generic[D]):
 
     @classmethod
     def read(cls, content: Mapping[str, Any], model: type[NetworkConfig], data: type[D]) -> "RunConfig[D]":
-        """Return the configuration that a `config.json` holds, or a `result.json` under 'config'.
+        """Return the configuration in a `config.json`, or in the entry 'config' of a `result.json`.
 
         Args:
-          content: of the file; entries that are no groups of the configuration, such as 'seed', are left out.
+          content: content of the file; entries that are no groups of the configuration, such as 'seed', are ignored.
           model: class of the configuration of the network.
           data: class of the configuration of the task.
 
@@ -98,7 +98,7 @@ class RunConfig(Generic[D]):
 
     @property
     def program(self) -> "RunConfig[D]":
-        """The part that decides what is compiled, without the learning rate and the initialization of the parameters."""
+        """Return the part that the compiled program depends on: all but the learning rate and the initialization of the parameters."""
         return replace(
             self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
         )

@@ -1,4 +1,4 @@
-"""From jobs to results: several seeds, learning rates and starts of one program, side by side if there are devices for them."""
+"""Training of jobs: several seeds, learning rates and initializations of one program, side by side if there are enough devices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from lrpt.training.trainer import Trainer
 
 
 class SomeFailed(UsageError):
-    """Some of several runs could not go on; `results` are those of the others, by directory."""
+    """Failure of some of several runs. `results` holds the results of the other runs, by directory."""
 
     def __init__(self, errors: Sequence[Exception], results: Mapping[Path, dict[str, Any]]) -> None:
         super().__init__("; ".join(map(str, errors)), code=1)
@@ -37,7 +37,7 @@ class Job(NamedTuple):
 
 
 def fit(config: RunConfig[Any], directories: Mapping[int, Path], **options: Any) -> list[dict[str, Any]]:
-    """Train a configuration for each seed; `directories` maps seeds to run directories. Takes the options of `fit_all`."""
+    """Train a configuration for each seed; `directories` maps seeds to run directories. The options are those of `fit_all`."""
     return fit_all([Job(config, seed, path) for seed, path in directories.items()], **options)
 
 
@@ -46,22 +46,22 @@ def fit_all(
 ) -> list[dict[str, Any]]:
     """Train every job, and resume runs whose directories exist.
 
-    Jobs of one program train together: their configurations differ only in learning rate, start of the biases, or start file. The other
-    jobs follow one another. All are checked before the first one trains.
+    Jobs of one program train together: their configurations differ only in learning rate, initial biases, or start file. The other
+    jobs train one after another. All jobs are checked before the first one trains.
 
     Args:
       jobs: what to train.
-      names: 'experiment' and 'preset', for the record.
-      devices: how many to use; by default all there are.
+      names: 'experiment' and 'preset', as `result.json` records them.
+      devices: number of devices to use; by default all.
       console: where progress is shown; by default nowhere.
 
     Returns:
       The content of each run's `result.json`, in the order of the jobs.
 
     Raises:
-      UsageError: anything the user can put right, before or during training; a loss that is not finite.
-      RemoteFailure: the primary one of several processes has raised something.
-      Interrupted: SIGINT or SIGTERM came to any process; the checkpoints are written.
+      UsageError: an error that the user can correct, before or during training; a loss that is not finite.
+      RemoteFailure: on the other processes, if the primary process raises an error.
+      Interrupted: a process received SIGINT or SIGTERM; the checkpoints are written.
     """
     if console is None or not processes.is_primary():
         console = Console(quiet=True)
@@ -73,7 +73,7 @@ def fit_all(
     results: dict[Path, dict[str, Any]] = {}
     errors: list[UsageError | RemoteFailure] = []
     while waiting:
-        together = waiting.pop(0)  # so that its data are freed before others are trained
+        together = waiting.pop(0)  # so that its data are freed before other runs train
         errors += together.train(console)
         results |= {run.path: run.result for run in together.runs if run.result}
         if waiting:
@@ -84,7 +84,7 @@ def fit_all(
 
 
 def _by_program(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Return the jobs in groups that share a program, in order of their first."""
+    """Return the jobs in groups that share a program, in the order of the first job of each group."""
     groups: dict[RunConfig[Any], list[Job]] = {}
     for job in jobs:
         groups.setdefault(job.config.program, []).append(job)
@@ -97,7 +97,7 @@ def most_together(jobs: Sequence[Job]) -> int:
 
 
 def is_finished(job: Job, names: Mapping[str, str]) -> bool:
-    """Return whether the directory of a job holds the result that it asks for.
+    """Return whether the directory of a job holds the result of this job.
 
     Raises:
       UsageError: the directory holds another run, or files that are damaged.
@@ -106,7 +106,7 @@ def is_finished(job: Job, names: Mapping[str, str]) -> bool:
 
 
 def check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -> None:
-    """Raise the UsageError that training these jobs of one program would raise; nothing is written."""
+    """Raise the UsageError that training these jobs of one program would raise. Write nothing."""
     _Together([Run(names, *job, Console(quiet=True)) for job in jobs], devices).check()
 
 
@@ -121,11 +121,11 @@ class _Together:
         """Leave out finished runs, and check that the others can be trained.
 
         Raises:
-          UsageError: they cannot.
+          UsageError: a run cannot be trained.
         """
         self.unfinished = [run for run in self.runs if not run.finished()]
         if self.unfinished:
-            task = self.unfinished[0].task  # by all processes, before the primary one checks
+            task = self.unfinished[0].task  # built by all processes, before the primary one checks
             processes.on_primary(partial(self._check, self.unfinished[0], task))
 
     def _check(self, run: Run, task: Any) -> None:
@@ -143,7 +143,7 @@ class _Together:
         return parallel.layout(len(self.runs), self.unfinished[0].config.train.batch_size, self.devices)
 
     def train(self, console: Console) -> list[UsageError | RemoteFailure]:
-        """Train to the end. Return the errors of runs that could not go on; the others go on without them."""
+        """Train to the end. Return the errors of runs that failed; the other runs go on without them."""
         if not self.unfinished:
             return []
         with ExitStack() as stack:
@@ -153,7 +153,7 @@ class _Together:
 
 
 def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> list[UsageError | RemoteFailure]:
-    """Train runs side by side that stand at the same update, as many as there are devices; the rearmost ones catch up first."""
+    """Train runs at the same update side by side, as many as there are devices. Runs with the fewest updates train first."""
     states = {run: run.start() for run in runs}
     program = Program(runs[0].config, runs[0].task, layout)
     with StopRequests() as stop:

@@ -1,4 +1,4 @@
-"""Evaluation with dropout on: the mean of many networks that differ in what is dropped."""
+"""Monte Carlo dropout: the mean of the predictions of many networks with different dropout masks."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,12 +19,12 @@ from lrpt.training.step import blank_carry
 
 
 class MonteCarlo(NamedTuple):
-    r"""What comes of several passes.
+    r"""Losses of several passes.
 
     Attributes:
-      loss: nats per symbol of the mean of their probabilities, :math:`-\log \frac{1}{K} \sum_k p_k`, in the mean over symbols.
+      loss: mean over symbols of :math:`-\log \frac{1}{K} \sum_k p_k`, in nats: the loss of the mean probabilities.
       passes: nats per symbol of each pass that counts.
-      left_out: passes that were drawn and do not count.
+      left_out: number of passes that were drawn and rejected.
     """
 
     loss: float
@@ -43,26 +43,26 @@ def monte_carlo(
     seed: int = 0,
     worst: float = np.inf,
 ) -> MonteCarlo:
-    """Draws masks for the whole of a split, predicts every symbol with them, and takes the mean of the probabilities of many such passes.
+    """Compute the loss of the mean probabilities over many passes with different dropout masks.
 
-    A pass has one set of masks, which are the same in all windows of a stream (Gal and Ghahramani 2016; Zilly et al. 2017,
-    `evaluate_mc` in rhn_train.py, which has a thousand passes in one row). Words must be dropped by type then: the masks of positions
-    would come again in every window. In that code the mask of words is a single number for all words of a pass, so that some passes see no
-    input at all; those are told by a perplexity above 500, left out and drawn again. Here they do not arise; `worst` is for other reasons
-    to leave a pass out.
+    Each pass draws one set of masks, which is the same in all windows of a stream (Gal and Ghahramani 2016; Zilly et al. 2017,
+    `evaluate_mc` in rhn_train.py, which makes a thousand passes in one row). Words must be dropped by type, because masks of positions
+    would repeat in every window. In that code the word mask is a single number for all words of a pass, so some passes see no
+    input. The code rejects passes with a perplexity above 500 and draws them again. Such passes do not occur here; `worst` rejects passes
+    for other reasons.
 
     Args:
-      model: whose configuration says what is dropped.
-      task: of texts.
-      variables: as trained.
+      model: the network; its configuration has the dropout probabilities.
+      task: a task of texts.
+      variables: trained parameters and other collections.
       split: 'train', 'valid' or 'test'.
-      passes: K, which count.
-      rows: into how many streams, or batches of how many examples, the split is cut; each row has its own masks.
-      seed: of the masks.
-      worst: passes with more nats per symbol are left out, and others drawn in their place.
+      passes: K, the number of passes that count.
+      rows: number of streams into which the split is cut, or number of examples in a batch; each row has its own masks.
+      seed: seed of the masks.
+      worst: largest loss of a pass in nats per symbol; passes above it are rejected and drawn again.
 
     Raises:
-      UsageError: predictions are not of symbols, words are dropped by position, or ten times as many passes had to be left out.
+      UsageError: predictions are not of symbols, words are dropped by position, or 10 K passes were rejected.
     """
     _check(model, task, passes)
     examples = task.splits[split]
@@ -98,7 +98,7 @@ def _check(model: Any, task: Task, passes: int) -> None:
 def _pass(
     model: nn.Module, task: Task, split: str, variables: Any, key: Array, indices: Any
 ) -> tuple[Float[Array, "c b t"], Float[Array, "c b t"]]:
-    """Log-probabilities of all targets with the masks of a key, and which of them count."""
+    """Compute the log-probabilities of all targets with the masks of a key, and the mask of targets that count."""
     examples = task.splits[split]
     advance: Callable[..., Any] = partial(model.apply, variables, train=True, method="advance", rngs={"dropout": key})
 

@@ -1,4 +1,4 @@
-"""What is compiled: updates, and evaluations of a split, for all runs that differ in nothing the compiler sees."""
+"""Compiled programs: updates, and evaluations of a split, for all runs that share a compiled program."""
 
 import math
 from functools import cached_property, partial
@@ -21,9 +21,9 @@ class Program:
     """The compiled functions of runs whose configurations have the same `RunConfig.program`.
 
     Args:
-      config: of any of the runs.
-      task: of the same run.
-      layout: which devices train what.
+      config: configuration of any of the runs.
+      task: task of the same run.
+      layout: assignment of runs and shards to devices.
 
     Attributes:
       updates_per_call: updates in one call; a function of the configuration and the kind of device.

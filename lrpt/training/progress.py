@@ -1,4 +1,4 @@
-"""What a run has measured so far and what follows from it; the metadata of every checkpoint."""
+"""Metrics of a run so far, and decisions based on them: the metadata of every checkpoint."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from lrpt.training.annealing import Annealing
 
 
 class Tally:
-    """Means of the training metrics since the last evaluation; part of every checkpoint, so that a resumed run writes the same lines."""
+    """Means of the training metrics since the last evaluation; part of every checkpoint, so that a resumed run logs the same metrics."""
 
     def __init__(self, counts: Mapping[str, int] | None = None, sums: Mapping[str, float] | None = None) -> None:
         self.counts = dict(counts or {})
@@ -35,13 +35,13 @@ class Tally:
 
 @dataclass
 class Progress:
-    """Where the policy of a run stands.
+    """State of a run apart from its parameters: metrics, annealing and time.
 
     Attributes:
-      best: the metrics of the evaluation with the lowest loss, and its 'update'.
+      best: metrics of the evaluation with the lowest loss, and its 'update'.
       tally: training metrics since the last evaluation.
       annealing: halvings of the learning rate.
-      seconds: of training and evaluation.
+      seconds: time spent on training and evaluation.
     """
 
     annealing: Annealing
@@ -51,11 +51,11 @@ class Progress:
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether nothing was trained since the last evaluation."""
+        """Return whether no update was made since the last evaluation."""
         return not self.tally.sums
 
     def to_metadata(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them."""
+        """Return the fields as JSON values."""
         return {"best": self.best, "seconds": self.seconds, "tally": vars(self.tally), "annealing": self.annealing.numbers}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One run: when it stops, what it writes, how it resumes. It holds no parameters; those belong to `lrpt.training.trainer.Trainer`."""
+"""One run: when it stops, what it writes, how it resumes. Its parameters belong to `lrpt.training.trainer.Trainer`."""
 
 import math
 import time
@@ -37,24 +37,24 @@ ENDED = {
     "annealed": "no halvings of the learning rate left",
     "updates": "all updates made",
 }
-"""Why training was over, as `result.json` and as people read it."""
+"""Reasons why training stopped: names in `result.json`, and their texts."""
 
 
 class Run:
     """One training run. Only the primary process touches its directory.
 
     Args:
-      names: 'experiment' and 'preset', as `result.json` gives them.
+      names: 'experiment' and 'preset', as `result.json` records them.
       config: everything that decides its numbers, except the seed.
       seed: decides parameters, data and the order of batches.
       path: the run directory. Nothing is written there before `start`.
-      console: is told of anything out of order.
+      console: gets messages and warnings.
 
     Attributes:
       progress: best evaluation, training metrics since the last one, annealing, seconds.
       saved, saved_at: the update of the newest checkpoint (0: none) and when it was written.
-      stopped: why training is over, a key of `ENDED`, or None.
-      error: what keeps it from going on, or None.
+      stopped: why training stopped, a key of `ENDED`, or None.
+      error: the error that ended the run, or None.
       result: the content of `result.json`, once there is one.
     """
 
@@ -71,35 +71,35 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Name in the console and in tables."""
+        """Return the name of the run in the console and in tables."""
         return f"{self.config.model.label} seed {self.seed}"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Content of `config.json`."""
+        """Return the content of `config.json`."""
         return {**self.names, "seed": self.seed, **to_json(self.config), **class_names(self.config)}
 
     @cached_property
     def task(self) -> Task:
-        """The task of this seed, with the network's own metrics added. The primary process prepares its data, the others then read them."""
+        """Return the task of this seed, with the network's own metrics added. The primary process prepares the data first."""
         network = self.config.model
         task = primary_first(lambda: self.config.data.build(self.seed))
         return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
 
     @cached_property
     def model(self) -> nn.Module:
-        """The network for this task."""
+        """Return the network for this task."""
         return self.config.model.build(self.task.input_size, self.task.output_size, self.task.reads)
 
     @property
     def learning_rate(self) -> float:
-        """The configured learning rate times the factor of annealing."""
+        """Return the configured learning rate times the factor of annealing."""
         return self.config.optim.rate * self.progress.annealing.factor
 
     # Start
 
     def finished(self) -> bool:
-        """Return whether the directory holds the result that this configuration asks for. A result of fewer updates is none.
+        """Return whether the directory holds a result of this configuration with the number of updates that it asks for.
 
         Raises:
           UsageError: the directory holds another run, or files that are damaged.
@@ -155,7 +155,7 @@ class Run:
         return restored.state
 
     def check_text(self, metadata: Mapping[str, Any]) -> None:
-        """Raise a UsageError if a checkpoint was written while the task had another text than now."""
+        """Raise a UsageError if a checkpoint was trained on another text than the text of this task."""
         before, now = metadata.get("sha256"), self.task.notes.get("sha256")
         if before not in (None, now):
             raise UsageError(
@@ -165,10 +165,13 @@ class Run:
             )
 
     def variables(self, which: Literal["best", "last"]) -> Any:
-        """Return the variables of a run that is read, not trained: of the lowest validation loss, or of the newest checkpoint.
+        """Return the variables of a run without training it.
+
+        Args:
+          which: 'best' for the lowest validation loss, 'last' for the newest checkpoint.
 
         Raises:
-          UsageError: there is no checkpoint that is intact.
+          UsageError: there is no intact checkpoint.
         """
         restored = self.checkpoints.latest(self.initial_state())
         if restored is None:
@@ -184,14 +187,14 @@ class Run:
 
     @contextmanager
     def failing_alone(self) -> Iterator[None]:
-        """Keep an error of this run as `error`, because other runs train beside it."""
+        """Store an error of this run as `error`, so that the other runs go on."""
         try:
             yield
         except (UsageError, RemoteFailure) as error:
             self.error = error
 
     def trained(self, update: int, metrics: Mapping[str, np.ndarray], seconds: float) -> None:
-        """Record the metrics of one call, which ended at `update`.
+        """Record the metrics of one compiled call, which ended at `update`.
 
         Raises:
           UsageError: a loss is not finite, and the optimizer has no rule for that. The checkpoints stay as they are.
@@ -203,7 +206,7 @@ class Run:
         self.progress.seconds += seconds
 
     def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float) -> bool:
-        """Record an evaluation and decide whether training is over. The caller saves a checkpoint next.
+        """Record an evaluation and decide whether training stops. The caller saves a checkpoint next.
 
         Returns:
           Whether the learning rate has changed.
@@ -250,7 +253,7 @@ class Run:
 
     @property
     def is_due(self) -> bool:
-        """Whether a checkpoint is overdue by the clock."""
+        """Return whether a checkpoint is overdue by the clock."""
         return time.monotonic() - self.saved_at > 60 * self.config.train.checkpoint_minutes
 
     def _reason_to_stop(self, update: int, best: Mapping[str, Any]) -> str | None:
@@ -269,7 +272,7 @@ class Run:
         """Return the variables with the lowest validation loss.
 
         Args:
-          state: where training stands; its variables are returned, with a warning, if the best checkpoint is damaged.
+          state: the current state. If the best checkpoint is damaged, its variables are returned with a warning.
         """
         otherwise = f"the result of {self.label} is that of the latest evaluation, not of the best"
         restored = self.checkpoints.restore_best(state, self.progress.best["update"], otherwise)
@@ -312,7 +315,7 @@ class Run:
         return [line for line in self.directory.metrics() if line.get("split") == "valid"] or [self.progress.best]
 
     def _validation(self) -> dict[str, float]:
-        """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations, which is what Table 1 gives."""
+        """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations, as in Table 1."""
         at_best = {name: value for name, value in self.progress.best.items() if name != "update"}
         others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
         extremes = {name: ("lowest", min) if name in BETTER_LOW else ("highest", max) for name in others}

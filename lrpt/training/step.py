@@ -18,15 +18,15 @@ Figures = dict[str, Array]
 
 
 class TrainState(NamedTuple):
-    """What an update changes.
+    """State of training, which each update replaces.
 
     Attributes:
-      params: what gradients move.
-      opt_state: the optimizer's.
-      update: the number of updates so far.
-      carry: in a task of streams, their states.
+      params: trainable parameters.
+      opt_state: state of the optimizer.
+      update: number of updates so far.
+      carry: states of the streams, in a task of streams.
       collections: Flax collections that training changes without gradients, such as 'batch_stats'.
-      key: decides, with the number of the update, every random number of training; it never changes.
+      key: constant PRNG key. The key and the number of the update decide every random number of training.
     """
 
     params: Any
@@ -38,16 +38,16 @@ class TrainState(NamedTuple):
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What Flax calls so: all collections by name."""
+        """Return all collections by name, which Flax calls variables."""
         return {"params": self.params, **(self.collections or {})}
 
 
 class Shares(NamedTuple):
-    """How an update is shared by devices that hold other parts of the batch.
+    """Operations across the devices that share the batch of an update.
 
     Attributes:
-      average: takes the mean over them.
-      key: makes of one key another for each of them.
+      average: computes the mean over the devices.
+      key: folds the device index into a PRNG key.
     """
 
     average: Callable[[Any], Any] = lambda tree: tree
@@ -58,13 +58,13 @@ ALONE = Shares()
 
 
 class Pass(NamedTuple):
-    """What comes of a batch.
+    """Outputs of the forward pass.
 
     Attributes:
-      figures: the task's, and those that the network sows; one value for each example.
-      carry: the state after the last step.
-      penalty: what the network adds to the mean loss in training.
-      collections: those that training changes, as they are afterwards.
+      figures: metrics of the task and metrics that the network sows; one value for each example.
+      carry: state after the last step.
+      penalty: penalty that the network adds to the mean loss in training.
+      collections: new values of the collections that training changes.
     """
 
     figures: Figures
@@ -74,7 +74,7 @@ class Pass(NamedTuple):
 
 
 def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransformation, seed: int, batch_size: int = 1) -> TrainState:
-    """Parameters drawn from `seed`, the optimizer's start, and a state for each row of the batch where the task is one of streams."""
+    """Return the state before training: parameters drawn from `seed`, the optimizer's initial state, and the states of streams."""
     train = task.splits["train"]
 
     @jax.jit
@@ -90,13 +90,13 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
 
 
 def _shortened(inputs: Array) -> Array:
-    """One step of a sequence: parameters do not depend on its length, and the time it takes to compile their start does."""
+    """Return the first step of sequences. Parameters do not depend on the length, but the time to compile their initialization does."""
     is_sequence = inputs.ndim == 3 or jnp.issubdtype(inputs.dtype, jnp.integer)
     return inputs[:, :1] if is_sequence else inputs
 
 
 def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, rows: int) -> Any:
-    """Zeros in the shape of the state after a batch of so many rows."""
+    """Return zeros in the shape of the state after a batch of `rows` rows."""
 
     def last() -> Any:
         example = split.batch(arrays, jnp.zeros((rows,), jnp.int32))
@@ -106,12 +106,15 @@ def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, row
 
 
 def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start: Start | None = None, key: Array | None = None) -> Pass:
-    """Predictions for a batch, and what the task says of them.
+    """Compute predictions for a batch, and their metrics.
 
     Args:
+      model: the network.
+      task: the task, which computes the metrics.
       variables: parameters and other collections.
-      start: in a task of streams, where the windows begin.
-      key: in training, for everything random; without one the network is evaluated.
+      batch: the examples.
+      start: states at the start of the windows, in a task of streams.
+      key: PRNG key for training; None evaluates the network.
     """
     changing = [name for name in variables if name != "params"] if key is not None else []
     (predictions, carry), new = model.apply(  # type: ignore[misc]
@@ -138,15 +141,20 @@ def train_step(
     shares: Shares = ALONE,
     fresh: Bool[Array, ""] | bool = False,
 ) -> tuple[TrainState, Figures]:
-    """One update by the gradient of the batch's mean loss and of the network's penalties.
+    """Make one update by the gradient of the batch's mean loss and of the network's penalties.
 
     Args:
-      shares: how gradients, figures and collections are shared with other devices.
-      fresh: in a task of streams, whether this update reads their first windows. No gradient goes back beyond a window.
+      model: the network.
+      task: the task.
+      optimizer: the optimizer.
+      state: the state before the update.
+      batch: the examples.
+      shares: operations that share gradients, metrics and collections with other devices.
+      fresh: whether this update reads the first windows of the streams, in a task of streams. Gradients end at the start of a window.
 
     Returns:
-      The new state, and the batch's figures before the update with the gradient's norm (before any clipping), as scalars; of a stack also
-      those of `layer_norms`. 'loss' is without penalties.
+      The new state, and the batch's metrics before the update, as scalars. The metrics include the norm of the gradient before any
+      clipping, and `layer_norms` for a stack. 'loss' is without penalties.
     """
     start = Start(state.carry, jnp.asarray(fresh)) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
@@ -176,7 +184,7 @@ def layer_norms(model: nn.Module, grads: Any) -> Figures:
 
 
 def with_settings(collections: Any, values: Mapping[str, Array]) -> Any:
-    """Collections in which the settings whose names end so, in whatever layer, have these values."""
+    """Set settings in the collections. Each name in `values` stands for every setting whose name ends with it, in any layer."""
     if not values:
         return collections
 
@@ -198,20 +206,23 @@ def train_steps(
     windows: int = 1,
     settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
 ) -> tuple[TrainState, Figures]:
-    """k updates in one compiled loop, which spares small networks an allocation of temporaries each.
+    """Make k updates in one compiled loop. Small networks save an allocation of temporaries in each update.
 
         update = jax.jit(lambda state, indices: train_steps(model, task, lambda made: optimizer, state, train.arrays, indices))
 
     Args:
-      optimizer: a function of the number of updates made, on which its learning rate may depend.
-      arrays: of the training split.
-      indices: the examples of each update, as from `lrpt.tasks.order.batch_indices`.
-      shares: how updates are shared with other devices.
-      windows: updates in an epoch. In a task of streams the first of them reads the streams from their start.
-      settings: a function of the number of epochs made: see `lrpt.networks.protocol.NetworkConfig.settings`.
+      model: the network.
+      task: the task.
+      optimizer: function of the number of updates so far that returns the optimizer; its learning rate may depend on that number.
+      state: the state before the updates.
+      arrays: arrays of the training split.
+      indices: examples of each update, as from `lrpt.tasks.order.batch_indices`.
+      shares: operations that share updates with other devices.
+      windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
+      settings: function of the number of epochs so far: see `lrpt.networks.protocol.NetworkConfig.settings`.
 
     Returns:
-      The new state, and the figures of every update, with a leading axis k.
+      The new state, and the metrics of every update, with a leading axis k.
     """
     train = task.splits["train"]
 
@@ -232,9 +243,9 @@ def evaluate(
     indices: Int[Array, "c b"],
     weights: Float[Array, "c b"],
 ) -> tuple[Figures, Float[Array, ""]]:
-    """Sums of the figures over the examples at `indices`, each times its weight, and the sum of the weights.
+    """Return the weighted sums of the metrics over the examples at `indices`, and the sum of the weights.
 
-    In a task of streams each column of `indices` is one, and its state is carried from row to row.
+    In a task of streams, each column of `indices` is a stream, and its state is carried from row to row.
     """
 
     def body(sums_and_carry: tuple[Figures, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Figures, Any], None]:

@@ -17,13 +17,13 @@ from lrpt.training.step import TrainState
 
 
 class Trainer:
-    """Trains runs of one program that stand at the same update.
+    """Training of runs of one program that are at the same update.
 
-    A program for one device and one for several round differently. So places of the layout that no run needs are filled with copies of the
-    last run: the numbers of a run do not depend on who trains beside it, and a resumed one may find itself in other company.
+    A program for one device and a program for several round differently. So copies of the last run fill the places of the layout that no
+    run needs. The numbers of a run then do not depend on the other runs, which may be different ones after a resume.
 
     Args:
-      program: what is compiled.
+      program: the compiled functions.
       states: the state of each run, on the host; at most one run for each model of the program's layout.
 
     Attributes:
@@ -39,13 +39,13 @@ class Trainer:
         self._place(list(states.values()))
 
     def train(self, until: float, console: Console, stop: StopRequests) -> dict[Run, TrainState]:
-        """Train until a run is finished or cannot go on, or up to the update `until`. Write the results of those that finish.
+        """Train until a run finishes or fails, or up to the update `until`. Write the results of finished runs.
 
         Returns:
           The state of each run, on the host.
 
         Raises:
-          Interrupted: a signal came; the checkpoints are written.
+          Interrupted: a signal was received; the checkpoints are written.
         """
         title = ", ".join(run.label for run in self.runs)
         with console.bar(title, self.config.updates, self.update) as bar:
@@ -93,7 +93,7 @@ class Trainer:
             self._place(states)
 
     def _annealed(self, run: Run, state: TrainState) -> TrainState:
-        """Return the state to go on from with a lower learning rate: this one, or the best parameters if the recipe says so."""
+        """Return the state from which training continues with a lower learning rate: this one, or the best one if the recipe says so."""
         if not run.config.optim.return_to_best:
             return state
         best = run.best_variables(state)
@@ -117,7 +117,7 @@ class Trainer:
         return self.program.test(placed, self._place_arrays("test"))[: len(self.runs)]
 
     def _save_if_due(self, stop: StopRequests) -> None:
-        """Write checkpoints if a signal came to any process or one is overdue by the clock; after a signal, leave."""
+        """Write checkpoints if a process received a signal or a checkpoint is overdue by the clock. After a signal, raise Interrupted."""
         due = any(run.is_due for run in self.runs)
         number, due = divmod(processes.highest(2 * (stop.received or 0) + due), 2)
         if not (number or due):

@@ -35,17 +35,17 @@ class Plan:
 
     @property
     def narrow_rows(self) -> int:
-        """Three (d, n) factors below each other, and zeros up to the end of the tile that begins with the third."""
+        """Return the rows of three stacked (d, n) factors, with zeros up to the end of the tile that begins with the third."""
         return 2 * self.rank + ROWS
 
     @property
     def pair_rows(self) -> int:
-        """Rows of the tiles that hold the first two of them."""
+        """Return the rows of the tiles that hold the first two factors."""
         return round_up(2 * self.rank, ROWS)
 
     @property
     def shared_bytes(self) -> int:
-        """Upper bound of the memory that either kernel allocates in a block: factors, operands of products, summands of other parts."""
+        """Return an upper bound of the memory of either kernel in a block: factors, operands of products, summands of other parts."""
         factors = self.rows * (self.narrow_rows + 3 * self.rank)
         vectors = EXAMPLES * (2 * self.rows + 3 * ROWS * (1 + self.parts))
         return 4 * (factors + vectors)
