@@ -187,7 +187,7 @@ def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) ->
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
-    """Parse arguments into a dataclass with `tyro.cli`. `--import` and its modules are removed first.
+    """Parse arguments into a dataclass with `tyro.cli`, after the modules of `--import` are imported.
 
     Raises:
       UsageError: the arguments do not fit; one line.

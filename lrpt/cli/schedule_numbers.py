@@ -1,6 +1,6 @@
-"""What a trained scheduler does, as numbers: m_t over a text, its summary, both masks, times of steps.
+"""Numbers of a trained scheduler: m_t over a text, its summary, both masks, times of steps.
 
-Jernite et al. 2017. Each function takes what `lrpt.load` returns, a run or a kept result, and prints nothing.
+Jernite et al. 2017. Each function takes the result of `lrpt.load`, for a run or a kept result, and prints nothing.
 """
 
 from collections.abc import Sequence

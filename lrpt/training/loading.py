@@ -1,7 +1,7 @@
-"""Trained networks, read again from run directories and from kept results: `lrpt.load`.
+"""Trained networks, loaded from run directories and from kept results: `lrpt.load`.
 
-Everything here only reads. A run directory has checkpoints; a kept result has the weights of the best one in `model.npz`, with what the
-network needs to know of its task beside them, so that no data are needed to use it.
+Nothing here writes files. A run directory has checkpoints. A kept result has the weights of the best one in `model.npz`, and the interface
+between task and network, so that no data are needed to use it.
 """
 
 import importlib
@@ -35,7 +35,7 @@ from lrpt.training.step import init_state
 
 State = Literal["best", "last"]
 REMOVED_PATH = "PATH"
-"""What stands in a kept `config.json` for a path of the machine that trained."""
+"""Placeholder in a kept `config.json` for a path on the machine that trained."""
 
 
 def load(
@@ -88,7 +88,7 @@ def is_kept_result(path: Path) -> bool:
 
 
 class Interface(NamedTuple):
-    """What a network needs to know of its task.
+    """Interface between a task and its network.
 
     Attributes:
       input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
@@ -150,10 +150,10 @@ class Loaded:
 
     @cached_property
     def task(self) -> Task:
-        """The task with its data, which are read at first use.
+        """Return the task with its data, which are read at first use.
 
         Raises:
-          UsageError: data are missing, or are not those of the run.
+          UsageError: data are missing, or differ from the data of the run.
         """
         network = self.config.model
         task = self.config.data.build(self.seed)
@@ -163,7 +163,7 @@ class Loaded:
 
     @cached_property
     def interface(self) -> Interface:
-        """What the network knows of its task; of a kept result without reading data."""
+        """Return the interface to the task. A kept result needs no data for it."""
         if not self.is_kept:
             return Interface.of(self.task)
         recorded = weights.metadata_of(self.path)["task"]
@@ -174,7 +174,7 @@ class Loaded:
 
     @cached_property
     def vocabulary(self) -> Any:
-        """The symbols of inputs and predictions, or None where they are not those of a text."""
+        """Return the symbols of inputs and predictions, or None if they are not symbols of a text."""
         if not self.is_kept:
             return self.task.vocabulary
         recorded = weights.metadata_of(self.path)["vocabulary"]
@@ -182,18 +182,18 @@ class Loaded:
 
     @cached_property
     def model(self) -> nn.Module:
-        """The network as a Flax module."""
+        """Return the network as a Flax module."""
         return self.config.model.build(self.interface.input_size, self.interface.output_size, self.interface.reads)
 
     @cached_property
     def variables(self) -> Any:
-        """Parameters and other collections, as Flax's `apply` takes them."""
+        """Return parameters and other collections, for Flax's `apply`."""
         arrays = named_arrays.load_arrays(self.path / weights.MODEL)
         return named_arrays.from_named(jax.eval_shape(self._initialize), arrays)
 
     @property
     def initial(self) -> Any:
-        """The variables before the first update, unless a file gave them."""
+        """Return the variables before the first update. A start file is ignored."""
         return jax.jit(self._initialize)()
 
     def _initialize(self) -> Any:
@@ -203,12 +203,12 @@ class Loaded:
 
     @property
     def label(self) -> str:
-        """How figures call this run."""
+        """Return the name of this run in plots."""
         return f"{self.config.model.label} seed {self.seed}"
 
     @property
     def recurrent(self) -> Recurrent:
-        """The recurrent part of the network, whose parameters are `variables["params"]["recurrent"]`.
+        """Return the recurrent part of the network, whose parameters are `variables["params"]["recurrent"]`.
 
         Raises:
           UsageError: the run has another kind of network.
@@ -225,7 +225,7 @@ class Loaded:
         return self.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))  # type: ignore[return-value]
 
     def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
-        """Compute the metrics of the validation and the test split; of the test split alone if both are the same.
+        """Compute the metrics of the validation and the test split; of the test split only if both are the same.
 
         Args:
           model: another module for the same task.
@@ -241,7 +241,7 @@ class Loaded:
         return found
 
     def start(self, rows: int = 1) -> Start:
-        """Return the state before the first step of so many sequences, for `step`.
+        """Return the state before the first step of `rows` sequences, for `step`.
 
         Raises:
           UsageError: the network reads no sequences.
