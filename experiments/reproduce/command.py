@@ -171,11 +171,11 @@ def _rest(plan: Plan) -> str:
     left = [run for run in plan.runs if not run.state.done]
     if not left:
         return f"all {len(plan.runs)} runs are done"
-    hours = sum(plan.hours(run) for run in left)
+    each = [plan.hours(run) for run in left]
     estimated = any(not plan.costs.of(run.of.config).measured for run in left)
     about = " (~: estimated from counts of operations; --measure measures)" if estimated else ""
-    wall = hours / plan.slots
-    return f"{len(left)} of {len(plan.runs)} runs are left: {hours:,.1f} hours, {wall:,.1f} with {plan.slots} at a time{about}"
+    wall = max([*each, sum(each) / plan.slots])
+    return f"{len(left)} of {len(plan.runs)} runs are left: {sum(each):,.1f} hours, at least {wall:,.1f} with {plan.slots} at a time{about}"
 
 
 def _ready(begin: Sequence[PlannedRun], engine: Engine, console: Console) -> tuple[list[PlannedRun], bool]:
@@ -206,18 +206,18 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
             console.error(f"{path.name} has failed: {reason}")
     finally:
         if options.collect is not None:
-            _collect(plan.runs, options.collect, console)
+            _collect(plan.runs, options.collect, options.data.dir, console)
         now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
     return bool(failed)
 
 
-def _collect(planned: Sequence[PlannedRun], results: Path, console: Console) -> None:
+def _collect(planned: Sequence[PlannedRun], results: Path, data: Path | None, console: Console) -> None:
     """Collect every run that has ended. One that cannot be collected is named, and the others are collected."""
     for path in (run.job.job.path for run in planned):
         if any((path / name).exists() for name in (RESULT, FAILURE)):
             try:
-                collect(path, results, console)
+                collect(path, results, console, data)
             except UsageError as error:
                 console.error(f"{path} is not collected: {error}")
 

@@ -65,7 +65,7 @@ def test_list_says_what_is_there_and_what_is_left(plan, tmp_path, capsys):
     assert reproduced(plan, "--list") == 0
     before = capsys.readouterr().out
     assert before.count("    0 of 1                    12         1.00         1.00  copy_memory quick-size4-") == 2
-    assert "2 of 2 runs are left: 2.0 hours, 2.0 with 1 at a time" in before
+    assert "2 of 2 runs are left: 2.0 hours, at least 2.0 with 1 at a time" in before
     collect(tmp_path / "kept", tmp_path / "root" / RESULTS, Console(quiet=True))
     assert reproduced(plan, "--list") == 0
     after = capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tm
 
     assert reproduced(plan, "--collect", str(results)) == 0
     assert "all 2 runs are done" in capsys.readouterr().out
-    assert len(list(results.glob("copy_memory/*/result.json"))) == 2
+    assert len(list(results.glob("copy_memory/*/result.json"))) == len(list(results.glob("copy_memory/*/model.npz"))) == 2
     assert lines(first) == before
     config = configuration(EXPERIMENT, SMALL)
     fit(config, {0: tmp_path / "single"}, devices=1)
