@@ -7,7 +7,7 @@ from experiments.report.records import Record
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import parse
 from lrpt.runs.configuration import defaults, flatten, full_name, to_json
-from lrpt.runs.run_directory import MAY_CHANGE
+from lrpt.runs.run_directory import MAY_CHANGE, UNCOMPARED
 from lrpt.training.config import RunConfig
 
 # Nothing here decides the model after some number of updates.
@@ -30,7 +30,11 @@ def setting(config: RunConfig[Any], name: str) -> Any:
 
 def recorded(record: Record) -> Mapping[str, Any]:
     """Return the settings that `config.json` holds, by dotted name."""
-    return flatten({name: part for name, part in record.config.items() if isinstance(part, dict)})
+    return _of_groups(record.config)
+
+
+def _of_groups(content: Mapping[str, Any]) -> dict[str, Any]:
+    return flatten({name: part for name, part in content.items() if isinstance(part, dict) and name not in UNCOMPARED})
 
 
 def configuration(experiment: Experiment[Any], flags: str) -> RunConfig[Any]:
@@ -54,7 +58,7 @@ def same_model(config: RunConfig[Any], record: Mapping[str, Any], best: bool = F
       best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
     """
     wanted = settings(config)
-    found = defaults(config) | flatten({name: part for name, part in record.items() if isinstance(part, dict)})
+    found = defaults(config) | _of_groups(record)
     immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
     names = (wanted.keys() | found.keys()) - immaterial
     return all(name in wanted and name in found and _equal(name, wanted[name], found[name]) for name in names)

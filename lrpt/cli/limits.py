@@ -59,8 +59,7 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
     """
     for config in () if huge else configs:
         model, data = config.model, config.data
-        transitions = getattr(model, "layers", 1) * getattr(model, "depth", 1)
-        refuse("model.layers times model.depth", transitions, TRANSITIONS, advice=GO_ON)
+        refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=GO_ON)
         refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
         refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory() >> 20, " MiB", GO_ON)
         refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory() >> 20, " MiB", GO_ON)
@@ -80,13 +79,21 @@ def steps(data: Any) -> int:
 def model_bytes(config: Any) -> int:
     """Estimate the bytes of the parameters, of a short chunk of steps in training, and of one step of evaluation."""
     model, train = config.model, config.train
-    width, transitions = model.size, getattr(model, "layers", 1) * getattr(model, "depth", 1)
-    stored: Any = getattr(model, "matrices", None)
-    inner = width if stored is None or stored.kind == "dense" else 2 * stored.rank
-    parameters = MATRICES * transitions * width * inner
-    rows = 2 * KEPT * transitions * train.batch_size + COPIES * train.evaluation_batch
+    width, parameters = model.size, recurrent_parameters(model)
+    rows = 2 * KEPT * _transitions(model) * train.batch_size + COPIES * train.evaluation_batch
     states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps the states between chunks
     return COPIES * parameters + (rows + states) * width
+
+
+def recurrent_parameters(model: Any) -> int:
+    """Return about how many parameters the recurrent matrices have."""
+    stored: Any = getattr(model, "matrices", None)
+    inner = model.size if stored is None or stored.kind == "dense" else 2 * stored.rank
+    return MATRICES * _transitions(model) * model.size * inner
+
+
+def _transitions(model: Any) -> int:
+    return getattr(model, "layers", 1) * getattr(model, "depth", 1)
 
 
 def memory() -> int:

@@ -1,7 +1,7 @@
 """Optimizers: the papers' update rules as optax transformations, and one named recipe per task."""
 
 from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe
-from lrpt.optim.transforms import ShrinkState, clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries
+from lrpt.optim.transforms import ShrinkState, clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, project_rows, recoveries
 
 __all__ = [
     "RECIPES",
@@ -10,6 +10,7 @@ __all__ = [
     "ShrinkState",
     "clip_all_but_first_seven",
     "clip_by_norm_or_shrink",
+    "clip_or_shrink",
     "project_rows",
     "recoveries",
 ]

@@ -13,7 +13,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_at_least
-from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, shrink_after
+from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, project_rows, shrink_after
 from lrpt.settings import OneOf, check_choices
 
 LearningRate = float | Float[Array, ""]
@@ -90,6 +90,12 @@ RECIPES: dict[str, Recipe] = {
         "component clipping at 1, RMSProp without epsilon (lowrank-gru, RNN_adding.py)",
         1e-3,
         lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
+    ),
+    "adding_recovery": Recipe(
+        "the same with the NaN recovery of the copy tasks (not in the original: an LRD-GRU diverged without it)",
+        1e-3,
+        lambda learning_rate: optax.chain(clip_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, NO_EPS)),
+        recovers=True,
     ),
     "permuted_mnist": Recipe(
         "component clipping at 1, RMSProp without epsilon (Miceli Barone 2018, text)",

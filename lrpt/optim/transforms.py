@@ -4,18 +4,19 @@ Parameters are recognized by name (`lrpt.parametrizations.Parameters`): `.../rec
 `.../recurrent_scale/update/left` contains the scales of its weight-normalized rows.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.matrices import ROW_AXIS
 
 
 class ShrinkState(NamedTuple):
-    """State of `clip_by_norm_or_shrink`: the number of gradients so far whose norm was not finite."""
+    """State of `clip_by_norm_or_shrink` and `clip_or_shrink`: the number of gradients so far that were not finite."""
 
     recoveries: Int[Array, ""]
 
@@ -34,22 +35,50 @@ def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.
       ValueError: `update` was called without the parameters.
     """
 
+    def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
+        norm = optax.tree.norm(updates)
+        return jnp.isfinite(norm), jax.tree.map(lambda g: g / jnp.maximum(norm, max_norm) * max_norm, updates)
+
+    return _or_shrink(clip, shrink, "clip_by_norm_or_shrink")
+
+
+def clip_or_shrink(max_delta: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
+    r"""Clip every component of the gradient to +-max_delta. If one is not finite, pull the parameters towards zero instead.
+
+    This is `optax.clip` with the rule of `clip_by_norm_or_shrink` for other gradients: :math:`g \leftarrow s\, \theta`, with s = `shrink`,
+    for all parameters together. The shrink term is not clipped.
+
+    Raises:
+      ValueError: `update` was called without the parameters.
+    """
+
+    def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
+        finite = jnp.stack([jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(updates)]).all()
+        return finite, jax.tree.map(lambda g: jnp.clip(g, -max_delta, max_delta), updates)
+
+    return _or_shrink(clip, shrink, "clip_or_shrink")
+
+
+def _or_shrink(
+    clip: Callable[[optax.Updates], tuple[Bool[Array, ""], optax.Updates]], shrink: float, name: str
+) -> optax.GradientTransformation:
+    """Return the transformation that clips finite gradients, and replaces others by a share of the parameters."""
+
     def init(params: optax.Params) -> ShrinkState:
         del params
         return ShrinkState(jnp.zeros((), jnp.int32))
 
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
-        theta = _required(params, "clip_by_norm_or_shrink")
-        norm = optax.tree.norm(updates)
-        finite = jnp.isfinite(norm)
-        updates = jax.tree.map(lambda g, p: jnp.where(finite, g / jnp.maximum(norm, max_norm) * max_norm, shrink * p), updates, theta)
+        theta = _required(params, name)
+        finite, clipped = clip(updates)
+        updates = jax.tree.map(lambda g, p: jnp.where(finite, g, shrink * p), clipped, theta)
         return updates, ShrinkState(jnp.where(finite, state.recoveries, optax.safe_increment(state.recoveries)))
 
     return optax.GradientTransformation(init, update)
 
 
 def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
-    """Return the recoveries counted by `clip_by_norm_or_shrink` anywhere in a chain's state, or None if the chain does not contain it."""
+    """Return the recoveries counted anywhere in a chain's state, or None if nothing in the chain recovers."""
     return optax.tree.get(opt_state, "recoveries")
 
 

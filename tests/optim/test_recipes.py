@@ -66,6 +66,7 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
         "copy_memory_dense": (by_component, 1e-8, 1e-3),
         "copy_memory_unitary": (gradient, 1e-8, 1e-3),
         "adding": (by_component, 0.0, 1e-3),
+        "adding_recovery": (by_component, 0.0, 1e-3),
         "permuted_mnist": (by_component, 0.0, 5e-4),
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
@@ -92,6 +93,29 @@ def test_first_update_at_the_recipes_own_rate(recipe):
     expected = one_update(recipe, to_named(PARAMS), {name: g.astype(np.float64) for name, g in to_named(gradient).items()})
     for name, new in to_named(optax.apply_updates(PARAMS, change)).items():
         np.testing.assert_allclose(new, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_adding_recovers_from_gradients_that_are_not_finite(bad):
+    """Finite gradients, however large, give the updates of 'adding'; any other one is replaced by 0.1 times the parameters and counted."""
+    plain, recovering = (OptimConfig(recipe).build() for recipe in ("adding", "adding_recovery"))
+    state, other = plain.init(PARAMS), recovering.init(PARAMS)
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1.0, 1e30):  # the norm of the last one overflows
+        gradient = jax.tree.map(lambda p, by=scale: jnp.asarray(by * rng.standard_normal(p.shape), jnp.float32), PARAMS)
+        expected, state = plain.update(gradient, state, PARAMS)
+        found, other = recovering.update(gradient, other, PARAMS)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert recoveries(other) == 0
+    large = jax.tree.map(lambda p: 100 * p, PARAMS)  # so that the shrink term is beyond the limit of components
+    broken = {**gradient, "readout": {**gradient["readout"], "bias": jnp.array([1.0, bad])}}
+    found, after = recovering.update(broken, other, large)
+    assert recoveries(after) == 1
+    decayed = to_named(jax.tree.map(lambda p: 0.1 * p, large))
+    v = to_named(optax.tree.get(other, "nu"))
+    for name, change in to_named(found).items():
+        g = decayed[name].astype(np.float64)
+        np.testing.assert_allclose(change, -1e-3 * g / np.sqrt(0.9 * v[name] + 0.1 * g**2 + 1e-30), rtol=1e-5, err_msg=name)
 
 
 def test_where_adams_constant_stands_matters_for_small_gradients():

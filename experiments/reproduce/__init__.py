@@ -1,0 +1,1 @@
+"""`python -m experiments.reproduce`: trains what the claims of the papers need."""

@@ -1,0 +1,231 @@
+"""Trains what the papers' claims need: says what it costs here, goes on where it was, and collects the results.
+
+    python -m experiments.reproduce --list                                       every claim's runs, with hours and what is there
+    python -m experiments.reproduce --list --measure --claims "Table 1"          the hours measured on this machine, by a few updates each
+    python -m experiments.reproduce --paper low_rank --hours 8 --data.dir DIR    what fits into eight hours, cheapest first
+    python -m experiments.reproduce --collect experiments/results                everything, and results go beside the kept ones
+
+A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or ended in WORKDIR are left alone;
+the others go on from their checkpoints. Hours marked with ~ are estimated from counts of operations: they are an order of magnitude.
+Measured ones are remembered for this machine. A run whose data are missing is named, and the others go on. Studies, which train many
+models, are listed with their commands and not started.
+
+Exit status: 0 everything that was started is finished, 1 some runs have failed or could not start, 2 a flag is wrong, 128 + n on signal n.
+"""
+
+import heapq
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.report.collecting import collect
+from experiments.report.command import PAPERS, ROOT
+from experiments.report.markdown import RESULTS
+from experiments.report.planning import SEEDS
+from experiments.report.records import FAILURE, RESULT, load
+from experiments.reproduce.costs import Costs
+from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of
+from lrpt.cli.command import leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.limits import check_runs
+from lrpt.engines.engine import Engine, EngineOptions
+from lrpt.engines.jobs import Unit
+from lrpt.engines.schedule import open_engine, train_all
+from lrpt.engines.worker import check_programs
+from lrpt.errors import UsageError, check_at_least
+from lrpt.runs.console import Console
+
+PROGRAM = "python -m experiments.reproduce"
+USAGE = "Trains what the papers' claims need."
+LINE = "{:>6}  {:>8}  {:>20}  {:>11}  {:>11}  {}"
+COLUMNS = ("claims", "done", "updates", "hours each", "hours left", "run")
+
+
+@dataclass(frozen=True)
+class Options(EngineOptions):
+    """What a command line says."""
+
+    list: bool = False
+    """print the plan, and train nothing"""
+    measure: bool = False
+    """measure by a few updates what each configuration costs here (else: what was measured before, or an estimate)"""
+    paper: tuple[str, ...] = ()
+    """papers by the names of their pages (empty: all)"""
+    claims: tuple[str, ...] = ()
+    """claims by their names or parts of them (empty: all)"""
+    seeds: int = len(SEEDS)
+    """of each model, from 0 on"""
+    hours: float | None = None
+    """train only runs that would be finished in this time (None: all)"""
+    data: Data = field(default_factory=Data)
+    workdir: Path = Path("runs/reproduce")
+    """where run directories go; on a disk that all nodes share"""
+    collect: Path | None = None
+    """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, self, "seeds")
+        check_runs(self.seeds, huge=False)
+        if self.hours is not None and not self.hours > 0:
+            raise UsageError(f"hours is {self.hours:g}: expected a number above 0, or leave it out to train everything")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was chosen, what it costs, and where it is trained."""
+
+    studies: Sequence[Configuration]
+    runs: Sequence[PlannedRun]
+    costs: Costs
+    slots: int
+
+    def hours(self, run: PlannedRun) -> float:
+        """Return the hours until a run is finished."""
+        return self.costs.of(run.of.config).hours(run.of.config.train.updates) * run.share
+
+    @property
+    def startable(self) -> Sequence[PlannedRun]:
+        """Runs that are not done and whose directories are in order: first seeds first, and the cheapest first."""
+        open_runs = [run for run in self.runs if not run.state.done and not run.state.problem]
+        return sorted(open_runs, key=lambda run: (run.job.job.seed, self.hours(run)))
+
+
+def reproduce(options: Options, console: Console) -> int:
+    """Print or train the plan. Return the exit status."""
+    plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds), options.data)
+    planned = runs([one for one in plan if not one.is_study], load(ROOT / RESULTS), options.workdir)
+    with closing(open_engine(options)) as engine:
+        costs = Costs(engine)
+        found = Plan([one for one in plan if one.is_study], planned, costs, engine.slots)
+        if options.measure:
+            _measure(found, console)
+        if options.list:
+            _list(found, console)
+            return 0
+        begin = fitting(found, options.hours)
+        ready, refused = _ready(begin, engine, console)
+    for run in planned:
+        if run.state.problem:
+            console.error(run.state.problem)
+    failed = _train(ready, found, options, console)
+    return 1 if failed or refused or any(run.state.problem for run in planned) else 0
+
+
+def fitting(plan: Plan, hours: float | None) -> list[PlannedRun]:
+    """Return the runs that are finished within some hours if each process takes the next one when it is free."""
+    if hours is None:
+        return list(plan.startable)
+    busy, found = [0.0] * plan.slots, []
+    for run in plan.startable:
+        end = busy[0] + plan.hours(run)
+        if end <= hours:
+            heapq.heapreplace(busy, end)
+            found.append(run)
+    return found
+
+
+def _measure(plan: Plan, console: Console) -> None:
+    """Measure every configuration that has something to train. Name those that cannot be trained."""
+    first = {run.of: run for run in reversed(plan.startable)}
+    for of, run in first.items():
+        if problem := plan.costs.measure(run.job):
+            console.error(f"{_title(of)} cannot be measured: {problem}")
+
+
+def _list(plan: Plan, console: Console) -> None:
+    """Print a line for each configuration, the studies with their commands, and the sum."""
+    by_configuration: dict[Configuration, list[PlannedRun]] = {}
+    for run in plan.runs:
+        by_configuration.setdefault(run.of, []).append(run)
+    if by_configuration:
+        for row in (COLUMNS, *(_row(one, own, plan) for one, own in by_configuration.items())):
+            console.say(LINE.format(*row))
+    for one in plan.studies:
+        console.say(f"study, to be started by hand: {one.command}")
+    for run in plan.runs:
+        if run.state.problem:
+            console.error(run.state.problem)
+    console.say(_rest(plan))
+
+
+def _row(one: Configuration, own: Sequence[PlannedRun], plan: Plan) -> list[str]:
+    cost, done = plan.costs.of(one.config), sum(run.state.done for run in own)
+    mark = "" if cost.measured else "~"
+    begun = [f"{run.state.updates:,}" for run in own if run.state.updates and not run.state.done]
+    updates = f"{' and '.join(begun)} of {one.config.train.updates:,}" if begun else f"{one.config.train.updates:,}"
+    each, left = cost.hours(one.config.train.updates), sum(plan.hours(run) for run in own)
+    return [str(len(one.claims)), f"{done} of {len(own)}", updates, f"{mark}{each:,.2f}", f"{mark}{left:,.2f}", _title(one)]
+
+
+def _title(one: Configuration) -> str:
+    return f"{one.planned.experiment} {one.name}"
+
+
+def _rest(plan: Plan) -> str:
+    """Return one line on what is left."""
+    left = [run for run in plan.runs if not run.state.done]
+    if not left:
+        return f"all {len(plan.runs)} runs are done"
+    each = [plan.hours(run) for run in left]
+    estimated = any(not plan.costs.of(run.of.config).measured for run in left)
+    about = " (~: estimated from counts of operations; --measure measures)" if estimated else ""
+    wall = max([*each, sum(each) / plan.slots])
+    return f"{len(left)} of {len(plan.runs)} runs are left: {sum(each):,.1f} hours, at least {wall:,.1f} with {plan.slots} at a time{about}"
+
+
+def _ready(begin: Sequence[PlannedRun], engine: Engine, console: Console) -> tuple[list[PlannedRun], bool]:
+    """Return the runs that can be trained here, and whether some cannot. Name those in a line for each program."""
+    first = {run.of.config.program: run for run in reversed(begin)}
+    units = [Unit((run.job.job,), run.job.names) for run in first.values()]
+    reasons = dict(zip(first, engine.call(refusals, units), strict=True)) if units else {}
+    for program, reason in reasons.items():
+        if reason:
+            count = Counter(run.of.config.program for run in begin)[program]
+            console.error(f"{_title(first[program].of)} is skipped ({count} runs): {reason}")
+    return [run for run in begin if not reasons[run.of.config.program]], any(reasons.values())
+
+
+def refusals(units: Sequence[Unit]) -> list[str]:
+    """Return for each unit why it cannot be trained, or an empty string."""
+    return [check_programs([unit]) or "" for unit in units]
+
+
+def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: Console) -> bool:
+    """Train runs and collect them, also after a signal. Return whether some have failed."""
+    console.say(
+        f"{len(ready)} of {len(plan.startable)} open runs are trained in {options.workdir}" if ready else "there is nothing to train"
+    )
+    try:
+        failed = train_all([run.job for run in ready], options, console).failed if ready else {}
+        for path, reason in failed.items():
+            console.error(f"{path.name} has failed: {reason}")
+    finally:
+        if options.collect is not None:
+            _collect(plan.runs, options.collect, options.data.dir, console)
+        now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
+        console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
+    return bool(failed)
+
+
+def _collect(planned: Sequence[PlannedRun], results: Path, data: Path | None, console: Console) -> None:
+    """Collect every run that has ended. One that cannot be collected is named, and the others are collected."""
+    for path in (run.job.job.path for run in planned):
+        if any((path / name).exists() for name in (RESULT, FAILURE)):
+            try:
+                collect(path, results, console, data)
+            except UsageError as error:
+                console.error(f"{path} is not collected: {error}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the command line, and print or train the plan."""
+    console = Console()
+    with leaving_with_a_line(console):
+        words: Any = sys.argv[1:] if arguments is None else arguments
+        code = reproduce(parse_dataclass(Options, words, PROGRAM, USAGE, Options()), console)
+    sys.exit(code)

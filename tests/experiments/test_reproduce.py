@@ -1,0 +1,190 @@
+"""`python -m experiments.reproduce` with two small models as the claims of a paper."""
+
+import pytest
+from tiny import EXPERIMENT, changed, lines, numbers
+
+from experiments.lattice import command as lattice
+from experiments.report.claims import Final, Network, Paper, Planned, Relation, Row, Versus
+from experiments.report.collecting import collect
+from experiments.report.markdown import RESULTS
+from experiments.report.matching import configuration
+from experiments.reproduce import command
+from experiments.reproduce.command import main
+from experiments.reproduce.costs import Cost, Costs, estimate
+from experiments.reproduce.plan import Configuration, Data
+from lrpt.runs.console import Console
+from lrpt.training.loop import fit
+
+SMALL = (
+    "--preset quick --model.size 4 --model.rank 2 --train.updates 12 --train.batch-size 4 --train.evaluate-every 4 "
+    "--train.stop-below None --data.lag 3 --data.train-size 50 --data.test-size 20"
+)
+FASTER = f"{SMALL} --optim.learning-rate 0.02"
+NEEDS_BOOK = "--preset paper --data.file BOOK.txt --train.updates 2"
+NAMES = {"experiment": "copy_memory", "preset": "quick"}
+
+
+class Swarm:
+    """A relation of a study."""
+
+    def planned(self, seeds):
+        return [Planned("jsb", "swarm --data.dir DIR", (0,))]
+
+
+def network(title, flags, experiment=EXPERIMENT):
+    return Network(title, experiment, flags)
+
+
+def paper(*further):
+    small, faster = network("small", SMALL), network("faster", FASTER)
+    relation = Relation("Figure 1", "faster is better", Final("loss", "loss", "{}"), (Versus(faster, small),))
+    rows = (Row("Table 1", "small", (), small), Row("Table 2", "faster", (), faster), Row("Table 3", "lost", ()))
+    return Paper("fake", "A paper", "", (*rows, *further), (relation,), (), (), "", "", lambda judged: ())
+
+
+@pytest.fixture
+def plan(monkeypatch, tmp_path):
+    """Return a function that runs the command: seconds are those of `COSTS`, and nothing is kept yet."""
+    root = tmp_path / "root"
+    (root / RESULTS).mkdir(parents=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(command, "PAPERS", (paper(),))
+    monkeypatch.setattr(command, "ROOT", root)
+    monkeypatch.setattr(Costs, "of", lambda self, config: Cost(300.0, measured=True))  # 12 updates: an hour
+    return lambda *words: main([*words, "--workdir", str(tmp_path / "runs"), "--seeds", "1", "--processes", "1"])
+
+
+def reproduced(plan, *words):
+    with pytest.raises(SystemExit) as leaving:
+        plan(*words)
+    return leaving.value.code
+
+
+def test_list_says_what_is_there_and_what_is_left(plan, tmp_path, capsys):
+    fit(configuration(EXPERIMENT, SMALL), {0: tmp_path / "kept"}, names=NAMES, devices=1)
+    assert reproduced(plan, "--list") == 0
+    before = capsys.readouterr().out
+    assert before.count("    0 of 1                    12         1.00         1.00  copy_memory quick-size4-") == 2
+    assert "2 of 2 runs are left: 2.0 hours, at least 2.0 with 1 at a time" in before
+    collect(tmp_path / "kept", tmp_path / "root" / RESULTS, Console(quiet=True))
+    assert reproduced(plan, "--list") == 0
+    after = capsys.readouterr().out
+    assert after.count("    1 of 1                    12         1.00         0.00  copy_memory quick-size4-") == 1
+    assert "1 of 2 runs are left: 1.0 hours" in after
+    assert not (tmp_path / "runs").exists()
+
+
+def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tmp_path, capsys):
+    """Of two runs of an hour each, one fits into an hour and a half. The second command goes on with the other."""
+    results = tmp_path / "results"
+    assert reproduced(plan, "--hours", "1.5") == 0
+    assert "1 of 2 runs are left: 1.0 hours" in capsys.readouterr().out
+    (first,) = (path.parent for path in (tmp_path / "runs").rglob("result.json"))
+    before = lines(first)
+    assert not results.exists()
+
+    assert reproduced(plan, "--collect", str(results)) == 0
+    assert "all 2 runs are done" in capsys.readouterr().out
+    assert len(list(results.glob("copy_memory/*/result.json"))) == len(list(results.glob("copy_memory/*/model.npz"))) == 2
+    assert lines(first) == before
+    config = configuration(EXPERIMENT, SMALL)
+    fit(config, {0: tmp_path / "single"}, devices=1)
+    path = configured()[0].jobs(tmp_path / "runs")[0].job.path
+    assert numbers(path, config) == numbers(tmp_path / "single", config)
+
+
+def test_missing_data_and_a_strange_directory_do_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
+    """The book is not there, and one directory holds a run of another width."""
+    book = Row("Table 4", "book", (), network("book", NEEDS_BOOK, lattice.EXPERIMENT))
+    monkeypatch.setattr(command, "PAPERS", (paper(book),))
+    fit(
+        configuration(EXPERIMENT, f"{SMALL} --model.size 3"),
+        {0: configured()[1].jobs(tmp_path / "runs")[0].job.path},
+        names=NAMES,
+        devices=1,
+    )
+    assert reproduced(plan, "--data.file", str(tmp_path / "book.txt"), "--collect", str(tmp_path / "results")) == 1
+    said = capsys.readouterr().err
+    assert "lattice paper-fileBOOK.txt-updates2 is skipped (1 runs): " in said
+    assert str(tmp_path / "book.txt") in said
+    assert "holds a run with model.size = 3, not 4" in said
+    assert len(said.splitlines()) == 2
+    assert (configured()[0].jobs(tmp_path / "runs")[0].job.path / "result.json").exists()
+
+
+def configured():
+    return [Configuration(Planned("copy_memory", words, (0,)), [], Data()) for words in (SMALL, FASTER)]
+
+
+def test_a_study_is_listed_with_its_command(plan, tmp_path, capsys, monkeypatch):
+    swarm = Relation("Figure 4", "deep ones are harder to optimize", None, (Swarm(),))
+    monkeypatch.setattr(command, "PAPERS", (paper(), Paper("other", "", "", (), (swarm,), (), (), "", "", lambda judged: ())))
+    assert reproduced(plan, "--list", "--paper", "other", "--data.dir", str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert f"python -m experiments.jsb swarm --data.dir {tmp_path}" in said
+    assert "copy_memory" not in said
+
+
+def test_a_measurement_is_kept_for_the_machine(tmp_path, monkeypatch):
+    """The second time nothing is measured; other lengths of training cost as much for each update, other widths do not."""
+
+    class Engine:
+        accelerators, calls = 0, 0
+
+        def call(self, function, *arguments):
+            self.calls += 1
+            return function(*arguments)
+
+    config = configuration(EXPERIMENT, SMALL)
+    engine, path = Engine(), tmp_path / "costs.json"
+    (job,) = configured()[0].jobs(tmp_path / "runs")
+    costs = Costs(engine, path)
+    assert not costs.of(config).measured
+    assert costs.measure(job) == ""
+    found = Costs(engine, path).of(config)
+    assert found.measured
+    assert 0 < found.seconds < 60
+    assert Costs(engine, path).measure(job) == ""
+    assert engine.calls == 1
+    assert Costs(engine, path).of(changed(config, train={"updates": 99})) == found
+    assert not Costs(engine, path).of(changed(config, model={"size": 5})).measured
+    assert not (tmp_path / "runs").exists()
+    path.write_text("[damaged")
+    assert not Costs(engine, path).of(config).measured
+
+
+def test_an_estimate_grows_with_the_work():
+    config = configuration(EXPERIMENT, "--preset paper")
+    longer, wider = (configuration(EXPERIMENT, f"--preset paper {words}") for words in ("--data.lag 1000", "--model.size 256"))
+    assert estimate(longer, False) == pytest.approx(2 * estimate(config, False), rel=0.05)
+    assert estimate(wider, False) == pytest.approx(2 * estimate(config, False), rel=0.05)  # the rank stays
+    assert estimate(config, True) < estimate(config, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--hours", "0"], "hours is 0: expected a number above 0"),
+        (["--hours", "-1"], "hours is -1"),
+        (["--hours", "nan"], "hours is nan"),
+        (["--paper", "nope"], "unknown paper 'nope': choose from fake"),
+        (
+            ["--claims", "Table 9"],
+            "unknown claim 'Table 9': give a part of a claim's name; the places are Table 1, Table 2, Table 3, Figure 1",
+        ),
+        (["--claims", "lost"], "nothing here runs 'Table 3: lost'"),
+        (["--seeds", "0"], "seeds is 0"),
+        (["--address", "head:1"], "engine is local"),
+    ],
+)
+def test_wrong_flags(words, says, assert_refused, monkeypatch):
+    monkeypatch.setattr(command, "PAPERS", (paper(),))
+    assert_refused(main, words, says)
+
+
+def test_every_run_of_the_papers_has_a_directory_of_its_own():
+    found = command.chosen(command.PAPERS, (), (), 2)
+    plan = [one for one in command.configurations(found, Data()) if not one.is_study]
+    directories = [(one.planned.experiment, one.name) for one in plan]
+    assert len(set(directories)) == len(directories)
+    assert max(len(name) for _, name in directories) < 150
