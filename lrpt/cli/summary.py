@@ -46,7 +46,7 @@ def _labels(results: Sequence[Result]) -> list[str]:
     for result in results:
         namesakes = [other for other in results if other["model"] == result["model"]]
         preset = f" ({result['preset']})" * (len({other["preset"] for other in namesakes}) > 1)
-        marks = [f"{name.partition('.')[2]} {_value(result, name)}" for name in _differences(namesakes)]
+        marks = [f"{name.rpartition('.')[2]} {_value(result, name)}" for name in _differences(namesakes)]
         labels.append(" ".join([result["model"] + preset, ", ".join(marks)]).strip())
     return labels
 

@@ -40,7 +40,9 @@ def test_files(run):
 
 
 def test_config(run):
-    assert read(run / "config.json") == identity() | {"run": RunDirectory(run).identifier()}
+    found = read(run / "config.json")
+    assert found.pop("classes").keys() == {"model", "data"}
+    assert found == identity() | {"run": RunDirectory(run).identifier()}
     assert len(RunDirectory(run).identifier()) == 32
 
 
@@ -124,7 +126,7 @@ def test_a_start_without_work_is_taken_over(tmp_path):
     directory.release()
     RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
     (tmp_path / "run" / "checkpoints" / "4").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"model\.rank = 2, not 1"):
+    with pytest.raises(UsageError, match=r"model\.matrices\.rank = 2, not 1"):
         RunDirectory(tmp_path / "run").check(identity(changed(model={"rank": 1})))
 
 
@@ -189,7 +191,8 @@ def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
 HOLD = """
 import sys
 from filelock import FileLock
-FileLock(sys.argv[1] + "/.lock").acquire()
+lock = FileLock(sys.argv[1] + "/.lock")
+lock.acquire()
 print("claimed", flush=True)
 sys.stdin.read()
 """
