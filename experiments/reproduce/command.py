@@ -47,7 +47,7 @@ COLUMNS = ("claims", "done", "updates", "hours each", "hours left", "run")
 
 @dataclass(frozen=True)
 class Options(EngineOptions):
-    """What a command line says."""
+    """Options of the command line."""
 
     list: bool = False
     """print the plan, and train nothing"""
@@ -77,7 +77,7 @@ class Options(EngineOptions):
 
 @dataclass(frozen=True)
 class Plan:
-    """What was chosen, what it costs, and where it is trained."""
+    """Chosen runs with their costs, and the directory they are trained in."""
 
     studies: Sequence[Configuration]
     runs: Sequence[PlannedRun]

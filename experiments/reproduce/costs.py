@@ -1,4 +1,4 @@
-"""What a run costs on this machine: measured by a few updates, or estimated from counts of operations."""
+"""Costs of a run on this machine: measured by a few updates, or estimated from counts of operations."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The plan: chosen claims, the configurations that they need, one run for each seed, and how far each run is."""
+"""Plan of a reproduction: chosen claims, the configurations that they need, one run for each seed, and how far each run is."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from lrpt.training.loop import Job, is_finished
 
 @dataclass(frozen=True)
 class Data:
-    """Where data are."""
+    """Places of the data."""
 
     dir: Path | None = None
     """directory of the data sets, as --data.dir of the experiments"""
@@ -32,7 +32,7 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
-    """A command of a claim, for all of its seeds.
+    """Command of a claim, for all of its seeds.
 
     Attributes:
       planned: experiment, flags and seeds.
@@ -46,23 +46,23 @@ class Configuration:
 
     @property
     def is_study(self) -> bool:
-        """Whether it is a study, which has a subcommand and trains many models."""
+        """Return whether the command is a study, which has a subcommand and trains many models."""
         return not self.planned.flags.startswith("--")
 
     @property
     def command(self) -> str:
-        """The command line without the seed, with the places of the data."""
+        """Return the command line without the seed, with the places of the data."""
         places = {"DIR": self.data.dir, "BOOK.txt": self.data.file}
         return " ".join(str(places.get(word) or word) for word in self.planned.command.split(" "))
 
     @cached_property
     def experiment(self) -> Experiment[Any]:
-        """The experiment that trains it."""
+        """Return the experiment that trains the run."""
         return experiment_named(self.planned.experiment)
 
     @cached_property
     def config(self) -> RunConfig[Any]:
-        """What its flags give, with the places of the data."""
+        """Return the configuration that the flags give, with the places of the data."""
         config = configuration(self.experiment, self.planned.flags)
         places = {field.name for field in fields(config.data)}
         changes = {name: path for name, path in (("dir", self.data.dir), ("file", self.data.file)) if path and name in places}
@@ -77,12 +77,12 @@ class Configuration:
 
     @property
     def preset(self) -> str:
-        """The preset that its flags name."""
+        """Return the preset that the flags name."""
         return self._settings.get("preset", "quick")
 
     @property
     def name(self) -> str:
-        """The name of its run directories, without the seed: '--preset paper --model.rank 4' -> 'paper-rank4'."""
+        """Return the name of the run directories, without the seed: '--preset paper --model.rank 4' -> 'paper-rank4'."""
         if self.is_study:
             return self.planned.flags.partition(" ")[0]
         shown = {flag.rpartition(".")[2].replace("-", "_"): value for flag, value in self._settings.items() if flag != "preset"}
@@ -96,7 +96,7 @@ class Configuration:
 
 
 class State(NamedTuple):
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
       done: whether nothing is left to train.
@@ -119,7 +119,7 @@ class PlannedRun:
 
     @property
     def share(self) -> float:
-        """The share of its updates that is left."""
+        """Return the share of updates that is left."""
         return 0.0 if self.state.done else max(0.0, 1 - self.state.updates / self.of.config.train.updates)
 
 
