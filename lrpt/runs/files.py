@@ -12,11 +12,24 @@ from typing import Any
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically: readers see the old content or the new one."""
+    with _replacing(path) as temporary:
+        temporary.write_text(text)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically, as `write_text` does."""
+    with _replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a file to write, which then takes the place of another one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with naming(path):
-            temporary.write_text(text)
+            yield temporary
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.runs.files import naming, write_json
+from lrpt.runs.files import write_bytes, write_json
 
 MODEL, METADATA = "model.npz", "weights.json"
 
@@ -30,7 +29,7 @@ def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def keep(directory: Path, content: bytes, metadata: Mapping[str, Any]) -> None:
     """Write packed arrays and their metadata. The metadata come last, so that a death in between shows as another digest."""
-    _write(directory / MODEL, content)
+    write_bytes(directory / MODEL, content)
     write_json(directory / METADATA, {"sha256": _digest(content), "bytes": len(content), **metadata})
 
 
@@ -64,18 +63,6 @@ def check_digest(directory: Path) -> None:
     if found != wanted:
         digests = f"its SHA-256 is {found[:12]}..., not {wanted[:12]}..."
         raise UsageError(f"{path} was changed ({digests}): restore it, or collect the run again", code=1)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically, as `lrpt.runs.files.write_text` does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with naming(path):
-            temporary.write_bytes(content)
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _digest(content: bytes) -> str:

@@ -31,6 +31,7 @@ from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Evaluator
 from lrpt.training.recorded import Parts, configuration, identity_of
+from lrpt.training.run import check_text
 from lrpt.training.step import init_state
 
 State = Literal["best", "last"]
@@ -158,7 +159,7 @@ class Loaded:
         network = self.config.model
         task = self.config.data.build(self.seed)
         if self.is_kept:
-            self._check_text(self.interface.text, task)
+            check_text(self.path, self.interface.text, task, "name another run")
         return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
 
     @cached_property
@@ -275,21 +276,12 @@ class Loaded:
         newest = checkpoints.latest(jax.device_get(jax.block_until_ready(template)))  # fetching what found no memory would never end
         if newest is None:
             raise UsageError(f"{self.path} holds no checkpoint yet: train it for longer, or name another run")
-        self._check_text(newest.metadata.get("sha256"), self.task)
+        check_text(self.path, newest.metadata.get("sha256"), self.task, "name another run")
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
             return newest.update, newest.state.variables
         restored = checkpoints.restore_best(newest.state, best, f"these are the weights of update {newest.update}") or newest
         return restored.update, restored.state.variables
-
-    def _check_text(self, before: str | None, task: Task) -> None:
-        now = task.notes.get("sha256")
-        if before not in (None, now):
-            raise UsageError(
-                f"{self.path} holds a run on a text with SHA-256 {before}, and {task.notes.get('text')} has {now}: "
-                f"restore the text, or name another run",
-                code=1,
-            )
 
 
 def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:

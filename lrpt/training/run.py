@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -146,42 +146,13 @@ class Run:
         return initial._replace(params=params, opt_state=jax.device_get(self.config.optim.build().init(params)))
 
     def _resumed(self, restored: Restored) -> TrainState:
-        self.check_text(restored.metadata)
+        check_text(self.path, restored.metadata.get("sha256"), self.task, "name another --workdir")
         self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
         self.saved = restored.update
         if self.progress.is_evaluated:
             self.stopped = self._reason_to_stop(restored.update, self.progress.best)
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
-
-    def check_text(self, metadata: Mapping[str, Any]) -> None:
-        """Raise a UsageError if a checkpoint was trained on another text than the text of this task."""
-        before, now = metadata.get("sha256"), self.task.notes.get("sha256")
-        if before not in (None, now):
-            raise UsageError(
-                f"{self.path} holds a run on a text with SHA-256 {before}, and {self.task.notes.get('text')} has {now}: "
-                f"restore the text, or name another --workdir",
-                code=1,
-            )
-
-    def variables(self, which: Literal["best", "last"]) -> Any:
-        """Return the variables of a run without training it.
-
-        Args:
-          which: 'best' for the lowest validation loss, 'last' for the newest checkpoint.
-
-        Raises:
-          UsageError: there is no intact checkpoint.
-        """
-        restored = self.checkpoints.latest(self.initial_state())
-        if restored is None:
-            raise UsageError(f"{self.path} holds no checkpoint yet: train it for longer, or name another run")
-        self.check_text(restored.metadata)
-        self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
-        if not self.progress.best["update"]:  # interrupted before its first evaluation
-            self.progress.best = {"update": restored.update}
-            return restored.state.variables
-        return restored.state.variables if which == "last" else self.best_variables(restored.state)
 
     # While it trains
 
@@ -326,3 +297,18 @@ class Run:
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:
     """Return a metric of all evaluations where it was finite."""
     return [line[name] for line in lines if line[name] is not None] or [math.nan]
+
+
+def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
+    """Raise a UsageError, which ends with the advice, if a run was trained on another text than the text of this task.
+
+    Args:
+      path: of the run.
+      before: SHA-256 of its text, if it has one.
+    """
+    now = task.notes.get("sha256")
+    if before not in (None, now):
+        raise UsageError(
+            f"{path} holds a run on a text with SHA-256 {before}, and {task.notes.get('text')} has {now}: restore the text, or {advice}",
+            code=1,
+        )
