@@ -213,7 +213,7 @@ def show_lesions(options: Shut, trained: Loaded, console: Console) -> Path:
     @jax.jit
     def means(params: Any) -> dict[str, Array]:
         batch = train.batch(train.arrays, jnp.arange(options.examples))
-        return jax.tree.map(jnp.mean, forward(model, task, {**trained.variables, "params": params}, batch).figures)
+        return jax.tree.map(jnp.mean, forward(model, task, {**trained.variables, "params": params}, batch).metrics)
 
     found = lesions(
         trained.variables["params"], lambda params: task.summarize({name: float(value) for name, value in means(params).items()})["loss"]

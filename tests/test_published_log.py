@@ -152,7 +152,7 @@ def test_the_variable_length_run_starts_as_its_log(symbols):
     assert seen["recoveries"][-1] == 0
 
     held_out = Example(*(jnp.asarray(a[N_TRAIN:].reshape(20, -1, a.shape[1])) for a in (inputs, targets)))
-    seen = jax.jit(lambda chunks: jax.lax.map(lambda batch: forward(model, TASK, {"params": after_first}, batch).figures, chunks))(held_out)
+    seen = jax.jit(lambda chunks: jax.lax.map(lambda batch: forward(model, TASK, {"params": after_first}, batch).metrics, chunks))(held_out)
     np.testing.assert_allclose(seen["loss"].mean(), 2.22387981415, rtol=0, atol=2e-6)
     np.testing.assert_allclose(seen["accuracy"].mean(), 0.119159169495, rtol=0, atol=2e-5)
 

@@ -114,7 +114,7 @@ def jax_contender(
         return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), shares)
 
     def loss(params: Any, arrays: Any, indices: Any) -> Any:
-        return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).figures["loss"])
+        return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).metrics["loss"])
 
     start = time.perf_counter()
     program = parallel.compile_for(layout, step, donate=(0,)).lower(state, arrays, indices).compile()  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from experiments.benchmark.contenders import CONTENDERS
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 Row = dict[str, Any]
 COLUMNS = (

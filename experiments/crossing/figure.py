@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 Scores = Mapping[str, Mapping[str, Sequence[float]]]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
 
 SIZES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 CLOSE = 0.02
 """Share of the height of the plot. Dots closer than this are drawn side by side."""

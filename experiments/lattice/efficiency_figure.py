@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 
 def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:

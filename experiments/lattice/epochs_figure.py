@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 
 def epochs_figure(groups: Mapping[str, Sequence[float]], path: Path, title: str = "") -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 _FIGURE = re.compile(r"gradient_norm_layer_(\d+)")
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 
 from experiments.report.claims import Evidence, Study
 from experiments.report.records import Record
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 
 def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:

@@ -12,7 +12,7 @@ from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Evidence, study_scale
 from experiments.report.papers.highway_takeaways import CELLS, CONSTANT
 from experiments.report.papers.lattice import FIGURE_5, STUDIES, TABLE_1, TEXTS
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 Summary = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lrpt.analysis.curves import Curve
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 NAMED = 5
 """trials in the legend"""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 
 class Curve(NamedTuple):

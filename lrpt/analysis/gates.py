@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.cells import RHNInfo
 from lrpt.errors import check_choice
 

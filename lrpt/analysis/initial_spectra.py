@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.figures import png
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
+from lrpt.analysis.plots import png
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Bias, Dense

@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.patches import Circle
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
 from lrpt.recurrence import Step, recur
 from lrpt.symbols import type_of_input

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
 
 SHUT = -1e4

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Bool, Float
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
 
 OTHER = ""

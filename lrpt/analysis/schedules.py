@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
 
 STEPS_IN_A_ROW = 100

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lrpt.analysis.block_timing import Timing
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 from lrpt.analysis.schedules import means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.cli.experiment import Subcommand

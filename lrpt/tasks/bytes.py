@@ -27,7 +27,7 @@ class NextByte:
     | text8 | 100,000,000 | 27 | the same as enwik8 |
 
     A `file` replaces the source and is split 90/5/5 % at byte positions. With the source enwik8 or text8, the file must be that text,
-    unpacked, or a prefix of it. Results on a prefix are not comparable with published results; `Task.notes` then has an entry 'prefix'.
+    unpacked, or a prefix of it. Results on a prefix are not comparable with published results; `Task.metadata` then has an entry 'prefix'.
 
     Symbols are the different bytes of all three splits in ascending order, as in the authors' code. text8 always has 27 symbols.
 

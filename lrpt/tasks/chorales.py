@@ -96,7 +96,7 @@ class Chorales:
                 "pieces": {part: len(pieces[part]) for part in pieces},
                 "predicted_frames": frames,
             }
-        return Task(splits, NOTES, NOTES, "all", frame_metrics, piece_metrics, notes=metadata)
+        return Task(splits, NOTES, NOTES, "all", frame_metrics, piece_metrics, metadata=metadata)
 
     def _pieces(self) -> dict[str, list[np.ndarray]]:
         from lrpt.datasets.jsb import load_jsb, read_pieces  # imported here because it takes a second

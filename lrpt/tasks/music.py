@@ -39,7 +39,7 @@ class NextNote:
     | drawn: melodies drawn at random | 327 / 31 / 42 of 400 | 31,774 / 3,106 / 4,089 | 102 |
 
     Tunes are split as in the paper, 82 / 7.7 / 10.3 %. Variants of a tune stay together: tunes that share a title, a number in a
-    collection, or the intervals between their first notes. Tunes that cannot be read are skipped; `Task.notes` contains their number and
+    collection, or the intervals between their first notes. Tunes that cannot be read are skipped; `Task.metadata` contains their number and
     the first error messages.
 
     A split is one sequence. Example i is the window of symbols i s, ..., (i + 1) s - 1, where s is `steps`. Each symbol is predicted from

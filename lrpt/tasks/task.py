@@ -52,20 +52,20 @@ class Task:
       input_size: width m of the inputs, or the number of input symbols if they are integers.
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
-      measure: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, or
+      metrics: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, or
         a squared error).
       summarize: maps the means of these metrics over examples to the reported metrics, which include 'loss'. Unknown metrics are kept.
       streams: whether example i + 1 of a split continues example i, so that the state is carried over.
       vocabulary: the symbols of inputs and predictions by number, if they are symbols of a text.
-      notes: JSON-compatible metadata on the data, for readers of the results.
+      metadata: JSON-compatible metadata on the data, for readers of the results.
     """
 
     splits: Mapping[str, Split]
     input_size: int
     output_size: int
     reads: Literal["last", "all"]
-    measure: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
+    metrics: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
     summarize: Callable[[Mapping[str, float]], dict[str, float]] = dict
     streams: bool = False
     vocabulary: Vocabulary | ByteVocabulary | None = None
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -44,7 +44,7 @@ class NextSymbol:
     the German Europarl (`lrpt.datasets.europarl`).
 
     **Symbols.** A text is a sequence of lines, each ended by symbol 0. Symbol 1 stands for every character that the training split lacks.
-    `Task.notes` contains the numbers of white-space symbols, at which a guided schedule computes more.
+    `Task.metadata` contains the numbers of white-space symbols, at which a guided schedule computes more.
 
     **Shares.** Studies of the effect of data size read a share of a text. The original code of Ahuja and Morency (2018) shortens the whole
     text before splitting it (`text_share`), so that every share has another test split. `train_share` shortens the training split only. The
@@ -59,8 +59,8 @@ class NextSymbol:
 
     **Reading 'sentences'.** Every line is an example: the network starts from its initial state, reads symbol 0, and predicts the line and
     the 0 that ends it. Blank lines are skipped. Lines of more than `max_length` symbols are skipped too, as in dl4mt-lm (`TextIterator`;
-    with tokens 'gru' this is one line of ptb's training split); `Task.notes` contains their number. Sentences are padded to the longest of
-    their split.
+    with tokens 'gru' this is one line of ptb's training split); `Task.metadata` contains their number. Sentences are padded to the longest
+    of their split.
 
     **Reading 'stream'.** The text is one sequence, line ends included. Example i is the window of symbols i s, ..., (i + 1) s - 1, where s
     is `steps`. Each symbol is predicted from the symbol before it, and the first one from a symbol 0. An incomplete last window is dropped

@@ -114,7 +114,7 @@ class Interface(NamedTuple):
         inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
         is_sequence = inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
         step = tuple(inputs.shape[1 + is_sequence :])
-        text = task.notes.get("sha256")
+        text = task.metadata.get("sha256")
         return cls(task.input_size, task.output_size, task.reads, task.streams, step, str(inputs.dtype), is_sequence, text)
 
     def inputs(self, rows: int) -> jax.ShapeDtypeStruct:

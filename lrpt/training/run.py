@@ -16,7 +16,7 @@ import numpy as np
 from lrpt.devices.parallel import describe_devices
 from lrpt.devices.processes import fail_together, primary_first, primary_only
 from lrpt.errors import RemoteFailure, UsageError
-from lrpt.metrics import BETTER_LOW, NEITHER_BETTER
+from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
 from lrpt.networks.counting import count
 from lrpt.optim import RECIPES
 from lrpt.runs import named_arrays
@@ -218,7 +218,7 @@ class Run:
     def save(self, state: TrainState) -> None:
         """Write a checkpoint."""
         metadata = {**self.progress.to_metadata(), "metrics": self.directory.metrics_text()}
-        metadata |= {"sha256": self.task.notes["sha256"]} if "sha256" in self.task.notes else {}
+        metadata |= {"sha256": self.task.metadata["sha256"]} if "sha256" in self.task.metadata else {}
         self.saved, self.saved_at = int(state.update), time.monotonic()
         self.checkpoints.save(self.saved, state, metadata, self.progress.best["update"])
 
@@ -270,7 +270,7 @@ class Run:
                 "stopped": self.stopped,
                 "seconds": round(self.progress.seconds, 2),
                 "parameters": {"true": counts.true, "paper": counts.paper},
-                **({"data": dict(self.task.notes)} if self.task.notes else {}),
+                **({"data": dict(self.task.metadata)} if self.task.metadata else {}),
                 "best_update": self.progress.best["update"],
                 "metrics": {"valid": self._validation(), "test": dict(test)},
                 **describe_devices(),
@@ -289,7 +289,7 @@ class Run:
         """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations, as in Table 1."""
         at_best = {name: value for name, value in self.progress.best.items() if name != "update"}
         others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
-        extremes = {name: ("lowest", min) if name in BETTER_LOW else ("highest", max) for name in others}
+        extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
         evaluations = self._evaluations()
         return at_best | {f"{word}_{name}": best(_known(evaluations, name)) for name, (word, best) in extremes.items()}
 
@@ -306,9 +306,9 @@ def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
       path: of the run.
       before: SHA-256 of its text, if it has one.
     """
-    now = task.notes.get("sha256")
+    now = task.metadata.get("sha256")
     if before not in (None, now):
         raise UsageError(
-            f"{path} holds a run on a text with SHA-256 {before}, and {task.notes.get('text')} has {now}: restore the text, or {advice}",
+            f"{path} holds a run on a text with SHA-256 {before}, and {task.metadata.get('text')} has {now}: restore the text, or {advice}",
             code=1,
         )

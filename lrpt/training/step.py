@@ -14,7 +14,7 @@ from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import recoveries
 from lrpt.tasks.task import Example, Split, Task
 
-Figures = dict[str, Array]
+Metrics = dict[str, Array]
 
 
 class TrainState(NamedTuple):
@@ -61,13 +61,13 @@ class Pass(NamedTuple):
     """Outputs of the forward pass.
 
     Attributes:
-      figures: metrics of the task and metrics that the network sows; one value for each example.
+      metrics: metrics of the task and metrics that the network sows; one value for each example.
       carry: state after the last step.
       penalty: penalty that the network adds to the mean loss in training.
       collections: new values of the collections that training changes.
     """
 
-    figures: Figures
+    metrics: Metrics
     carry: Any
     penalty: Float[Array, ""]
     collections: Any
@@ -128,8 +128,8 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
         mutable=[*SOWN, *changing],
     )
     penalty, sown = (jax.tree_util.tree_leaves_with_path(new.get(name, {})) for name in SOWN)
-    figures = task.measure(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
-    return Pass(figures, carry, sum((value for _, value in penalty), jnp.zeros(())), {name: new[name] for name in changing})
+    metrics = task.metrics(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
+    return Pass(metrics, carry, sum((value for _, value in penalty), jnp.zeros(())), {name: new[name] for name in changing})
 
 
 def train_step(
@@ -140,7 +140,7 @@ def train_step(
     batch: Example,
     shares: Shares = ALONE,
     fresh: Bool[Array, ""] | bool = False,
-) -> tuple[TrainState, Figures]:
+) -> tuple[TrainState, Metrics]:
     """Make one update by the gradient of the batch's mean loss and of the network's penalties.
 
     Args:
@@ -160,24 +160,24 @@ def train_step(
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
     key = shares.key(jax.random.fold_in(key, state.update))
 
-    def loss(params: Any) -> tuple[Array, tuple[Figures, Pass]]:
+    def loss(params: Any) -> tuple[Array, tuple[Metrics, Pass]]:
         result = forward(model, task, state.variables | {"params": params}, batch, start, key)
-        figures = jax.tree.map(jnp.mean, result.figures)
-        return figures["loss"] + result.penalty, (figures, result)
+        metrics = jax.tree.map(jnp.mean, result.metrics)
+        return metrics["loss"] + result.penalty, (metrics, result)
 
-    grads, (figures, result) = jax.grad(loss, has_aux=True)(state.params)
-    grads, figures, collections = shares.average((grads, figures, result.collections))
+    grads, (metrics, result) = jax.grad(loss, has_aux=True)(state.params)
+    grads, metrics, collections = shares.average((grads, metrics, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    figures |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads)}
+    metrics |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads)}
     count = recoveries(opt_state)
     if count is not None:
-        figures["recoveries"] = count
+        metrics["recoveries"] = count
     carry = result.carry if task.streams else None
     params = optax.apply_updates(state.params, updates)
-    return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), figures
+    return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), metrics
 
 
-def layer_norms(model: nn.Module, grads: Any) -> Figures:
+def layer_norms(model: nn.Module, grads: Any) -> Metrics:
     """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
     layers = model.by_layer(grads) if isinstance(model, Layered) else {}
     return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
@@ -205,7 +205,7 @@ def train_steps(
     shares: Shares = ALONE,
     windows: int = 1,
     settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
-) -> tuple[TrainState, Figures]:
+) -> tuple[TrainState, Metrics]:
     """Make k updates in one compiled loop. Small networks save an allocation of temporaries in each update.
 
         update = jax.jit(lambda state, indices: train_steps(model, task, lambda made: optimizer, state, train.arrays, indices))
@@ -226,7 +226,7 @@ def train_steps(
     """
     train = task.splits["train"]
 
-    def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Figures]:
+    def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
         fresh = state.update % windows == 0
         state = state._replace(collections=with_settings(state.collections, settings(state.update // windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
@@ -242,21 +242,21 @@ def evaluate(
     arrays: Any,
     indices: Int[Array, "c b"],
     weights: Float[Array, "c b"],
-) -> tuple[Figures, Float[Array, ""]]:
+) -> tuple[Metrics, Float[Array, ""]]:
     """Return the weighted sums of the metrics over the examples at `indices`, and the sum of the weights.
 
     In a task of streams, each column of `indices` is a stream, and its state is carried from row to row.
     """
 
-    def body(sums_and_carry: tuple[Figures, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Figures, Any], None]:
+    def body(sums_and_carry: tuple[Metrics, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Metrics, Any], None]:
         (sums, carry), (rows, weight, first) = sums_and_carry, chunk
         start = Start(carry, first) if task.streams else None
         result = forward(model, task, variables, split.batch(arrays, rows), start)
-        added = jax.tree.map(lambda s, f: s + jnp.sum(f * weight), sums, result.figures)
+        added = jax.tree.map(lambda s, f: s + jnp.sum(f * weight), sums, result.metrics)
         return (added, result.carry if task.streams else None), None
 
     carry = blank_carry(model, split, variables, arrays, indices.shape[1]) if task.streams else None
-    figures = jax.eval_shape(lambda: forward(model, task, variables, split.batch(arrays, indices[0])).figures)
-    zeros = jax.tree.map(lambda f: jnp.zeros((), f.dtype), figures)
+    metrics = jax.eval_shape(lambda: forward(model, task, variables, split.batch(arrays, indices[0])).metrics)
+    zeros = jax.tree.map(lambda f: jnp.zeros((), f.dtype), metrics)
     (sums, _), _ = jax.lax.scan(body, (zeros, carry), (indices, weights, jnp.arange(indices.shape[0]) == 0))
     return sums, jnp.sum(weights)

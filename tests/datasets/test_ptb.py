@@ -120,7 +120,7 @@ def test_a_prepared_set_that_lacks_sentences_is_made_again(user, monkeypatch):
 def test_the_task_takes_them(user):
     task = NextSymbol("ptb", dir=user).build(0)
     assert {name: split.size for name, split in task.splits.items()} == SENTENCES
-    assert task.notes["text"] == "ptb"
+    assert task.metadata["text"] == "ptb"
 
 
 def predictions(task):
@@ -148,8 +148,8 @@ def test_sentences_as_the_paper_s_gru_reads_them(files):
     assert task.input_size == task.output_size == 51
     assert {name: split.size for name, split in task.splits.items()} == {"train": 42_067, "valid": 3_370, "test": 3_761}
     assert predictions(task) == {"train": 5_017_482 - 519, "valid": 393_042, "test": 442_423}
-    assert task.notes["lines_too_long"] == {"train": 1, "valid": 0, "test": 0}
-    assert task.notes["unknown_symbols"] == {"train": 0, "valid": 0, "test": 0}
+    assert task.metadata["lines_too_long"] == {"train": 1, "valid": 0, "test": 0}
+    assert task.metadata["unknown_symbols"] == {"train": 0, "valid": 0, "test": 0}
     first = task.splits["test"].example(task.splits["test"].arrays, np.int32(0))
     assert task.vocabulary.decode(np.asarray(first.targets)).startswith("no it was n't black monday\n")
     valid = NextSymbol("ptb", dir=files, max_length=391).build(0).splits["valid"]
@@ -161,4 +161,4 @@ def test_a_stream_as_the_paper_s_lstm_reads_it(files):
     assert task.input_size == 49
     assert task.splits["test"].size == -(-423_247 // 35)
     assert predictions(task)["test"] == 423_247
-    assert task.notes["unknown_symbols"]["test"] == 4_794
+    assert task.metadata["unknown_symbols"]["test"] == 4_794

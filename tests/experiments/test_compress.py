@@ -98,7 +98,7 @@ def test_the_table(run, capsys, tmp_path):
     batch = task.splits["test"].batch(task.splits["test"].arrays, np.arange(20))
     template = jax.eval_shape(model.init, jax.random.key(0), batch.inputs)["params"]
     params = load(tmp_path / "new" / "start" / "start.npz", template)
-    loss = task.measure(model.apply({"params": params}, batch.inputs), batch)["loss"].mean()
+    loss = task.metrics(model.apply({"params": params}, batch.inputs), batch)["loss"].mean()
     assert f"-> {loss:.4f}" in out[5]
 
 

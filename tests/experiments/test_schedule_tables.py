@@ -33,7 +33,7 @@ def test_presets_differ_in_size_and_language_alone():
 
 
 def test_guidance_names_the_white_spaces():
-    found = europarl.QUICK.data.build(0).notes["white_spaces"]
+    found = europarl.QUICK.data.build(0).metadata["white_spaces"]
     assert tuple(found) == europarl.GUIDE["guided_symbols"]
 
 

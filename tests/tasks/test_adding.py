@@ -56,6 +56,6 @@ def test_predicting_one_has_the_loss_of_the_variance():
     test = task.splits["test"]
     examples = jax.jit(test.batch)(test.arrays, jnp.arange(5000))
     assert examples.inputs.shape == (5000, 750, 2)
-    assert abs(float(task.measure(jnp.ones((5000, 1)), examples)["loss"].mean()) - 1 / 6) < 0.01
+    assert abs(float(task.metrics(jnp.ones((5000, 1)), examples)["loss"].mean()) - 1 / 6) < 0.01
     assert (task.splits["train"].size, test.size) == (100_000, 10_000)
     assert task.splits["valid"] is test

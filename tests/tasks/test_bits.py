@@ -29,7 +29,7 @@ def test_windows_of_a_file_are_its_bits(tmp_path, buffer, steps):
         batch = examples(task.splits[part])
         targets = np.concatenate(predicted(batch))
         expected = spelled(text, buffer)
-        assert task.notes["bits"][part] == len(expected) == (8 + buffer) * task.notes["characters"][part]
+        assert task.metadata["bits"][part] == len(expected) == (8 + buffer) * task.metadata["characters"][part]
         whole = len(expected) - len(expected) % steps if part == "train" else len(expected)
         assert task.vocabulary.decode(targets) == expected[:whole]
         inputs = np.asarray(batch.inputs).ravel()
@@ -54,7 +54,7 @@ def test_inputs_say_which_character_is_complete(tmp_path, buffer):
 def test_figures_are_of_bits_and_of_characters(tmp_path):
     task = task_of(tmp_path, buffer=8, steps=30)
     batch = examples(task.splits["test"])
-    metrics = task.measure(jnp.zeros((*batch.targets.shape, 2)), batch)
+    metrics = task.metrics(jnp.zeros((*batch.targets.shape, 2)), batch)
     summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary == pytest.approx({"loss": np.log(2), "bits_per_bit": 1, "bits_per_character": 16}, rel=1e-5)
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch):
 # Counted in the published files: 5,017,482, 393,042 and 442,423 characters.
 def test_the_penn_treebank(data_dir):
     task = NextBit("ptb", dir=data_dir).build(0)
-    assert task.notes["bits"] == {"train": 40_139_856, "valid": 3_144_336, "test": 3_539_384}
+    assert task.metadata["bits"] == {"train": 40_139_856, "valid": 3_144_336, "test": 3_539_384}
     first = np.asarray(examples(task.splits["valid"], [0]).targets)[0]
     assert bytes(np.packbits(first)).startswith(b"consumers may want")
     assert set(PARTS) == task.splits.keys()

@@ -47,14 +47,14 @@ def test_windows_of_a_file_are_its_bytes(tmp_path, steps):
     train, valid, test = (bytes_of(task, part) for part in PARTS)
     assert len(train) == 1_800 - 1_800 % steps
     assert train + CONTENT[len(train) : 1_800] + valid + test == CONTENT
-    assert task.notes["bytes"] == {"train": 1_800, "valid": 100, "test": 100}
-    assert "prefix" not in task.notes
+    assert task.metadata["bytes"] == {"train": 1_800, "valid": 100, "test": 100}
+    assert "prefix" not in task.metadata
 
 
 def test_figures_are_in_bits(tmp_path):
     task = task_of(tmp_path)
     batch = examples(task.splits["test"])
-    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
     summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     assert summary["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
 
@@ -74,7 +74,7 @@ def test_what_is_not_of_text8_is_named_with_its_place(tmp_path):
 @pytest.mark.parametrize("source", ["enwik8", "text8"])
 def test_a_file_that_is_not_the_whole_is_a_prefix(tmp_path, source):
     task = task_of(tmp_path, LETTERS, source=source)
-    assert task.notes["prefix"] == f"2,000 bytes that are not the published {source}: no result on {source}"
+    assert task.metadata["prefix"] == f"2,000 bytes that are not the published {source}: no result on {source}"
 
 
 def test_files_that_cannot_be_read_or_are_too_small(tmp_path):
@@ -88,7 +88,7 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = NextByte().build(0)
     assert 60 < task.input_size < 256
-    assert task.notes["bytes"]["train"] > 200_000
+    assert task.metadata["bytes"]["train"] > 200_000
     assert not list(tmp_path.iterdir())
 
 
@@ -115,7 +115,7 @@ def test_archives_are_prepared_once_and_cut_at_90_and_95_percent(published, name
     (published / f"{name}.zip").unlink()
     assert wikipedia.load_wikipedia(name, published) == cut_bytes(content)
     task = NextByte(name, dir=published, steps=10).build(0)
-    assert task.notes["text"] == name
+    assert task.metadata["text"] == name
     assert bytes_of(task, "valid") == content[1_800:1_900]
 
 
@@ -131,8 +131,8 @@ def test_an_archive_that_is_not_the_published_one_is_refused(published):
 
 def test_the_unpacked_file_is_no_prefix(published, tmp_path):
     task = task_of(tmp_path, CONTENT, source="enwik8")
-    assert "prefix" not in task.notes
-    assert "prefix" in task_of(tmp_path, CONTENT[:-1] + b"a", source="enwik8").notes
+    assert "prefix" not in task.metadata
+    assert "prefix" in task_of(tmp_path, CONTENT[:-1] + b"a", source="enwik8").metadata
 
 
 # Counted in these files: 4,154,399 bytes of 200 kinds, and 3,010,294 letters and blanks.
@@ -140,7 +140,7 @@ def test_the_unpacked_file_is_no_prefix(published, tmp_path):
 def test_the_prefixes(data_dir, name, size, symbols):
     (file,) = (data_dir / f"{name}_prefix").iterdir()
     task = NextByte(name, file=file).build(0)
-    assert sum(task.notes["bytes"].values()) == size
+    assert sum(task.metadata["bytes"].values()) == size
     assert task.input_size == symbols
-    assert task.notes["prefix"].startswith(f"{size:,} bytes that are not the published {name}")
+    assert task.metadata["prefix"].startswith(f"{size:,} bytes that are not the published {name}")
     assert task.splits["train"].size == size * 9 // 10 // 50

@@ -60,8 +60,8 @@ def test_pieces_of_a_file_are_predicted_frame_by_frame(tmp_path, kind, first_fra
             expected = np.concatenate([np.zeros((1, 88)), frames]) if first_frame else frames
             np.testing.assert_array_equal(inputs, expected[:-1])
             np.testing.assert_array_equal(targets, expected[1:])
-    assert task.notes["pieces"] == {"train": 2, "valid": 1, "test": 2}
-    assert task.notes["predicted_frames"]["test"] == (7 if first_frame else 5)
+    assert task.metadata["pieces"] == {"train": 2, "valid": 1, "test": 2}
+    assert task.metadata["predicted_frames"]["test"] == (7 if first_frame else 5)
 
 
 WRONG = [
@@ -167,7 +167,7 @@ def test_files_are_prepared_once(published, kind):
     jsb.load_jsb.cache_clear()
     (published / jsb.FILES[kind].name).unlink()
     assert_same_pieces(jsb.load_jsb(kind, published), expected)
-    assert Chorales("jsb", kind, dir=published).build(0).notes["music"] == f"jsb ({kind})"
+    assert Chorales("jsb", kind, dir=published).build(0).metadata["music"] == f"jsb ({kind})"
 
 
 def test_files_are_downloaded_and_checked(published):
@@ -184,8 +184,8 @@ def test_the_published_files_hold_the_same_pieces(data_dir, tmp_path):
     assert_same_pieces(notes, zeros_and_ones)
     assert {part: len(pieces) for part, pieces in notes.items()} == {"train": 229, "valid": 76, "test": 77}
     task = Chorales("jsb", dir=tmp_path).build(0)
-    assert task.notes["predicted_frames"] == {"train": 13_807 - 229, "valid": 4_602 - 76, "test": 4_725 - 77}
+    assert task.metadata["predicted_frames"] == {"train": 13_807 - 229, "valid": 4_602 - 76, "test": 4_725 - 77}
     batch = examples(task.splits["test"])
     assert batch.inputs.shape == (77, 159, 88)
-    silent = task.measure(jnp.zeros(batch.targets.shape), batch)
+    silent = task.metrics(jnp.zeros(batch.targets.shape), batch)
     np.testing.assert_allclose(silent["loss"], 88 * np.log(2), rtol=1e-5)

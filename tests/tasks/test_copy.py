@@ -86,7 +86,7 @@ def test_loss_without_memory(variant, lag, loss, tolerance):
     task = CopyMemory(variant, lag=lag).build(0)
     test = task.splits["test"]
     examples = jax.jit(test.batch)(test.arrays, jnp.arange(1000))
-    metrics = task.measure(without_memory(examples.targets), examples)
+    metrics = task.metrics(without_memory(examples.targets), examples)
     assert abs(float(metrics["loss"].mean()) - loss) < tolerance
 
 

@@ -49,10 +49,10 @@ def test_a_text_is_found_in_its_archive(published):
 def test_texts_are_tasks_of_characters_and_of_bits(published):
     task = NextSymbol("europarl_cs", dir=published, reading="stream", steps=40).build(0)
     assert task.vocabulary.decode(predicted(examples(task.splits["train"], [0]))[0]).startswith("Příliš žluťoučký kůň č. 0.\nPříliš")
-    assert task.notes["text"] == "europarl_cs"
-    assert task.notes["white_spaces"] == [0, task.vocabulary.symbols.index(" ")]
+    assert task.metadata["text"] == "europarl_cs"
+    assert task.metadata["white_spaces"] == [0, task.vocabulary.symbols.index(" ")]
     bits = NextBit("europarl_cs", dir=published).build(0)
-    assert sum(bits.notes["characters"].values()) == len("".join(f"{line}\n" for line in LINES).encode())
+    assert sum(bits.metadata["characters"].values()) == len("".join(f"{line}\n" for line in LINES).encode())
 
 
 def test_white_spaces_are_where_words_end():

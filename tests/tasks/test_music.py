@@ -23,13 +23,13 @@ def folder(tmp_path, **files):
 
 def test_parts_are_the_symbols_of_their_tunes(tmp_path):
     task = NextNote(file=folder(tmp_path, a=drawn_tunes(40)), steps=20).build(0)
-    assert (task.streams, task.reads, task.notes["skipped_tunes"]) == (True, "all", 0)
-    assert task.input_size == task.output_size == len(task.vocabulary) == task.notes["types"]
+    assert (task.streams, task.reads, task.metadata["skipped_tunes"]) == (True, "all", 0)
+    assert task.input_size == task.output_size == len(task.vocabulary) == task.metadata["types"]
     for part in PARTS:
         targets = np.concatenate(predicted(examples(task.splits[part])))
-        assert task.notes["symbols"][part] - targets.size < (20 if part == "train" else 1)
+        assert task.metadata["symbols"][part] - targets.size < (20 if part == "train" else 1)
         melodies = task.vocabulary.decode(targets).split("<eos>")
-        assert len(melodies) - 1 in (task.notes["tunes"][part], task.notes["tunes"][part] - 1)
+        assert len(melodies) - 1 in (task.metadata["tunes"][part], task.metadata["tunes"][part] - 1)
         assert all(melody.split().count("|") == 16 for melody in melodies[:-1])
     assert [symbol if symbol is None else str(symbol) for symbol in symbols_of(task.vocabulary)] == [
         None,
@@ -41,15 +41,15 @@ def test_parts_are_the_symbols_of_their_tunes(tmp_path):
 def test_variants_stay_together(tmp_path):
     copies = "\n".join(drawn_tunes(30).replace("X:", f"X:{copy}") for copy in range(3))
     task = NextNote(file=folder(tmp_path, a=copies), steps=20).build(0)
-    assert sum(task.notes["tunes"].values()) == 90
-    assert all(count % 3 == 0 for count in task.notes["tunes"].values())
+    assert sum(task.metadata["tunes"].values()) == 90
+    assert all(count % 3 == 0 for count in task.metadata["tunes"].values())
 
 
 def test_tunes_that_cannot_be_read_are_counted_and_named(tmp_path):
     task = NextNote(file=folder(tmp_path, a=drawn_tunes(30), b=BAD * 25)).build(0)
-    assert task.notes["skipped_tunes"] == 25
-    assert len(task.notes["skipped"]) == 20
-    assert task.notes["skipped"][0] == "b.abc, tune 99 'Bad', line 4: 'Y c' stands where a note, a rest or a bar was expected"
+    assert task.metadata["skipped_tunes"] == 25
+    assert len(task.metadata["skipped"]) == 20
+    assert task.metadata["skipped"][0] == "b.abc, tune 99 'Bad', line 4: 'Y c' stands where a note, a rest or a bar was expected"
 
 
 def test_files_without_tunes_are_one_line(tmp_path):
@@ -68,7 +68,7 @@ def test_files_without_tunes_are_one_line(tmp_path):
 def test_a_file_of_another_encoding_is_read(tmp_path):
     path = tmp_path / "old.abc"
     path.write_bytes(drawn_tunes(30).replace("Drawn", "Dr\xe1wn").encode("latin-1"))
-    assert NextNote(file=path).build(0).notes["skipped_tunes"] == 0
+    assert NextNote(file=path).build(0).metadata["skipped_tunes"] == 0
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_published_files_are_downloaded_and_prepared_once(published):
     for file in published.iterdir():
         file.unlink()
     assert irish.load_irish_abc() == expected
-    assert sum(NextNote("irish").build(0).notes["tunes"].values()) == 41
+    assert sum(NextNote("irish").build(0).metadata["tunes"].values()) == 41
 
 
 def test_a_damaged_file_is_refused(published):
@@ -100,7 +100,7 @@ def test_a_damaged_file_is_refused(published):
 # Counted in these files; the paper's collection is another one, with 730 different symbols.
 def test_the_tunes_of_o_neill(data_dir):
     irish.load_irish_abc.cache_clear()
-    notes = NextNote("irish", dir=data_dir).build(0).notes
+    notes = NextNote("irish", dir=data_dir).build(0).metadata
     assert notes["tunes"] == {"train": 1_644, "valid": 156, "test": 206}
     assert notes["symbols"] == {"train": 211_937, "valid": 19_841, "test": 26_663}
     assert (notes["types"], notes["skipped_tunes"]) == (386, 3)

@@ -87,7 +87,7 @@ def test_shapes_are_those_the_task_names(config):
 def test_figures_have_one_value_for_each_example(config):
     task = config.build(0)
     examples = batch(config, "test", [0, 1, 2])
-    metrics = task.measure(jnp.zeros(predictions_shape(task, examples)), examples)
+    metrics = task.metrics(jnp.zeros(predictions_shape(task, examples)), examples)
     assert "loss" in metrics
     assert {name: values.shape for name, values in metrics.items()} == dict.fromkeys(metrics, (3,))
     summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()} | {"seen": 5.0})

@@ -134,7 +134,7 @@ def test_long_lines_are_left_out_and_counted(tmp_path):
     task = task_of(tmp_path, TEXT, max_length=20)
     short = [line for line in TEXT.split("\n") if 0 < len(line) <= 20]
     assert sum(split.size for split in task.splits.values()) == len(short)
-    assert sum(task.notes["lines_too_long"].values()) == sum(len(line) > 20 for line in TEXT.split("\n"))
+    assert sum(task.metadata["lines_too_long"].values()) == sum(len(line) > 20 for line in TEXT.split("\n"))
     assert max(split.example.keywords["steps"] for split in task.splits.values()) <= 21
 
 
@@ -142,7 +142,7 @@ def test_symbols_that_the_training_part_lacks_are_unknown(tmp_path):
     task = task_of(tmp_path, TEXT[: TEXT.index("299")] + "é–é\n")
     assert "é" not in task.vocabulary.symbols
     assert predicted(examples(task.splits["test"]))[-1][-4:] == [1, 1, 1, 0]
-    assert task.notes["unknown_symbols"] == {"train": 0, "valid": 0, "test": 3}
+    assert task.metadata["unknown_symbols"] == {"train": 0, "valid": 0, "test": 3}
 
 
 def test_the_literal_unk_is_five_characters_or_one_symbol(tmp_path):
@@ -154,7 +154,7 @@ def test_the_literal_unk_is_five_characters_or_one_symbol(tmp_path):
         (line, *_) = predicted(examples(task.splits["test"]))
         assert len(line) == symbols
         assert task.vocabulary.decode(line) == "the <unk> < a\n"
-    assert lstm.notes["unknown_symbols"]["test"] == lstm.splits["test"].size
+    assert lstm.metadata["unknown_symbols"]["test"] == lstm.splits["test"].size
 
 
 def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
@@ -162,15 +162,15 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = NextSymbol().build(0)
     assert task.splits["train"].size > 2000
-    assert task.notes["text"].startswith("python 3.")
-    assert len(task.notes["sha256"]) == 64
+    assert task.metadata["text"].startswith("python 3.")
+    assert len(task.metadata["sha256"]) == 64
     assert not list(tmp_path.iterdir())
 
 
 def test_a_file_takes_the_place_of_the_source(tmp_path):
     path = text_file(tmp_path, TEXT)
     task = NextSymbol("ptb", file=path).build(0)
-    assert task.notes["text"] == str(path)
+    assert task.metadata["text"] == str(path)
 
 
 def test_nothing_depends_on_the_seed():
@@ -249,7 +249,7 @@ def test_what_is_behind_a_sentence_has_no_gradient():
 def test_uniform_predictions_are_in_doubt_among_all_symbols(tmp_path, reading):
     task = task_of(tmp_path, TEXT, reading=reading, steps=10)
     batch = examples(task.splits["test"])
-    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
     summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     symbols = len(task.vocabulary)
     expected = {"loss": np.log(symbols), "perplexity": symbols, "bits_per_character": np.log2(symbols)}
@@ -275,7 +275,7 @@ def test_a_share_of_the_training_part_leaves_the_other_parts_and_the_symbols(tmp
         np.testing.assert_array_equal(some.splits[part].arrays["text"], all_of_it.splits[part].arrays["text"])
     assert some.vocabulary == all_of_it.vocabulary
     symbols = {part: len(text) for part, text in load_texts("python", path, None).items()}
-    assert some.notes["symbols"] == symbols | {"train": round(symbols["train"] / 10)}
+    assert some.metadata["symbols"] == symbols | {"train": round(symbols["train"] / 10)}
 
 
 def test_a_share_of_the_text_is_cut_as_a_text_of_its_own(tmp_path):

@@ -47,15 +47,15 @@ def test_words_below_the_cutoff_are_unknown(tmp_path):
     task = task_of(tmp_path, min_count=8)
     train = task.vocabulary.decode(task.splits["train"].arrays["text"]).split()
     assert train.count("rare") > 8
-    assert task.notes["types"] == len(task.vocabulary) == task.input_size == task.output_size < len(set(words_and_marks(TEXT).split()))
-    assert task.notes["unknown_words"]["train"] > 270
+    assert task.metadata["types"] == len(task.vocabulary) == task.input_size == task.output_size < len(set(words_and_marks(TEXT).split()))
+    assert task.metadata["unknown_words"]["train"] > 270
     assert task.streams
 
 
 def test_figures_are_of_words(tmp_path):
     task = task_of(tmp_path)
     batch = examples(task.splits["test"])
-    metrics = task.measure(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
     summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     types = len(task.vocabulary)
     assert summary == {"loss": pytest.approx(np.log(types), rel=1e-5), "perplexity": pytest.approx(types, rel=1e-5)}
@@ -65,8 +65,8 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     task = NextWord().build(0)
     assert 1_000 < task.input_size < 10_000
-    assert task.notes["words"]["train"] > 50_000
-    assert task.notes["unknown_words"]["train"] < 0.1 * task.notes["words"]["train"]
+    assert task.metadata["words"]["train"] > 50_000
+    assert task.metadata["unknown_words"]["train"] < 0.1 * task.metadata["words"]["train"]
     assert not list(tmp_path.iterdir())
 
 
@@ -80,8 +80,8 @@ def test_the_published_penn_treebank(data_dir, tmp_path):
     (tmp_path / "ptb").symlink_to(data_dir / "ptb")
     task = NextWord("ptb", dir=tmp_path).build(0)
     assert task.input_size == task.output_size == 10_000
-    assert task.notes["words"] == {"train": 929_589, "valid": 73_760, "test": 82_430}
-    assert task.notes["unknown_words"]["test"] == 4_794
+    assert task.metadata["words"] == {"train": 929_589, "valid": 73_760, "test": 82_430}
+    assert task.metadata["unknown_words"]["test"] == 4_794
     assert task.splits["train"].size == 929_589 // 35
     assert task.splits["train"].arrays["text"].dtype == np.uint16
     (line,) = predicted(examples(task.splits["test"], [0]))

@@ -72,7 +72,7 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     (figures,) = Evaluator(model, task, "valid", 1, layout)(
         parallel.place(layout, [variables]), parallel.place(layout, [task.splits["valid"].arrays])
     )
-    text = np.asarray(task.splits["valid"].arrays["text"][: task.notes["symbols"]["valid"] + 1], np.int32)
+    text = np.asarray(task.splits["valid"].arrays["text"][: task.metadata["symbols"]["valid"] + 1], np.int32)
     losses = cross_entropy(model.apply(variables, text[None, :-1])[0], jnp.asarray(text[1:]))
     assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
     assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)

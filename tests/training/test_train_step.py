@@ -101,7 +101,7 @@ def test_evaluation_is_the_weighted_sum_over_examples(state):
     rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
     sums, total = jax.jit(partial(evaluate, MODEL, TASK, test))(state.variables, test.arrays, rows, weights)
     examples = batch(np.arange(5), "test")
-    figures = jax.jit(lambda params: TASK.measure(MODEL.apply({"params": params}, examples.inputs), examples))(state.params)
+    figures = jax.jit(lambda params: TASK.metrics(MODEL.apply({"params": params}, examples.inputs), examples))(state.params)
     assert total == 5
     assert_close(sums, {name: values.sum() for name, values in figures.items()}, rtol=1e-4)
 
