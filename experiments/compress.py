@@ -1,11 +1,12 @@
-"""Brings the matrices of a trained run to low rank, or to low rank plus a diagonal, to be trained further.
+"""The command that compresses the matrices of a trained run to low rank, or to low rank plus a diagonal, for further training.
 
     python -m experiments.compress RUN_DIRECTORY --rank 8
     python -m experiments.compress RUN_DIRECTORY --error 0.2 --tied --output DIR
-    python -m experiments.compress --from FILE.npz --rank 8        a GRU or LSTM of Flax or PyTorch, of which there is no task
+    python -m experiments.compress --from FILE.npz --rank 8        a GRU or LSTM of Flax or PyTorch, without a task
 
-Prints how near every matrix came, the parameters and the scores before and after, and the command that trains the smaller network further,
-from the file of named arrays that is written. The scores after are those before such training; see `lrpt.analysis.compression`.
+The command prints the approximation error of every matrix, and the parameters and metrics before and after compression. It writes the
+compressed parameters to a file of named arrays, and prints the command that trains the smaller network further. The metrics after
+compression are those before further training; see `lrpt.analysis.compression`.
 """
 
 import json
@@ -43,38 +44,38 @@ SHORT = {"low_rank": "lr", "low_rank_plus_diagonal": "lrd"}
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Options of the command."""
 
     run: tyro.conf.Positional[Path | None] = None
     """run directory, finished or not, or directory of a kept result"""
     source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
     layer: str = "l0"
-    """of a PyTorch network: which layer, l0_reverse for the other direction"""
+    """layer of a PyTorch network; l0_reverse is the other direction"""
     rank: int | None = None
-    """d of every recurrent matrix"""
+    """rank d of every recurrent matrix"""
     error: float | None = None
-    """instead of --rank: the most that any relative error may be"""
+    """largest relative error of any matrix, instead of --rank"""
     parametrization: str = "low_rank_plus_diagonal"
     """low_rank or low_rank_plus_diagonal"""
     tied: bool = False
-    """one projection R for all recurrent matrices"""
+    """use one projection R for all recurrent matrices"""
     input_rank: int | None = None
-    """bring the input matrices to this rank, too"""
+    """rank of the input matrices (None: they stay as they are)"""
     examples: int = 500
-    """weight errors by the states in about so many training examples (0: all entries of a matrix weigh alike)"""
+    """training examples whose states weight the errors (0: all entries of a matrix have equal weight)"""
     output: Path | None = None
-    """where to write, and to train further (None: beside the run directory, below runs/ for a kept result; with --from, nowhere)"""
+    """directory of the output and of further training (None: beside the run directory, runs/ for a kept result; nothing with --from)"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
     """where the data sets are (None: where they were in training)"""
     json: bool = False
     """print a JSON object instead of a table"""
 
     def report(self, console: Console) -> dict[str, Any]:
-        """Does what the options say, and returns everything that there is to say about it.
+        """Compress the run or the file. Return the report.
 
         Raises:
-          UsageError: they do not fit together.
+          UsageError: the options contradict each other.
         """
         check_at_least(0, self, "examples")
         if self.run is not None and self.source is None:
@@ -84,13 +85,13 @@ class Options:
         raise UsageError("expected one run directory, or --from and a file")
 
     def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
-        """As these options say."""
+        """Compress the parameters of a network as the options specify."""
         how = {"parametrization": self.parametrization, "tied": self.tied, "input_rank": self.input_rank, "moments": moments}
         return compress(params, network, rank=self.rank, error=self.error, **how)
 
 
 def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
-    """Second moments of what the matrices are applied to in about so many training examples; None for no example."""
+    """Return the second moments of the vectors that the matrices multiply in some training examples; None for no examples."""
     task, batch_size = trained.task, trained.config.train.batch_size
     train = task.splits["train"]
     count = min(examples, train.size)
@@ -105,7 +106,7 @@ def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | Non
 
 
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
-    """Compresses a run and writes the file to start from. Returns everything that there is to say about it.
+    """Compress a run, and write the file from which training starts. Return the report.
 
     Raises:
       UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
@@ -133,7 +134,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
 
 
 def compress_cell(options: Options, path: Path) -> dict[str, Any]:
-    """Compresses a cell of another library, and writes it if a directory is given. Returns everything that there is to say about it.
+    """Compress a cell of another library, and write it if a directory is given. Return the report.
 
     Raises:
       UsageError: the file cannot be read, or the options do not fit what it holds.
@@ -149,7 +150,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
 
 
 def _python(config: ModelConfig, width: int, path: Path) -> str:
-    """The lines that have the cell of a file again, to be trained as a part of another network."""
+    """Return the lines of Python that load the cell of a file as a part of another network."""
     changed = ", ".join(f"{name}={value!r}" for name, value in changed_settings(config).items())
     return f"""\
 import jax
@@ -193,7 +194,7 @@ def _save(path: Path, params: Any) -> None:
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:
-    """The report as a table and some lines."""
+    """Print the report as a table and some lines."""
     columns = ["matrix", "shape", "rank", "residual", "output error", "iterations"]
     console.table(columns, [_row(**matrix) for matrix in report["matrices"]])
     before, after = report["parameters"]["before"], report["parameters"]["after"]
@@ -204,7 +205,7 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     if "written" in report:
         console.say(f"written: {report['written']}")
     if "python" in report:
-        console.say(f"have it again, to train it as a part of another network:\n{indent(report['python'], '  ')}")
+        console.say(f"load it as a part of another network:\n{indent(report['python'], '  ')}")
     if "command" in report:
         console.say(f"train it further:\n  {report['command']}")
 
@@ -215,7 +216,7 @@ def _row(matrix: str, shape: Sequence[int], rank: int, residual: float, output_e
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exits with 2 where a flag is wrong, 1 where a file is damaged or cannot be written."""
+    """Compress, and print the report. Exit with 2 if a flag is wrong, with 1 if a file is damaged or cannot be written."""
     console = Console()
     with leaving_with_a_line(console, OF_A_READER):
         about = "Low-rank and low-rank-plus-diagonal parameters for a trained network, to be trained further."

@@ -1,13 +1,14 @@
-"""Looks into a trained recurrent highway network: Jacobians, gates, layers, initializations, dropout in evaluation.
+"""The command that analyses a trained recurrent highway network: Jacobians, gates, layers, initialization, dropout in evaluation.
 
-    python -m experiments.inspect_rhn discs RUN_DIRECTORY          eigenvalues and Gersgorin discs of the temporal Jacobian (Figure 2)
-    python -m experiments.inspect_rhn gates RUN_DIRECTORY          how open the gates of each layer are, step by step (Figure 5b)
-    python -m experiments.inspect_rhn lesions RUN_DIRECTORY        the loss once a layer is shut (section 6)
-    python -m experiments.inspect_rhn starts RUN_DIRECTORY         discs and eigenvalues at the start, by the spread of matrices (section 3)
+    python -m experiments.inspect_rhn discs RUN_DIRECTORY          Gershgorin discs of the temporal Jacobian (Figure 2)
+    python -m experiments.inspect_rhn gates RUN_DIRECTORY          activity of the gates of each layer by step (Figure 5b)
+    python -m experiments.inspect_rhn lesions RUN_DIRECTORY        loss when one layer is closed (section 6)
+    python -m experiments.inspect_rhn starts RUN_DIRECTORY         eigenvalues at initialization (section 3)
     python -m experiments.inspect_rhn monte-carlo RUN_DIRECTORY    loss of the mean of many networks with dropout
 
-Zilly et al. 2017. Prints a table and draws into the figures/ of the run; `monte-carlo` draws nothing. Examples are those of the training
-part, from the first on; windows of a stream are read from the initial state. `discs` and `starts` also take runs of other recurrent cells.
+Source: Zilly et al. 2017. Each subcommand prints a table and writes a plot to the figures/ of the run; `monte-carlo` writes none. Examples
+are the first ones of the training split; windows of a stream are read from the initial state. `discs` and `starts` also read runs of other
+recurrent cells.
 """
 
 import math
@@ -46,46 +47,46 @@ PROGRAM = "python -m experiments.inspect_rhn"
 
 @dataclass(frozen=True)
 class Discs(OnRun):
-    """Of the network as it was trained, and as it started."""
+    """Plot Gershgorin discs at initialization and after training."""
 
     counts = ("examples",)
 
     examples: int = 8
-    """over which figures of the table are means, as far as they have the step; the first of those is drawn"""
+    """examples that the means of the table cover, if they have the step; the first one is plotted"""
     steps: tuple[int, ...] = (1, 8, 24)
-    """at which steps, counted from 1"""
+    """steps of the Jacobians, counted from 1"""
 
 
 @dataclass(frozen=True)
 class Gates(OnRun):
-    """A heat map for each example."""
+    """Plot the activity of gates as one heat map for each example."""
 
     counts = ("examples",)
 
     examples: int = 4
-    """shown"""
+    """examples in the plot"""
     gate: str = "transform"
     """transform, carry or candidate"""
 
 
 @dataclass(frozen=True)
 class Shut(OnRun):
-    """A bar for each layer."""
+    """Plot the loss with each layer closed as bars."""
 
     counts = ("examples",)
 
     examples: int = 64
-    """over which the loss is taken"""
+    """examples that the loss is averaged over"""
 
 
 @dataclass(frozen=True)
 class Starts(OnRun):
-    """At the last step of the first examples of the run, for its cell and depth."""
+    """Plot eigenvalues at initialization, at the last step of the first examples, for the cell and depth of the run."""
 
     counts = ("examples",)
 
     examples: int = 4
-    """over which figures are means"""
+    """examples that the means cover"""
     spreads: tuple[float, ...] = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
     """standard deviations of recurrent entries"""
     sizes: tuple[int, ...] = (16, 64)
@@ -104,12 +105,12 @@ class Starts(OnRun):
 
 @dataclass(frozen=True)
 class Averaged(OnRun):
-    """Masks hold for a whole pass."""
+    """Average the probabilities of networks with different dropout masks; a mask holds for a whole pass."""
 
     counts = ("passes", "rows")
 
     passes: int = 20
-    """whose probabilities are averaged"""
+    """networks that are averaged"""
     rows: int = 1
     """streams into which the text is cut"""
     split: str = "test"
@@ -117,7 +118,7 @@ class Averaged(OnRun):
     worst: float = math.inf
     """leave out passes of a higher perplexity, and draw others (500 in the original code)"""
     seed: int = 0
-    """of the masks"""
+    """seed of the masks"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -125,7 +126,7 @@ class Averaged(OnRun):
 
 
 class Reading(NamedTuple):
-    """Examples as the cell sees them, time-major, and the cell itself."""
+    """Embedded time-major examples, and the network that reads them."""
 
     network: Recurrent
     params: Any
@@ -135,7 +136,7 @@ class Reading(NamedTuple):
 
 
 def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
-    """The first training examples of a run, and its network with these variables.
+    """Return the first training examples of a run, and its network with the given variables.
 
     Raises:
       UsageError: the network is no recurrent one, or there are fewer examples.
@@ -150,12 +151,12 @@ def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
 
 
 def untrained(trained: Loaded) -> Any:
-    """The variables that the run began with, unless they came from a file."""
+    """Return the variables at initialization, drawn again from the seed."""
     return trained.initial
 
 
 def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b k k"]]:
-    """At each of these steps, counted from 1, of all examples that have it.
+    """Return the Jacobians at each of the steps, counted from 1, for all examples that have the step.
 
     Raises:
       UsageError: no example has one of them.
@@ -177,7 +178,7 @@ def jacobians(read: Reading, steps: Sequence[int]) -> list[Float[np.ndarray, "b 
 
 
 def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
-    """Of one example's Jacobians at each step, at the start and trained."""
+    """Print discs and eigenvalues at each step, and plot those of one example."""
     found, rows = {}, []
     for name, variables in (("untrained", untrained(trained)), ("trained", trained.variables)):
         for step, J in zip(options.steps, jacobians(reading(trained, variables, options.examples), options.steps), strict=True):
@@ -190,7 +191,7 @@ def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
 
 
 def show_gates(options: Gates, trained: Loaded, console: Console) -> Path:
-    """Means over units; the table has means over steps and examples."""
+    """Print the mean activity of each layer over steps and examples, and plot its means over units."""
     network, params, carry, xs, mask = reading(trained, trained.variables, options.examples)
     _check_highway(options, network)
     info = jax.jit(lambda params, xs: recur(network.cell.step, params, carry, xs, mask, outputs="info")[1][1])(params, xs)
@@ -205,7 +206,7 @@ def _by_layer(activity: Float[np.ndarray, "b l t"]) -> list[tuple[int, Float[np.
 
 
 def show_lesions(options: Shut, trained: Loaded, console: Console) -> Path:
-    """The loss that training lowers, summarized as the task has it."""
+    """Print and plot the training loss with each layer closed."""
     task, model = trained.task, trained.model
     _check_highway(options, reading(trained, trained.variables, options.examples).network)
     train = task.splits["train"]
@@ -219,12 +220,12 @@ def show_lesions(options: Shut, trained: Loaded, console: Console) -> Path:
         trained.variables["params"], lambda params: task.summarize({name: float(value) for name, value in means(params).items()})["loss"]
     )
     rows = [[str(layer), f"{loss:.5g}", f"{loss - found.intact:+.5g}"] for layer, loss in enumerate(found.shut, start=1)]
-    console.table(["layer shut", "training loss", "increase"], [["none", f"{found.intact:.5g}", ""], *rows])
+    console.table(["layer closed", "training loss", "increase"], [["none", f"{found.intact:.5g}", ""], *rows])
     return lesion_figure(found, options.figures / "lesions.png", trained.label)
 
 
 def show_starts(options: Starts, trained: Loaded, console: Console) -> Path:
-    """Matrices are drawn anew; the run gives cell, depth, bias of the carry gate and inputs."""
+    """Print and plot eigenvalues for newly drawn matrices. The run gives the cell, its depth, its carry bias and the inputs."""
     read = reading(trained, trained.variables, options.examples)
     config, spec = read.network.config, read.network.spec
     if config.layers > 1:
@@ -241,7 +242,7 @@ def show_starts(options: Starts, trained: Loaded, console: Console) -> Path:
 
 
 def show_monte_carlo(options: Averaged, trained: Loaded, console: Console) -> None:
-    """Beside it the losses of single passes, and of the network without dropout."""
+    """Print the loss of the averaged probabilities, of single passes, and of the network without dropout."""
     if options.split not in trained.task.splits:
         raise UsageError(f"split is '{options.split}': choose from {', '.join(trained.task.splits)}")
     how: dict[str, Any] = {"passes": options.passes, "rows": options.rows, "seed": options.seed, "worst": _nats(options.worst)}
@@ -279,7 +280,7 @@ COMMANDS: Mapping[str, Subcommand] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exits with 2 where a flag is wrong, 1 where a file is damaged."""
+    """Run a subcommand. Exit with 2 if a flag is wrong, with 1 if a file is damaged."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] in (["--help"], ["-h"]):
         print(__doc__)

@@ -1,13 +1,13 @@
-"""Trains experiments x presets x seeds as runs of their own, on all cores of this machine or on the nodes of a Ray cluster.
+"""The command that trains experiments x presets x seeds, on all cores of this machine or on the nodes of a Ray cluster.
 
     python -m experiments.sweep copy_memory --presets paper-variable-length paper-variable-lag --seeds 5 --workdir DIR
     python -m experiments.sweep adding --seeds 3 --workdir DIR --train.updates 1000 --vary model.rank=8,24
     python -m experiments.sweep adding copy_memory --seeds 3 --engine ray --address HEAD:6379 --workdir DIR
 
-Each run has the directory DIR/<preset>-seed<k> (DIR/<experiment>/... for several experiments) and a process of its own. A process that
-dies is started again from its checkpoint; so is, on another node, what a lost node was training. A run that fails is named, and the others
-go on. Equal runs are trained once. Finished runs are left alone, and a run that another command is training is left to it. Ctrl-C has
-all runs write a checkpoint; the same command goes on with them. `experiments.report --collect DIR` reads whatever there is.
+Each run has the directory DIR/<preset>-seed<k> (DIR/<experiment>/... for several experiments) and a process of its own. If a process dies,
+the run starts again from its checkpoint; if a node is lost, its runs go on at another node. If a run fails, it is named, and the others
+go on. Equal runs are trained once. Finished runs are skipped, and so are runs that another command is training. On Ctrl-C all runs
+write a checkpoint; the same command resumes them. `experiments.report --collect DIR` reads the finished and unfinished runs.
 
 Exit status: 0 all runs are finished, 1 some have failed, 2 a flag is wrong, 128 + n on signal n.
 """
@@ -38,18 +38,18 @@ DECIDED_HERE = ("--preset", "--seed", "--seeds", "--workdir")
 
 @dataclass(frozen=True)
 class Options(EngineOptions):
-    """What the sweep itself reads of a command line; all other flags are given to the experiments."""
+    """Options of the sweep; all other flags are passed to the experiments."""
 
     presets: tuple[str, ...] = ("quick",)
-    """configurations to train"""
+    """presets to train"""
     seed: int = 0
-    """the first one"""
+    """first seed"""
     seeds: int = 1
-    """how many of each configuration"""
+    """number of seeds of each preset"""
     workdir: Path | None = None
-    """where run directories go; on a disk that all nodes share (None: runs/<experiment>)"""
+    """directory of the run directories, on a disk that all nodes share (None: runs/<experiment>)"""
     huge: bool = False
-    """go on where runs, parameters or bytes are estimated above the limits"""
+    """continue even if the estimated runs, parameters or bytes exceed the limits"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,7 +68,7 @@ class Part:
 
 
 def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Sequence[str]) -> Part:
-    """Return every run of an experiment, in the order of seeds, so that each configuration is early covered by one."""
+    """Return every run of an experiment, ordered by seed, so that each configuration gets its first seed early."""
     jobs, devices = [], None
     taken = [word for word in flags if word.partition("=")[0] in DECIDED_HERE]
     if taken:
@@ -87,7 +87,7 @@ def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Se
 
 
 def sweep(named: Sequence[Experiment[Any]], options: Options, flags: Sequence[str], console: Console) -> int:
-    """Train all runs of some experiments, and summarize those that are finished. Return the exit status."""
+    """Train all runs of the experiments, and summarize the finished ones. Return the exit status."""
     flags = [*flags, "--huge"] if options.huge else flags
     check_runs(len(named) * len(options.presets) * options.seeds, options.huge)
     parts = [part_of(experiment, _root(experiment, options, len(named) > 1), options, flags) for experiment in named]
@@ -128,9 +128,9 @@ def experiment_named(name: str) -> Experiment[Any]:
 
 
 def split(words: Sequence[str], options: type) -> tuple[list[str], list[str], list[str]]:
-    """Split a command line into names, the flags that `options` has as fields, and all other flags, which are the experiments'.
+    """Split a command line into names, flags that are fields of `options`, and all other flags, which belong to the experiments.
 
-    What follows '--' belongs to the experiments, whatever it is.
+    All words after '--' belong to the experiments.
     """
     own = {field.name.replace("_", "-") for field in fields(options)} | {"help"}
     count = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))

@@ -25,13 +25,13 @@ class Planned(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command line without the seed."""
+        """Return the command line without the seed."""
         return f"python -m experiments.{self.experiment} {self.flags}".strip()
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is kept: runs, and the JSON objects of studies by file name without ending."""
+    """Kept runs, and kept JSON objects of studies by file name without suffix."""
 
     records: Sequence[Record] = ()
     studies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Network:
 
     @cached_property
     def config(self) -> RunConfig[Any]:
-        """The configuration that the flags give."""
+        """Return the configuration that the flags define."""
         return configuration(self.experiment, self.flags)
 
     def runs(self, evidence: Evidence, best: bool = False) -> dict[int, Record]:
@@ -179,7 +179,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Model and setting."""
+        """Return model and setting."""
         return f"{self.model}{f' ({self.setting})' if self.setting else ''}"
 
     def observed(self, quantity: Quantity, evidence: Evidence) -> tuple[list[Observation], str]:
@@ -203,7 +203,7 @@ class Row:
 
 
 class Contest(Protocol):
-    """What two runs are compared by."""
+    """Comparison of two runs by one metric."""
 
     @property
     def name(self) -> str: ...
@@ -465,5 +465,5 @@ class Paper:
 
     @cached_property
     def places(self) -> tuple[str, ...]:
-        """Tables and sections, in the order of their first row."""
+        """Return the tables and sections, ordered by their first row."""
         return tuple(dict.fromkeys(row.where for row in self.rows))

@@ -1,4 +1,4 @@
-"""From run directories to the small files that are kept with the code."""
+"""Collection of run directories into the small files that are kept with the code."""
 
 import json
 import os
@@ -20,13 +20,13 @@ LARGEST = 1_000_000
 
 
 def collect(runs: Path, results: Path, console: Console, data_dir: Path | None = None) -> None:
-    """Copy every run below `runs` that was evaluated to `results`/<experiment>/<run directory>, with the weights of its best state.
+    """Copy every evaluated run below `runs` to `results`/<experiment>/<run directory>, with the weights of its best state.
 
-    A run that is there already is replaced unless it went further than the new one. Paths of this machine become PATH. Everything is read
-    before anything is written. Weights that are too large, or whose data are not in `data_dir` or where they were, are left out.
+    The copy replaces an earlier one unless that has more updates. Paths of this machine become PATH. All runs are read before the first
+    file is written. Weights are left out if they are too large, or if their data are neither in `data_dir` nor at their old place.
 
     Raises:
-      UsageError: there is no run, one is damaged or too large, or two that differ have one name.
+      UsageError: there is no run, a run is damaged or too large, or two different runs have one name.
     """
     plan: dict[Path, tuple[Path, Record]] = {}
     directories = list(_run_directories(runs))
@@ -79,7 +79,7 @@ def _add(plan: dict[Path, tuple[Path, Record]], target: Path, record: Record, so
 
 
 def _difference(one: Record, other: Record) -> str:
-    """The first setting in which two runs differ that decides their numbers, or nothing."""
+    """Return the name of the first numerically relevant setting in which two runs differ; empty if there is none."""
     a, b = (_flat(record.config) for record in (one, other))
     return next((name for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name) and name not in MAY_CHANGE), "")
 

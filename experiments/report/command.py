@@ -48,7 +48,7 @@ PAPERS = (low_rank.PAPER, variable_computation.PAPER, highway.PAPER, lattice.PAP
 
 @dataclass(frozen=True)
 class Options:
-    """What a command line says."""
+    """Options of the command."""
 
     collect: Path | None = None
     """copy the small files of every run below this directory to experiments/results, and write nothing else"""

@@ -27,7 +27,7 @@ Groups = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
 def section(root: Path) -> str:
-    """The table, what it says, and what it does not; or the command that would make it.
+    """Return the table with its limits, or the command that makes it if no result is kept.
 
     Raises:
       UsageError: the result file is damaged.
@@ -48,7 +48,7 @@ def section(root: Path) -> str:
 
 
 def draw(root: Path) -> None:
-    """The figure, where the result file is kept."""
+    """Draw the plot if the result file is kept."""
     summary = load_summary(root / KEPT)
     if summary is not None:
         crossing.draw(summary["runs"], root / FIGURE)
@@ -77,7 +77,7 @@ def _scores(runs: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def differences(groups: Groups) -> str:
-    """For each cell, how far each other parametrization is from dense matrices; those beyond two standard errors are called so."""
+    """Compare each parametrization with dense matrices for each cell, and mark differences of more than two standard errors."""
     said = []
     for cell, of_cell in groups.items():
         if "dense" in of_cell:

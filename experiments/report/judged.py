@@ -37,12 +37,12 @@ class JudgedQuantity:
 
     @property
     def ours(self) -> str:
-        """Our figure in words."""
+        """Return our value in words."""
         return summarize(self.observed, self.quantity.form, self.quantity.event)
 
     @property
     def seeds(self) -> str:
-        """The seeds that were run: '0, 1, 2'."""
+        """Return the seeds that were run, such as '0, 1, 2'."""
         return ", ".join(str(o.seed) for o in self.observed) or NONE
 
 
@@ -56,12 +56,12 @@ class JudgedRelation:
 
     @property
     def difference(self) -> Difference | None:
-        """Mean advantage of the model that the paper calls better."""
+        """Return the mean advantage of the model that the paper calls better."""
         return difference(self.pairs)
 
     @property
     def advantage(self) -> str:
-        """The mean advantage in words: '+0.013 ± 0.004', an error being the standard error."""
+        """Return the mean advantage with its standard error, such as '+0.013 ± 0.004'."""
         found = self.difference
         if found is None or self.relation.contest is None:
             return NONE
@@ -74,7 +74,7 @@ class JudgedRelation:
 
     @property
     def seeds(self) -> str:
-        """How many seeds agree: '2 of 3'."""
+        """Return how many seeds agree, such as '2 of 3'."""
         return f"{sum(bool(pair.agrees) for pair in self.pairs)} of {len(self.pairs)}" if self.pairs else NONE
 
 
@@ -87,7 +87,7 @@ class Judged:
 
     @cached_property
     def quantities(self) -> tuple[JudgedQuantity, ...]:
-        """Every quantity of every row."""
+        """Return all quantities of all rows."""
         return tuple(self._quantity(row, quantity) for row in self.paper.rows for quantity in row.quantities)
 
     def _quantity(self, row: Row, quantity: Quantity) -> JudgedQuantity:
@@ -101,7 +101,7 @@ class Judged:
 
     @cached_property
     def relations(self) -> tuple[JudgedRelation, ...]:
-        """Every relation."""
+        """Return all relations."""
         found = []
         for relation in self.paper.relations:
             pairs, smaller, cut = relation.paired(self.evidence)
@@ -110,7 +110,7 @@ class Judged:
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict of every quantity that has a published figure, and of every relation."""
+        """Return the verdicts on all quantities with a published value, and on all relations."""
         return (*(q.verdict for q in self.quantities if q.verdict is not None), *(r.verdict for r in self.relations))
 
     def counts(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Which kept runs are of a configuration that a claim names."""
+"""Search for the kept runs of a configuration that a claim names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

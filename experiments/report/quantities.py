@@ -1,4 +1,4 @@
-"""Figures that several papers print, as quantities."""
+"""Quantities that several papers print."""
 
 from experiments.report.claims import Quantity
 from experiments.report.matching import recorded
@@ -15,48 +15,48 @@ def is_solved(loss: float) -> bool:
 
 
 def solved(published: str = "", criterion: Criterion | None = None, settled_by: int | None = None) -> Quantity:
-    """Updates until the first evaluation with test cross-entropy below 1e-3."""
+    """Count the updates until the first evaluation with test cross-entropy below 1e-3."""
     read = lambda run: run.first("loss", is_solved)  # noqa: E731
     return Quantity("updates until test cross-entropy < 1e-3", read, "{:,.0f}", published, criterion, settled_by, event=True)
 
 
 def solved_before(update: int) -> Quantity:
-    """The same, in fewer updates than published."""
+    """Count the updates until test cross-entropy is below 1e-3, and expect fewer than published."""
     return solved(f"< {update:,}", before(update), update)
 
 
 def perfect(update: int, published: str) -> Quantity:
-    """Updates until the first whole evaluation without a single wrong symbol."""
+    """Count the updates until the first whole evaluation without a wrong symbol."""
     return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, by(update), update, event=True)
 
 
 def _first_perfect(run: Record) -> int | None:
-    """Half a symbol in all test sequences is the most that rounding may take away."""
+    """Return the update of the first evaluation in which rounding accounts for less than half a wrong symbol in all test sequences."""
     own = recorded(run)
     symbols = own.get("data.test_size", 10_000) * (own["data.lag"] + 20)
     return run.first("accuracy", lambda accuracy: accuracy > 1 - 0.5 / symbols)
 
 
 def recoveries() -> Quantity:
-    """Recoveries from gradients that were not finite, over the whole run."""
+    """Count the recoveries from non-finite gradients over the whole run."""
     read = lambda run: max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)  # noqa: E731
     return Quantity("recoveries from NaN", read, "{:.0f}")
 
 
 def last_loss() -> Quantity:
-    """Test cross-entropy at the last evaluation."""
+    """Read the test cross-entropy at the last evaluation."""
     return Quantity("last test cross-entropy", lambda run: run.up_to("loss", run.updates), "{:.3f}")
 
 
 def error_after(update: int, published: float, decimals: int) -> Quantity:
-    """Test squared error after so many updates."""
+    """Read the test squared error after `update` updates."""
     read = lambda run: run.up_to("loss", update) if run.updates >= update else None  # noqa: E731
     criterion = at_most(published, decimals)
     return Quantity(f"test MSE after {update:,} updates", read, "{:.4f}", f"{published:.{decimals}f}", criterion, update)
 
 
 def from_test(name: str, score: str, published: float | None, decimals: int, criterion: Criterion | None = None) -> Quantity:
-    """A figure of the test part at the best validation loss, at most the published one."""
+    """Read a test metric at the best validation loss, and expect at most the published value."""
     if published is None:
         return Quantity(name, lambda run: run.tested(score), f"{{:.{decimals}f}}", best=True)
     criterion = criterion or at_most(published, decimals)
@@ -64,7 +64,7 @@ def from_test(name: str, score: str, published: float | None, decimals: int, cri
 
 
 def lowest(name: str, score: str, published: float | None, decimals: int) -> Quantity:
-    """The lowest validation figure."""
+    """Read the lowest value of a validation metric, and expect at most the published value."""
     read = lambda run: min(run.curve(score).values(), default=None)  # noqa: E731
     if published is None:
         return Quantity(name, read, f"{{:.{decimals}f}}", best=True)
@@ -72,14 +72,14 @@ def lowest(name: str, score: str, published: float | None, decimals: int) -> Qua
 
 
 def accuracy(name: str, published: float, decimals: int = 1, *, split: str = "test") -> Quantity:
-    """Accuracy in percent: of the test part at the best validation loss, or the highest one on the validation part."""
+    """Read the accuracy in percent: test accuracy at the best validation loss, or the highest validation accuracy."""
     read = (lambda run: run.tested("accuracy")) if split == "test" else _highest_accuracy
     criterion = at_least(published / 100, decimals + 2)
     return Quantity(name, read, f"{{:.{decimals}%}}", f"{published:.{decimals}f}%", criterion, best=True)
 
 
 def exceeds(name: str, published: float) -> Quantity:
-    """Test accuracy above that of somebody else's model."""
+    """Read the test accuracy, and expect more than a published model of other authors has."""
     criterion = Criterion(lambda value: value is not None and value > published / 100)
     return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"> {published:.1f}%", criterion, best=True)
 
@@ -89,17 +89,17 @@ def _highest_accuracy(run: Record) -> float | None:
 
 
 def equivalent_size(published: int | None) -> Quantity:
-    """'RNN-d' by the paper's convention, over the test part; at most the published one, to a hundredth, as it was rounded."""
+    """Read the equivalent size 'RNN-d' on the test split by the paper's convention, and expect at most 1.01 times the published one."""
     criterion = None if published is None else Criterion(lambda value: value is not None and value <= 1.01 * published)
     text = "" if published is None else str(published)
     return Quantity("RNN-d", lambda run: run.tested("paper_equivalent_size"), "{:.0f}", text, criterion, best=True)
 
 
 def mean_share() -> Quantity:
-    """Mean of m over the test part."""
+    """Read the mean of m on the test split."""
     return Quantity("mean m", lambda run: run.tested("proportion"), "{:.3f}", best=True)
 
 
 def autocorrelation(lag: int) -> Quantity:
-    """Whether the schedule has the period of a character."""
+    """Read the autocorrelation of m at a lag, such as the length of a character in bits."""
     return Quantity(f"autocorrelation of m at lag {lag}", lambda run: run.tested("autocorrelation"), "{:+.2f}", best=True)

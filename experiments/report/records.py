@@ -1,4 +1,4 @@
-"""Runs as they are kept with the code, read back strictly."""
+"""Kept runs, read with strict checks."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class Record:
 
     @property
     def best_update(self) -> int:
-        """The update of the lowest validation loss."""
+        """Return the update of the lowest validation loss."""
         if self.result is not None and "best_update" in self.result:
             return self.result["best_update"]
         losses = self.curve("loss")
@@ -58,27 +58,27 @@ class Record:
 
     @property
     def experiment(self) -> str:
-        """Which module made it."""
+        """Return the name of the experiment."""
         return self.config["experiment"]
 
     @property
     def seed(self) -> int:
-        """What parameters, data and the order of batches follow from."""
+        """Return the seed of parameters, data and the order of batches."""
         return self.config["seed"]
 
     @property
     def updates(self) -> int:
-        """Updates up to the last evaluation."""
+        """Return the number of updates up to the last evaluation."""
         return self.metrics[-1]["update"]
 
     @property
     def seconds(self) -> float:
-        """Training and evaluation, over all sittings."""
+        """Return the seconds of training and evaluation, resumed parts included."""
         return (self.result or self.metrics[-1])["seconds"]
 
     @property
     def state(self) -> str:
-        """How training ended."""
+        """Return how training ended, in words."""
         if self.failure is not None:
             return f"diverged at update {self.failure['update']:,}"
         if self.result is None:
@@ -87,12 +87,12 @@ class Record:
 
     @property
     def ended_by_rule(self) -> bool:
-        """Whether a criterion, or a rule about its validation loss, ended it, and not the number of updates."""
+        """Return whether a stopping rule ended training before the configured number of updates."""
         return self.result is not None and self.result["stopped"] != "updates"
 
     @property
     def hardware(self) -> str:
-        """'CPU, 2 cores' or '2 x NVIDIA H200'."""
+        """Return the hardware, such as 'CPU, 2 cores' or '2 x NVIDIA H200'."""
         kind, _, name = self.environment["device"].partition(" ")
         if kind == "cpu":
             return f"CPU, {self.environment['cpus']} cores"
@@ -100,39 +100,39 @@ class Record:
         return name if count == 1 else f"{count} x {name}"
 
     def training(self) -> list[Mapping[str, Any]]:
-        """The lines of means over training batches since the line before."""
+        """Return the lines of training metrics; each has the means since the line before."""
         return [line for line in self.metrics if line["split"] == "train"]
 
     def curve(self, score: str) -> dict[int, float]:
-        """update -> figure on the validation split."""
+        """Return a metric of the validation split by update."""
         return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}
 
     def first(self, score: str, holds: Callable[[float], bool]) -> int | None:
-        """The update of the first evaluation whose figure is as wanted."""
+        """Return the update of the first evaluation whose metric meets a condition; None if there is none."""
         return next((update for update, value in self.curve(score).items() if holds(value)), None)
 
     def up_to(self, score: str, update: int) -> float | None:
-        """The figure of the last evaluation that is not after `update`."""
+        """Return a metric at the last evaluation up to `update`; None if there is none."""
         values = [value for when, value in self.curve(score).items() if when <= update]
         return values[-1] if values else None
 
     def tested(self, score: str) -> float | None:
-        """The figure on the test split, which only a finished run has."""
+        """Return a metric of the test split; None for an unfinished run."""
         return None if self.result is None else self.result["metrics"]["test"].get(score)
 
 
 def read(directory: Path, growing: bool = False) -> Record | None:
-    """The run in a directory, or None where nothing was evaluated yet.
+    """Read the run in a directory. Return None if it has no evaluation yet.
 
     Args:
-      directory: holds `config.json` and its like.
-      growing: the run may be in progress, so that a last line without an end is no damage.
+      directory: a run directory or a kept result.
+      growing: whether the run may be in progress, so that an incomplete last line is no damage.
 
     Raises:
       UsageError: a file is missing or damaged.
     """
     if growing and not (directory / ENVIRONMENT).exists() and not (directory / METRICS).exists():
-        return None  # a worker is just making it
+        return None  # a process is creating the directory
     config, environment = _object(directory / CONFIG), _object(directory / ENVIRONMENT)
     metrics = _metrics(directory / METRICS, growing)
     result = _object(directory / RESULT) if (directory / RESULT).exists() else None
@@ -151,10 +151,10 @@ def _failure(path: Path, metrics: tuple[Mapping[str, Any], ...]) -> dict[str, An
 
 
 def load(results: Path) -> list[Record]:
-    """Every run that is kept below `results`, in the order of names.
+    """Read all kept runs below `results`, ordered by name.
 
     Raises:
-      UsageError: a file is missing or damaged, or names a path of some machine.
+      UsageError: a file is missing or damaged, or contains a path of a machine.
     """
     records = []
     for directory in sorted(path for path in results.glob("*/*") if path.is_dir() and path.parent.name != FIGURES):
@@ -171,10 +171,10 @@ def load(results: Path) -> list[Record]:
 
 
 def load_summary(path: Path) -> dict[str, Any] | None:
-    """The JSON object of a study of many runs, or None where it is not kept.
+    """Return the JSON object of a study of many runs; None if it is not kept.
 
     Raises:
-      UsageError: it is damaged.
+      UsageError: the file is damaged.
     """
     if not path.exists():
         return None
@@ -185,7 +185,7 @@ def load_summary(path: Path) -> dict[str, Any] | None:
 
 
 def anonymous(content: Any) -> Any:
-    """JSON content in which every path that means something on one machine only reads PATH."""
+    """Return JSON content in which PATH replaces every path of this machine."""
     if isinstance(content, str):
         return _PATH.sub("PATH", content)
     if isinstance(content, Mapping):

@@ -15,7 +15,7 @@ from lrpt.training.config import RunConfig
 
 @dataclass(frozen=True)
 class Score:
-    """What models of a study are compared by, lower is better.
+    """Metric that compares models of a study; lower is better.
 
     Attributes:
       name: what it is, with its unit.
@@ -84,7 +84,7 @@ CONCENTRATION = Score("gradient norm of the last layer over the first three, in 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Whether gradients are more concentrated in the last layers of one model than of another."""
+    """Comparison of two models by the concentration of gradients in their last layers."""
 
     study: str
     better: str

@@ -1,4 +1,4 @@
-"""Verdicts: what observations of a claim's runs say about it. No verdict is written by hand."""
+"""Verdicts, computed from observations of a claim's runs. No verdict is written by hand."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Status(Enum):
-    """What became of a claim, in the order in which tables count them."""
+    """Status of a claim, in the order of the columns of tables."""
 
     REPRODUCED = "reproduced"
     BY_SOME = "reproduced by some seeds"
@@ -24,7 +24,7 @@ class Status(Enum):
 
 
 class Finding(Enum):
-    """Which way a verdict points."""
+    """Direction of a verdict: for or against the paper."""
 
     FOR = "agrees"
     AGAINST = "disagrees"
@@ -85,7 +85,7 @@ class Observation(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """When a figure counts as the published one.
+    """Conditions under which a value agrees with the published one, or contradicts it.
 
     Attributes:
       agrees: whether a figure is as good as the published one; it may be None, "never in the updates made".
@@ -97,39 +97,39 @@ class Criterion(NamedTuple):
 
 
 def at_most(published: float, decimals: int) -> Criterion:
-    """Rounds, at the printed decimals, to the published figure or less."""
+    """Agree with values that round to the published one or less at the printed decimals."""
     return Criterion(lambda value: value is not None and value < published + 0.5 * 10**-decimals)
 
 
 def at_least(published: float, decimals: int) -> Criterion:
-    """Rounds, at the printed decimals, to the published figure or more."""
+    """Agree with values that round to the published one or more at the printed decimals."""
     return Criterion(lambda value: value is not None and value >= published - 0.5 * 10**-decimals)
 
 
 def before(update: int) -> Criterion:
-    """Happens in fewer updates than published."""
+    """Agree with events in fewer updates than published."""
     return Criterion(lambda value: value is not None and value < update)
 
 
 def by(update: int) -> Criterion:
-    """Happens in at most as many updates as published."""
+    """Agree with events in at most as many updates as published."""
     return Criterion(lambda value: value is not None and value <= update)
 
 
 def happens() -> Criterion:
-    """Happens within the updates of the claim, of which the paper prints no number."""
+    """Agree with events within the updates of the claim, if the paper prints no number."""
     return Criterion(lambda value: value is not None)
 
 
 def never() -> Criterion:
-    """Does not happen, as the paper says of a failure; to happen contradicts it."""
+    """Agree if the event never happens, as the paper says of a failure; an event contradicts it."""
     return Criterion(lambda value: value is None, lambda value: value is not None)
 
 
 def about(published: float, tolerance: float) -> Criterion:
-    """Lies within a share of the published figure on both sides: a failure that turns out well contradicts the paper.
+    """Agree with values within a share of the published one on both sides. A lower value contradicts the reported failure.
 
-    The figure of a failure is one of many that the same failure may give, so that its printed decimals are no tolerance.
+    A failure ends at a random value, so that the printed decimals are no tolerance.
     """
     low, high = published * (1 - tolerance), published * (1 + tolerance)
     return Criterion(lambda value: value is not None and low <= value <= high, lambda value: value is not None and value < low)

@@ -20,7 +20,7 @@ Verdict = Literal["equal", "close", "differs", "changed", "skipped", "no weights
 
 
 class Verified(NamedTuple):
-    """What came of one kept result.
+    """Verification of one kept result.
 
     Attributes:
       name: 'experiment/run'.
@@ -34,7 +34,7 @@ class Verified(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """The largest relative difference between printed and computed metrics, and where it is."""
+    """Return the largest relative difference between printed and computed metrics, and its metric."""
 
     relative: float
     where: str

@@ -22,12 +22,12 @@ class Reading:
     run: tyro.conf.Positional[Path]
     """run directory, finished or not, or directory of a kept result"""
     state: State = "best"
-    """best: lowest validation loss; last: where training stopped, as where a schedule makes what is learned harder with time"""
+    """best: state of the lowest validation loss; last: state at the end of training"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
-    """where the data sets are (None: where they were in training)"""
+    """directory of the data sets (None: as in training)"""
 
     counts: ClassVar[tuple[str, ...]] = ()
-    """the fields of a command that are numbers of something"""
+    """Fields that must be at least 1."""
 
     def __post_init__(self) -> None:
         check_at_least(1, self, *self.counts)
@@ -36,26 +36,26 @@ class Reading:
         """Read the run.
 
         Raises:
-          UsageError: the directory holds no run, or nothing of it is intact.
+          UsageError: the directory has no run, or no intact state of it.
         """
         return read_run(self.run, console, self.state, self.data_dir)
 
 
 @dataclass(frozen=True)
 class OnRun(Reading):
-    """Options of commands that also write figures and numbers."""
+    """Options of commands that also write plots and numbers."""
 
     output: Path | None = None
-    """where figures and numbers go (None: the run directory, or the current directory for a kept result)"""
+    """directory of plots and numbers (None: the run directory, or the current directory for a kept result)"""
 
     @property
     def figures(self) -> Path:
-        """Where plots go."""
+        """Return the directory of plots."""
         return self.run / "figures" if self._in_run else self.output or Path()
 
     @property
     def numbers(self) -> Path:
-        """Where files of numbers go."""
+        """Return the directory of files of numbers."""
         folder = self.run if self._in_run else self.output or Path()
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -66,11 +66,11 @@ class OnRun(Reading):
 
 
 def on_run(kind: type[Reading], show: Callable[[Any, Loaded, Console], Path | None], about: str | None = None) -> Subcommand:
-    """Return a subcommand that reads a run and shows something of it.
+    """Return a subcommand that reads a run and prints or plots something of it.
 
     Args:
-      kind: its options; the docstring says what it does if `about` does not.
-      show: prints, and returns the path of the figure that it drew.
+      kind: class of its options; its docstring is the description unless `about` is given.
+      show: prints, and returns the path of its plot or None.
     """
 
     def run(options: Reading, console: Console) -> None:

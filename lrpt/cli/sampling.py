@@ -20,10 +20,10 @@ from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded
 
 BEGINNING = 0
-"""What every text begins with, in training too: the end of the line before. A network of sentences begins afresh at each."""
+"""Symbol 0, the line end, with which every text begins in training and sampling. A network of sentences starts at each of them again."""
 
 MOST = 10_000_000
-"""symbols in one text"""
+"""Largest number of symbols in one text."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Options(Reading):
     """Options of `sample`."""
 
     prompt: str = ""
-    """the text to go on from"""
+    """text that the sample continues"""
     length: int = 500
-    """symbols to write"""
+    """number of symbols to sample"""
     temperature: float = 1.0
-    """below 1 probable symbols become more so; at 0 the most probable one is taken"""
+    """divisor of the logits: below 1 favours probable symbols, 0 takes the most probable one"""
     seed: int = 0
-    """another seed writes another text"""
+    """seed of the samples"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,19 +52,19 @@ class Options(Reading):
 
 
 def show_sample(options: Options, trained: Loaded, console: Console) -> None:
-    """Print a text. It goes to standard output as it is, without the console's line breaks."""
+    """Print a text to standard output, without line breaks of the console."""
     print(write(options, trained))
 
 
 def write(options: Options, trained: Loaded) -> str:
-    """Return the prompt and what the model makes of it.
+    """Return the prompt and its continuation.
 
     Raises:
-      UsageError: the run is not that of a language model.
+      UsageError: the run has no language model.
     """
     vocabulary, model = trained.vocabulary, trained.model
     if vocabulary is None:
-        raise UsageError(f"{options.run} holds a run of {trained.experiment}, whose symbols are no text: name one of a language model")
+        raise UsageError(f"{options.run} holds a run of {trained.experiment}, which is no language model: name a run of a language model")
     read, end = np.concatenate([[BEGINNING], numbers_of(vocabulary, options.prompt)]).astype(np.int32), None
     if not trained.interface.streams:
         read, end = read[np.flatnonzero(read == BEGINNING)[-1] :], BEGINNING
@@ -76,10 +76,10 @@ def write(options: Options, trained: Loaded) -> str:
 
 
 def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
-    """The symbols of a prompt; of words no line end that the prompt has not.
+    """Encode a prompt. For words, add no line end that is not in the prompt.
 
     Raises:
-      UsageError: a byte that the text does not have.
+      UsageError: the prompt has a symbol that the vocabulary does not have.
     """
     try:
         numbers = vocabulary.encode(prompt.encode() if isinstance(vocabulary, ByteVocabulary) else prompt)

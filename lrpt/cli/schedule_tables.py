@@ -1,9 +1,9 @@
-"""Subcommands of experiments with variable computation on melodies and on words: where schedules are high, by what is read.
+"""Subcommands of experiments with variable computation on melodies and on words: mean m_t by the symbol read.
 
     python -m experiments.music notes RUN_DIRECTORY        mean m_t by length and kind of note (Table 2, section 5.1)
     python -m experiments.europarl words RUN_DIRECTORY     mean m_t around the ends of words (section 5.2)
 
-Jernite et al. 2017. Each prints tables; figures are in the figures/ of the run, numbers in its notes.json and words.json.
+Source: Jernite et al. 2017. Each subcommand prints tables. Plots are in the figures/ of the run, numbers in its notes.json and words.json.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,41 +34,41 @@ PUBLISHED = {
 }
 """Table 2 and section 5.1, of another collection of tunes."""
 RARE = 20
-"""Groups of fewer steps are not drawn."""
+"""Groups with fewer steps are left out of the plot."""
 
 
 @dataclass(frozen=True)
 class OfPart(OnRun):
-    """Which steps are looked at."""
+    """Options of the split and the number of steps."""
 
     counts = ("length",)
 
     split: str = "valid"
     """train, valid or test"""
     length: int = 50_000
-    """steps, as far as there are so many"""
+    """largest number of steps to read"""
 
 
 @dataclass(frozen=True)
 class Notes(OfPart):
-    """Mean m_t by what a step reads of a melody."""
+    """Print and plot mean m_t by the length and kind of the note read."""
 
 
 @dataclass(frozen=True)
 class Words(OfPart):
-    """Mean m_t beside the white spaces behind words."""
+    """Print and plot mean m_t around the white spaces after words."""
 
     counts = ("length", "reach")
 
     reach: int = 6
-    """steps on both sides"""
+    """steps before and after the end of a word"""
 
 
 def show_notes(options: Notes, trained: Loaded, console: Console) -> Path:
-    """The table has the paper's figures beside this run's; `notes.json` has every group with its number of steps."""
+    """Print the paper's values beside those of the run. Write every group with its number of steps to `notes.json`."""
     vocabulary = trained.vocabulary
     if not isinstance(vocabulary, WordVocabulary) or "|" not in vocabulary.symbols:
-        raise UsageError(f"{options.run} does not read melodies: name a run of music")
+        raise UsageError(f"{options.run} does not read melodies: name a run of experiments.music")
     read, known = read_schedule(trained, options.split, options.length), symbols_of(vocabulary)
     sounds = [known[number] for number in read.symbols]
     found = {name: _means(read.proportions, group(sounds)) for name, group in GROUPS.items()}
@@ -89,7 +89,7 @@ def _means(m: Float[np.ndarray, "t k"], groups: Sequence[str]) -> dict[str, tupl
 
 
 def show_words(options: Words, trained: Loaded, console: Console) -> Path:
-    """`words.json` has the means from `reach` steps before to as many behind."""
+    """Print mean m_t around word ends, and write it to `words.json`."""
     vocabulary = trained.vocabulary
     if not isinstance(vocabulary, Vocabulary) or isinstance(vocabulary, WordVocabulary):
         raise UsageError(f"{options.run} does not read characters: name a run of a character language model")

@@ -1,10 +1,11 @@
-"""Subcommands of experiments with variable computation: what a trained scheduler does, and what that saves.
+"""Subcommands of experiments with variable computation: trained schedules, and the time and operations they save.
 
-    python -m experiments.variable_computation schedule RUN_DIRECTORY    m_t over what is read (Figures 2, 3 and 5)
+    python -m experiments.variable_computation schedule RUN_DIRECTORY    m_t over the symbols read (Figures 2, 3 and 5)
     python -m experiments.variable_computation hard RUN_DIRECTORY        soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY      time of a step against m, beside counted operations
 
-Jernite et al. 2017. Each prints a table; figures are in the figures/ of the run, numbers in its schedule.npz, hard.json and timing.json.
+Source: Jernite et al. 2017. Each subcommand prints a table. Plots are in the figures/ of the run, numbers in its schedule.npz, hard.json
+and timing.json.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,22 +34,22 @@ from lrpt.training.loading import Loaded
 
 @dataclass(frozen=True)
 class Scheduled(OnRun):
-    """m_t over the beginning of a part of the data."""
+    """Print and plot m_t over the beginning of a split."""
 
     counts = ("length", "shown")
 
     split: str = "valid"
     """train, valid or test"""
     length: int = 8_000
-    """steps that figures of the table are means over, as far as there are so many"""
+    """largest number of steps to read"""
     skip: int = 0
-    """steps before the first that is drawn"""
+    """steps to leave out at the beginning of the plot"""
     shown: int = 200
-    """steps that are drawn"""
+    """steps in the plot"""
     components: int = 50
-    """of the mask that are drawn, the last ones of the state (0: none)"""
+    """last components of the state whose mask is plotted (0: none)"""
     lags: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    """at which the autocorrelation of m_t is taken; 8 is a character of bits, and its buffer is to be added"""
+    """lags of the autocorrelation of m_t in steps; a character has 8 bits, plus those of its buffer"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,23 +60,23 @@ class Scheduled(OnRun):
 
 @dataclass(frozen=True)
 class Hard(OnRun):
-    """Figures of every part that a model is judged by, with both masks."""
+    """Print the metrics of every split with soft and with hard masks."""
 
 
 @dataclass(frozen=True)
 class Timed(OnRun):
-    """At batch 1, over the beginning of the validation part."""
+    """Time a step at batch size 1 on the beginning of the validation split."""
 
     counts = ("steps", "rounds", "blocks")
 
     proportions: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 1.0)
-    """m of constant schedules that are timed beside the trained one"""
+    """m of the constant schedules to time beside the trained one"""
     steps: int = 200
-    """of each contender in a round"""
+    """steps of each contender in a round"""
     rounds: int = 9
-    """turns of each contender; medians are reported"""
+    """rounds; the table shows medians over them"""
     blocks: int = 8
-    """sizes of blocks"""
+    """number of block sizes"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +85,7 @@ class Timed(OnRun):
 
 
 def names(trained: Loaded, symbols: Sequence[int] | Int[np.ndarray, " t"]) -> list[str]:
-    """How symbols are printed: line ends and blanks as signs."""
+    """Return symbols in printable form: line ends and blanks as signs."""
     vocabulary = trained.vocabulary
     signs = {"\n": "\N{DOWNWARDS ARROW WITH CORNER LEFTWARDS}", " ": "\N{OPEN BOX}"}
     known = [str(number) for number in range(trained.interface.input_size)] if vocabulary is None else vocabulary.symbols
@@ -92,7 +93,7 @@ def names(trained: Loaded, symbols: Sequence[int] | Int[np.ndarray, " t"]) -> li
 
 
 def show_schedule(options: Scheduled, trained: Loaded, console: Console) -> Path:
-    """The table has means by symbol and autocorrelations; `schedule.npz` has 'symbols' and 'proportions' of all steps."""
+    """Print mean m_t by symbol and its autocorrelations. Write 'symbols' and 'proportions' of all steps to `schedule.npz`."""
     config, schedule = scheduler_of(trained), read_schedule(trained, options.split, options.length)
     symbols, m = schedule
     mean = m.mean(axis=1)
@@ -119,7 +120,7 @@ def show_schedule(options: Scheduled, trained: Loaded, console: Console) -> Path
 
 
 def _explain(found: ScheduleSummary, console: Console) -> None:
-    """Say how much of m is decided by the symbol read, and in data with a period by the place in it."""
+    """Print the variance of m that the symbol read explains, and in periodic data the place in the period."""
     shares, period = found.explained, len(found.by_place)
     rest = f", its place among {period} {shares['place']:.3f}, both {shares['both']:.3f}" if period else ""
     console.say(f"of the variance of m, the symbol read explains {shares['symbol']:.3f}{rest}")
@@ -128,7 +129,7 @@ def _explain(found: ScheduleSummary, console: Console) -> None:
 
 
 def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], options: Scheduled) -> Float[np.ndarray, "t c"] | None:
-    """The soft mask of the last components, in networks of one layer."""
+    """Return the soft mask of the last components; None for networks of several layers."""
     if config.layers > 1 or not options.components:
         return None
     sharpness = jax.tree.leaves(trained.variables["settings"])[0]
@@ -158,7 +159,7 @@ def _row(figures: Mapping[str, float]) -> list[str]:
 
 
 def show_timing(options: Timed, trained: Loaded, console: Console) -> Path:
-    """Ratios are to the unit with constant computation at the same size, within this run. `timing.json` has every round."""
+    """Print times relative to the unit with constant computation of the same size. Write every round to `timing.json`."""
     label = scheduler_of(trained).label
     found = step_times(trained, options.proportions, options.steps, options.rounds, options.blocks)
     unit = found[0]
@@ -181,7 +182,7 @@ def _timing_row(one: Timing, unit: Timing) -> list[str]:
 
 
 def timing_figure(timings: Sequence[Timing], path: Path, title: str) -> Path:
-    """Draws the share of the unit's time and of its multiplications over m, as a PNG."""
+    """Plot the share of the constant unit's time and multiplications over m."""
     unit, blocks = timings[0], sorted((one for one in timings if one.name.startswith("blocks")), key=lambda one: one.proportion or 0)
     m = np.array([one.proportion for one in blocks])
     with png(path) as figure:

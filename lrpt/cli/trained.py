@@ -1,4 +1,4 @@
-"""Trained runs and the experiments that they belong to: which command line trains a configuration again."""
+"""Trained runs, the experiments they belong to, and the command lines that train their configurations."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,18 +22,18 @@ def experiment_with(trained: Loaded) -> Experiment[Any]:
     """Return the experiment that a run belongs to.
 
     Raises:
-      UsageError: there is none, as for runs that `lrpt.training.loop.fit` trained.
+      UsageError: there is none, as for runs of `lrpt.training.loop.fit`.
     """
     found = experiment_of(trained.experiment)
     if found is None:
         raise UsageError(
-            f"{trained.path} holds a run of '{trained.experiment}', which is no module of experiments, so no command trains it"
+            f"{trained.path} holds a run of '{trained.experiment}', which is no module of experiments: name a run of one of them"
         )
     return found
 
 
 def flags(experiment: Experiment[Any], preset: str, settings: Mapping[str, Any]) -> list[str]:
-    """Return the command line that gives these settings ('model.rank' -> value), and those of the preset for the others."""
+    """Return the flags that change a preset to the given settings ('model.rank' -> value)."""
     start = ["--preset", preset, "--no-compare"]
     usual = flatten(to_json(parse(experiment, start).config))
     return start + [word for name, value in settings.items() if usual.get(name) != value for word in words(name, value)]

@@ -1,4 +1,4 @@
-"""One named optax chain per paper and task: gradient clipping, gradient scaling, and a constraint after the update.
+"""Named optax chains, one for each paper and task: gradient clipping, gradient scaling, and a constraint after the update.
 
 The 2016 scripts differ from task to task, so there is no single "optimizer of the paper".
 """
@@ -82,7 +82,7 @@ RECIPES: dict[str, Recipe] = {
         lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, eps=1e-8)),
     ),
     "copy_memory_unitary": Recipe(
-        "RMSProp, nothing clipped (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
+        "RMSProp without clipping (lowrank-gru, RNN_memory.py: unitary networks; complex_RNN has no epsilon)",
         1e-3,
         lambda learning_rate: rmsprop_2016(learning_rate, eps=1e-8),
     ),
@@ -92,7 +92,7 @@ RECIPES: dict[str, Recipe] = {
         lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "adding_recovery": Recipe(
-        "the same with the NaN recovery of the copy tasks (not in the original: an LRD-GRU diverged without it)",
+        "adding with the NaN recovery of copy_memory (not in the original; an LRD-GRU diverged without it)",
         1e-3,
         lambda learning_rate: optax.chain(clip_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, NO_EPS)),
         recovers=True,
@@ -103,7 +103,7 @@ RECIPES: dict[str, Recipe] = {
         lambda learning_rate: optax.chain(optax.clip(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "permuted_mnist_original": Recipe(
-        "component clipping at 1 but for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
+        "component clipping at 1 except for the first seven tensors, RMSProp without epsilon (lowrank-gru, RNN_mnist.py)",
         5e-4,
         lambda learning_rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
@@ -119,7 +119,7 @@ RECIPES: dict[str, Recipe] = {
         recovers=True,
     ),
     "char_lm_original": Recipe(
-        "the same with Adam's constant where dl4mt-lm has it, beside the root before its correction: smaller first steps",
+        "char_lm with epsilon added to the uncorrected root, as in dl4mt-lm: smaller first updates",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), adam_with_epsilon_hat(learning_rate)),
         recovers=True,
@@ -135,7 +135,7 @@ RECIPES: dict[str, Recipe] = {
         lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate)),
     ),
     "momentum": Recipe(
-        "norm clipping at 10, SGD with momentum 0.9 (for searches: steps have a norm of at most 100 times the rate, and end finite)",
+        "norm clipping at 10, SGD with momentum 0.9 (for searches: updates stay finite, of norm at most 100 times the learning rate)",
         1e-2,
         lambda learning_rate: optax.chain(optax.clip_by_global_norm(10.0), optax.sgd(learning_rate, momentum=0.9)),
     ),
@@ -151,7 +151,7 @@ class OptimConfig:
     learning_rate: float | None = None
     """initial learning rate (None: that of the recipe)"""
     summed_steps: int = 1
-    """factor of the gradient before the recipe: the length of a window if the original code sums its loss over the window"""
+    """factor of the gradient before the recipe: the window length if the original code sums the loss over the window"""
     weight_decay: float = 0.0
     """weight decay w of all parameters"""
     weight_decay_form: Annotated[
@@ -159,7 +159,7 @@ class OptimConfig:
         OneOf(
             "form of weight decay",
             get_args(WeightDecayForm),
-            notes="in_loss adds w times half the squared norm to the loss, decoupled multiplies by 1 - w after each update, whatever the "
+            notes="in_loss adds w times half the squared norm to the loss, decoupled multiplies by 1 - w after each update, at any "
             "learning rate",
         ),
     ] = "in_loss"
@@ -170,9 +170,9 @@ class OptimConfig:
     halve_after: int | None = None
     """halve the learning rate after this many evaluations without a new lowest validation loss (None: never)"""
     halvings: int = 14
-    """most halvings of the learning rate: training ends in place of one more"""
+    """largest number of halvings; the next one ends training instead"""
     return_to_best: bool = False
-    """go back to the best parameters with each halving, as in lowrank-highwaynetwork"""
+    """restore the best parameters at each halving, as lowrank-highwaynetwork does"""
 
     def __post_init__(self) -> None:
         check_choices(self, "optim")

@@ -73,7 +73,7 @@ def test_the_start_is_the_one_that_was_drawn(music):
     [
         ("discs --steps 1 2", "discs.png", ["untrained", "spectral radius"]),
         ("gates --gate carry", "carry_gates.png", ["mean carry gate"]),
-        ("lesions --examples 3", "lesions.png", ["layer shut", "increase"]),
+        ("lesions --examples 3", "lesions.png", ["layer closed", "increase"]),
         ("starts --spreads 0.1 --sizes 3", "starts.png", ["mean radius"]),
     ],
 )

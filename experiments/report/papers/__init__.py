@@ -1,1 +1,1 @@
-"""What each paper claims, as data."""
+"""Claims of the papers as data."""

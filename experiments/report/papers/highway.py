@@ -1,4 +1,4 @@
-"""What Zilly et al. (ICML 2017) claim of recurrent highway networks: Tables 1 to 3, Figures 4 and 5, lesions.
+"""Claims of Zilly et al. (ICML 2017) on recurrent highway networks: Tables 1 to 3, Figures 4 and 5, lesions.
 
 Figures of Figure 5a are those of the authors' README.
 """

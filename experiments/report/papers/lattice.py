@@ -1,4 +1,4 @@
-"""What Ahuja and Morency (AAAI 2018) claim of lattice recurrent units: Table 1 and Figures 3 to 7."""
+"""Claims of Ahuja and Morency (AAAI 2018) on lattice recurrent units: Table 1 and Figures 3 to 7."""
 
 from experiments.lattice import command as lattice
 from experiments.lattice.models import MODELS, NAMES, sized

@@ -1,4 +1,4 @@
-"""What a reader should take away about lattice recurrent units; every number is computed from the kept results."""
+"""Takeaways about lattice recurrent units; every number is computed from the kept results."""
 
 from collections.abc import Sequence
 

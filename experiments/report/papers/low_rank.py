@@ -1,4 +1,4 @@
-"""What Miceli Barone claims of low-rank passthrough networks: DeepLo 2018 and arXiv 1603.03116, which share their experiments.
+"""Claims of Miceli Barone on low-rank passthrough networks: DeepLo 2018 and arXiv 1603.03116, which share their experiments.
 
 Sections and tables are numbered as in DeepLo 2018; appendix A.1 is that of arXiv 1603.03116. Points of learning curves are those of the
 logs in github.com/Avmb/lowrank-gru.

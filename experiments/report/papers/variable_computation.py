@@ -1,4 +1,4 @@
-"""What Jernite et al. (ICLR 2017) claim of variable computation: Tables 1 to 3, Figures 2 to 5, section 4.2."""
+"""Claims of Jernite et al. (ICLR 2017) on variable computation: Tables 1 to 3, Figures 2 to 5, section 4.2."""
 
 from experiments import bit_lm, conditional, europarl, music
 from experiments import variable_computation as characters
