@@ -156,3 +156,10 @@ def test_one_file_knows_of_devices_and_one_of_processes(path, what, where):
 def test_the_files_that_know_are_there():
     for name in {*ONLY_IN.values(), DEVICES, PROCESSES}:
         assert (ROOT / name).is_file()
+
+
+@every_library_file
+def test_no_module_that_windows_lacks_is_imported(path):
+    """Files are locked by the library filelock, and the size of memory is asked of `os` where it knows."""
+    roots = {name.partition(".")[0] for name in imported(path)}
+    assert not roots & {"fcntl", "grp", "posix", "pty", "pwd", "readline", "resource", "syslog", "termios", "tty"}

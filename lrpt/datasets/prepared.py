@@ -1,6 +1,5 @@
 """Data sets that tensorflow-datasets stores: prepared once from the published files, and again if they are damaged."""
 
-import fcntl
 import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, TypeVar
 
 import tensorflow_datasets as tfds
+from filelock import FileLock
 
 from lrpt.datasets.sources import Source, find, obtain, writable_root
 from lrpt.errors import UsageError
@@ -86,8 +86,7 @@ def _prepare(root: Path, builder: Any, files: Mapping[str, Path], open_prepared:
     """Write the prepared data set. Processes that start together wait for each other."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with (root / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with FileLock(root / "lock"):
             with suppress(Exception):
                 open_prepared()
                 return

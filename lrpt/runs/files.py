@@ -13,7 +13,7 @@ from typing import Any
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically: readers see the old content or the new one."""
     with _replacing(path) as temporary:
-        temporary.write_text(text)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -137,7 +137,7 @@ class RunDirectory:
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
         path = self.path / "metrics.jsonl"
-        with naming(path), path.open("a") as file:
+        with naming(path), path.open("a", encoding="utf-8", newline="\n") as file:
             file.writelines(map(json_line, lines))
             file.flush()
             os.fsync(file.fileno())

@@ -177,7 +177,7 @@ def test_a_line_that_is_none_is_skipped(tmp_path, line):
 def test_a_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
     write_text(tmp_path / "file", "old")
 
-    def fail(self, text):
+    def fail(self, text, **how):
         with open(self, "w") as file:
             file.write(text[:2])
         raise OSError(28, "No space left on device")
