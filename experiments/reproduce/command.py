@@ -1,13 +1,13 @@
-"""Trains what the papers' claims need: says what it costs here, goes on where it was, and collects the results.
+"""The command that trains the runs that the papers' claims need: it prints their costs, resumes them, and collects the results.
 
-    python -m experiments.reproduce --list                                       every claim's runs, with hours and what is there
+    python -m experiments.reproduce --list                                       the runs of every claim, with hours and progress
     python -m experiments.reproduce --list --measure --claims "Table 1"          the hours measured on this machine, by a few updates each
-    python -m experiments.reproduce --paper low_rank --hours 8 --data.dir DIR    what fits into eight hours, cheapest first
-    python -m experiments.reproduce --collect experiments/results                everything, and results go beside the kept ones
+    python -m experiments.reproduce --paper low_rank --hours 8 --data.dir DIR    the runs that fit into eight hours, cheapest first
+    python -m experiments.reproduce --collect experiments/results                all runs; results are kept as soon as a run ends
 
-A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or ended in WORKDIR are left alone;
-the others go on from their checkpoints. Hours marked with ~ are estimated from counts of operations: they are an order of magnitude.
-Measured ones are remembered for this machine. A run whose data are missing is named, and the others go on. Studies, which train many
+A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
+skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude.
+Measured ones are stored for this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many
 models, are listed with their commands and not started.
 
 Exit status: 0 everything that was started is finished, 1 some runs have failed or could not start, 2 a flag is wrong, 128 + n on signal n.
@@ -16,7 +16,7 @@ Exit status: 0 everything that was started is finished, 1 some runs have failed 
 import heapq
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +52,7 @@ class Options(EngineOptions):
     list: bool = False
     """print the plan, and train nothing"""
     measure: bool = False
-    """measure by a few updates what each configuration costs here (else: what was measured before, or an estimate)"""
+    """measure the cost of each configuration by a few updates (without: earlier measurements, or an estimate)"""
     paper: tuple[str, ...] = ()
     """papers by the names of their pages (empty: all)"""
     claims: tuple[str, ...] = ()
@@ -200,26 +200,32 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
     console.say(
         f"{len(ready)} of {len(plan.startable)} open runs are trained in {options.workdir}" if ready else "there is nothing to train"
     )
+    collect_run = _collector(options, console)
     try:
-        failed = train_all([run.job for run in ready], options, console).failed if ready else {}
+        failed = train_all([run.job for run in ready], options, console, ended=collect_run).failed if ready else {}
         for path, reason in failed.items():
             console.error(f"{path.name} has failed: {reason}")
     finally:
-        if options.collect is not None:
-            _collect(plan.runs, options.collect, options.data.dir, console)
+        for run in plan.runs:  # those that ended in an earlier command, too
+            collect_run(run.job.job.path)
         now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
     return bool(failed)
 
 
-def _collect(planned: Sequence[PlannedRun], results: Path, data: Path | None, console: Console) -> None:
-    """Collect every run that has ended. One that cannot be collected is named, and the others are collected."""
-    for path in (run.job.job.path for run in planned):
-        if any((path / name).exists() for name in (RESULT, FAILURE)):
+def _collector(options: Options, console: Console) -> Callable[[Path], None]:
+    """Return a function that collects a run once if it has ended. It names a run that cannot be collected, so that the others go on."""
+    collected = set()
+
+    def collect_run(path: Path) -> None:
+        if options.collect is not None and path not in collected and any((path / name).exists() for name in (RESULT, FAILURE)):
+            collected.add(path)
             try:
-                collect(path, results, console, data)
+                collect(path, options.collect, console, options.data.dir)
             except UsageError as error:
                 console.error(f"{path} is not collected: {error}")
+
+    return collect_run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

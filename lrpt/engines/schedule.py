@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,13 @@ class Report:
     failed: dict[Path, str] = field(default_factory=dict)
 
 
-def train_all(jobs: Sequence[NamedJob], options: EngineOptions, console: Console, devices: int | None = None) -> Report:
+def train_all(
+    jobs: Sequence[NamedJob],
+    options: EngineOptions,
+    console: Console,
+    devices: int | None = None,
+    ended: Callable[[Path], None] = lambda path: None,
+) -> Report:
     """Train every distinct run that is not finished yet.
 
     Args:
@@ -53,6 +59,7 @@ def train_all(jobs: Sequence[NamedJob], options: EngineOptions, console: Console
       options: which engine, and how patient it is.
       console: where progress is shown.
       devices: how many each process uses; by default one, or all where several hosts share a run.
+      ended: called with the directory of every run as soon as it has finished or failed.
 
     Raises:
       UsageError: a run does not fit its directory, or a configuration does not fit together; nothing was trained.
@@ -66,7 +73,7 @@ def train_all(jobs: Sequence[NamedJob], options: EngineOptions, console: Console
     if unfinished:
         engine = open_engine(options)
         try:
-            failed = _Scheduler(engine, unfinished, options, devices, console).run()
+            failed = _Scheduler(engine, unfinished, options, devices, console, ended).run()
         finally:
             engine.close()
     return Report([one for one in wanted if one.job.path not in failed], failed)
@@ -93,8 +100,16 @@ def open_engine(options: EngineOptions) -> Engine:
 class _Scheduler:
     """The runs of one command on their way through an engine."""
 
-    def __init__(self, engine: Engine, jobs: Sequence[NamedJob], options: EngineOptions, devices: int | None, console: Console) -> None:
-        self.engine, self.options = engine, options
+    def __init__(
+        self,
+        engine: Engine,
+        jobs: Sequence[NamedJob],
+        options: EngineOptions,
+        devices: int | None,
+        console: Console,
+        ended: Callable[[Path], None],
+    ) -> None:
+        self.engine, self.options, self.ended = engine, options, ended
         self.board = Board(jobs, console)
         stack = options.stack or (even_stack(jobs, engine.accelerators) if engine.accelerators and options.hosts == 1 else 1)
         each = devices or (None if options.hosts > 1 else 1)
@@ -142,10 +157,11 @@ class _Scheduler:
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
         """Note what came of a unit. Whatever is to be tried again goes to the end of the queue."""
         for path, outcome in zip(unit.paths, outcomes, strict=True):
-            if outcome.how in ("finished", "failed"):
-                self.board.set(path, outcome.how, outcome.reason)
             if outcome.how == "failed":
                 self.failed[path] = outcome.reason
+            if outcome.how in ("finished", "failed"):
+                self.board.set(path, outcome.how, outcome.reason)
+                self.ended(path)
         first = outcomes[0]
         if first.how == "busy":
             self._set(unit, "busy", first.reason)

@@ -57,9 +57,9 @@ def play(monkeypatch, tmp_path):
     """Trains four runs on such an engine."""
     monkeypatch.setattr(schedule, "BUSY", 0.0)
 
-    def train(engine, jobs=None, **options):
+    def train(engine, jobs=None, ended=lambda path: None, **options):
         monkeypatch.setattr(schedule, "open_engine", lambda options: engine)
-        return train_all(jobs or runs(tmp_path), EngineOptions(**options), Console(quiet=True))
+        return train_all(jobs or runs(tmp_path), EngineOptions(**options), Console(quiet=True), ended=ended)
 
     return train
 
@@ -81,6 +81,14 @@ def test_a_run_that_fails_is_named_and_not_tried_again(play, tmp_path):
     assert report.failed == {tmp_path / "run1": "the loss is nan"}
     assert engine.trained == ["run0", "run1", "run2", "run3"]
     assert [one.job.seed for one in report.finished] == [0, 2, 3]
+
+
+def test_every_end_is_told_once_and_early(play):
+    """A lost run has not ended. Two runs are on their way when the first end is told."""
+    engine, told = Played({"run0": [LOST], "run1": [Outcome("failed", "the loss is nan")]}), []
+    play(engine, ended=lambda path: told.append((path.name, len(engine.trained))))
+    assert sorted(name for name, _ in told) == ["run0", "run1", "run2", "run3"]
+    assert told[0] == ("run1", 3)
 
 
 def test_a_lost_process_is_replaced_and_then_given_up(play, tmp_path):
