@@ -68,6 +68,9 @@ FEW_ROWS = [row for row in ROWS if row.cell == "gru" or row is LAST_PLAIN_ROW[ro
 KINDS_OF_STATE = {str(CELLS[row.cell].carry(SPEC)): row for row in reversed(LAST_PLAIN_ROW.values())}  # all that a loop sees of a cell
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_row_but_most_of_them_slow = pytest.mark.parametrize(
+    "row", [row if row in FEW_ROWS else pytest.param(row, marks=pytest.mark.slow) for row in ROWS], ids=str
+)
 every_cell_and_every_row_of_the_gru = pytest.mark.parametrize("row", FEW_ROWS, ids=str)
 every_kind_of_state = pytest.mark.parametrize("row", KINDS_OF_STATE.values(), ids=str)
 every_cell = pytest.mark.parametrize("cell", CELLS)

@@ -32,6 +32,7 @@ def columns(symbols):
     return [*stacks, *(LanguageModelSize(symbols, "rhn", layers, depth=5) for layers in (1, 2))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symbols", [51, 88, 28, 206])
 def test_the_sizes_of_the_lattice_papers_budgets(symbols):
     models = columns(symbols)

@@ -226,6 +226,7 @@ COMPRESSIBLE = [row for row in PLAIN_ROWS if row.parametrization == "dense" and 
 KINDS = [("low_rank", False), ("low_rank", True), ("low_rank_plus_diagonal", False), ("low_rank_plus_diagonal", True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "tied"), KINDS)
 @pytest.mark.parametrize("row", COMPRESSIBLE, ids=str)
 def test_of_full_rank_every_cell_is_the_same(row, kind, tied):
@@ -394,6 +395,7 @@ def filled(tree, seed=0):
     return jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), tree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLAX)
 def test_reads_flax(name):
     cell, xs = FLAX[name](SIZE), normal(6, 2, INPUT_SIZE).astype(np.float32)
@@ -406,6 +408,7 @@ def test_reads_flax(name):
         assert_close(run(params, recurrent, xs), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 def test_reads_pytorch(kind, bias):

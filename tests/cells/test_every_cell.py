@@ -84,6 +84,7 @@ def test_vmap_over_examples_equals_batch(row):
     assert_close(each, net.cell.step(net.params, net.carry, net.xs[0]))
 
 
+@pytest.mark.slow
 @every_cell_and_every_row_of_the_gru
 def test_full_matrices_give_the_same_outputs_and_input_gradients(row):
     net, dense = network(row), network(row).dense()
@@ -107,6 +108,7 @@ def loss_and_gradient(cell, at):
     return jax.value_and_grad(lambda at: weighted_sum(recur(cell.step, *at)))(at)
 
 
+@pytest.mark.slow
 @every_cell_and_every_row_of_the_gru
 def test_gradients_equal_finite_differences(row):
     """Of a loss of everything, along a random direction in the space of matrices, biases, first state and inputs."""
@@ -188,6 +190,7 @@ def test_low_rank_at_full_rank_represents_any_full_matrix(cell):
     assert_close(run(net.cell, factorized.params, net.carry, net.xs), run(net.cell, net.params, net.carry, net.xs), atol=5e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input_size", [1, 2, 3, 10])
 @pytest.mark.parametrize("row", [row for row in PLAIN_ROWS if CELLS[row.cell].input_size is None], ids=str)
 def test_integer_inputs_are_one_hot_vectors(row, input_size):

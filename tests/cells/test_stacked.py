@@ -80,6 +80,7 @@ def test_a_stack_equals_a_loop_over_layers_in_float64(name, shared):
     assert_close((carry, ys, by_name(info)), expected, rtol=5e-6, atol=5e-6)
 
 
+@pytest.mark.slow
 @every_stack
 def test_the_fast_loop_equals_the_plain_one(name, shared):
     net = network(name, shared)

@@ -102,6 +102,7 @@ def test_hard_steps_are_partial_updates(name, kind):
         assert_close(actual, partial_update(name, operators, row, net.xs[0][b], d), rtol=5e-6, atol=5e-6)
 
 
+@pytest.mark.slow
 @every_unit
 @pytest.mark.parametrize("kind", [*KINDS, "weight_norm"])
 @pytest.mark.parametrize("rounding", ["ceil", "floor"])

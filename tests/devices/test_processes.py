@@ -62,6 +62,7 @@ def single(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_two_processes_of_two_devices_are_one_of_one_but_for_rounding(ended, single):
     root, statuses, logs = ended
     assert (statuses["whole"], logs["whole"]) == ([0, 0], ["", ""])
@@ -69,6 +70,7 @@ def test_two_processes_of_two_devices_are_one_of_one_but_for_rounding(ended, sin
     assert {path.name for path in (root / "whole").iterdir()} == {path.name for path in single.iterdir()} | {"figures"}
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_ends_all_with_a_checkpoint(ended, single, tmp_path):
     """Which one process on one device can go on from."""
     root, statuses, logs = ended
@@ -80,6 +82,7 @@ def test_a_signal_to_one_process_ends_all_with_a_checkpoint(ended, single, tmp_p
     assert_same_run(tmp_path / "run", single)
 
 
+@pytest.mark.slow
 def test_the_state_of_streams_is_brought_together(ended, stream, tmp_path):
     """Each process has that of its own rows; the checkpoint has all, and one process goes on with them."""
     root, statuses, _ = ended
@@ -92,12 +95,14 @@ def test_the_state_of_streams_is_brought_together(ended, stream, tmp_path):
         assert_close(found["loss"], expected["loss"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_several_processes_go_on_from_the_checkpoint_of_one(ended, single):
     root, statuses, logs = ended
     assert (statuses["alone"], statuses["together"], logs["together"]) == (143, [0, 0], ["", ""])
     assert_same_run(root / "both", single)
 
 
+@pytest.mark.slow
 def test_several_models_are_refused_in_one_line(ended):
     root, statuses, logs = ended
     assert statuses["seeds"] == [2, 2]

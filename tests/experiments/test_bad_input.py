@@ -126,6 +126,7 @@ OTHER_RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", OTHER_RUNS)
 def test_a_directory_that_holds_another_run(other, run, assert_refused):
     more, says = OTHER_RUNS[other]
@@ -162,6 +163,7 @@ def test_a_work_directory_that_cannot_be_written(path, tmp_path, assert_refused)
     assert (tmp_path / "file").read_text() == "kept"
 
 
+@pytest.mark.slow
 def test_a_full_disk(tmp_path):
     """From the first evaluation on no file may grow beyond a few hundred bytes: the checkpoint after it cannot be written."""
     program = (
@@ -213,6 +215,7 @@ STARTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_start_parameters_that_do_not_fit(start, tmp_path, assert_refused):
     content, code, says = STARTS[start]

@@ -18,6 +18,7 @@ BASELINES = {
 EXPERIMENTS = [module.EXPERIMENT for module in (adding, char_lm, copy_memory, permuted_mnist)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 @pytest.mark.parametrize("name", BASELINES)
 def test_an_update_can_be_made(name, experiment):

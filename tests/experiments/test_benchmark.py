@@ -25,6 +25,7 @@ def report(*rows):
     return {"date": "2026-01-01", "processor": "P", "cores": 2, "versions": {"jax": "1"}, "rounds": 1, "rows": list(rows)}
 
 
+@pytest.mark.slow
 def test_one_contender_from_the_command_line(tmp_path, capsys):
     main(
         [

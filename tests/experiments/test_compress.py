@@ -15,6 +15,8 @@ from lrpt.cli.command import main as train
 from lrpt.networks.sequence_model import SequenceModel
 from lrpt.runs.named_arrays import load
 
+pytestmark = pytest.mark.slow
+
 DENSE = tiny.changed(model={"parametrization": "dense"})
 CELL = {"weight_ih_l0": (12, 3), "weight_hh_l0": (12, 4), "bias_ih_l0": (12,), "bias_hh_l0": (12,)}
 

@@ -11,6 +11,7 @@ from lrpt.networks.counting import count
 TINY = "--cells gru lru --matrices dense low_rank_plus_diagonal --parameters 1500 --seeds 2 --updates 2 --evaluate-every 1 --batch-size 4"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["gru", "rhn", "lru", "vcgru"])
 @pytest.mark.parametrize("matrices", ["dense", "low_rank_plus_diagonal"])
 def test_no_other_width_is_closer_to_the_budget(cell, matrices):
@@ -25,6 +26,7 @@ def test_no_other_width_is_closer_to_the_budget(cell, matrices):
     assert off(found.size) == min(off(found.size + by) for by in (-1, 0, 1))
 
 
+@pytest.mark.slow
 def test_trains_everything_once_and_keeps_what_a_table_needs(tmp_path, capsys):
     (tmp_path / "text").write_text("the cat sat on a mat\n" * 40)
     where = ["--data.file", str(tmp_path / "text"), "--data.steps", "4", "--workdir", str(tmp_path / "runs")]

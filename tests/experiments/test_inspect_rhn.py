@@ -12,6 +12,8 @@ from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
 from lrpt.training.loading import load
 
+pytestmark = pytest.mark.slow
+
 SMALL = "--no-compare --model.size 5 --model.depth 2 --devices 1"
 FEW = f"{SMALL} --train.updates 2 --train.batch-size 4 --train.evaluation-batch 8"
 

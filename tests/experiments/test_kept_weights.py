@@ -18,6 +18,8 @@ from lrpt.cli.flags import parse
 from lrpt.runs.files import sealed
 from lrpt.training.loading import load
 
+pytestmark = pytest.mark.slow
+
 ADDED = {"model.npz", "weights.json"}
 
 

@@ -92,6 +92,7 @@ def test_widths_and_epochs_of_bytes():
     assert BYTES_EPOCH == 90_000_000 // 50 // 250
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["paper", "grid-lstm-10m"])
 def test_two_updates(preset, tmp_path, little_data):
     main(EXPERIMENT, ["--preset", preset, *SMALL.split(), "--workdir", str(tmp_path), "--data.source", "ptb_joined"])
@@ -102,6 +103,7 @@ def test_two_updates(preset, tmp_path, little_data):
     assert figures["bits_per_character"] == pytest.approx(figures["loss"] / np.log(2))
 
 
+@pytest.mark.slow
 def test_quick_compares_two_models(tmp_path, little_data):
     flags = "--data.steps 4 --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2 --train.evaluate-every 2"
     main(EXPERIMENT, [*flags.split(), "--workdir", str(tmp_path)])

@@ -40,6 +40,7 @@ def judged(paper=lattice.PAPER, **studies):
     return Judged(paper, Evidence((), studies))
 
 
+@pytest.mark.slow
 def test_losses_and_epochs_of_a_study_are_at_smaller_scale():
     found = judged(lattice_convergence_ptb=study([trained("gru", 0, 1.5), trained("gru", 1, 1.7, 10), trained("lru", 0, 1.8)]))
     loss, epochs = (found.quantity("GRU", name, "Table 1, PTB, 10M") for name in ("test loss", "epochs"))
@@ -99,6 +100,7 @@ def swarm(dots):
     return {"options": options, "environment": ENVIRONMENT, "dots": dots}
 
 
+@pytest.mark.slow
 def test_the_best_settings_of_a_swarm_are_compared():
     dots = [dot("rhn", 1, 9.7), dot("rhn", 1, 12.0), dot("rhn", 6, 9.5), dot("dt_rnn", 1, 10.0), dot("dt_rnn", 6, 11.2)]
     found = judged(highway.PAPER, jsb_swarm=swarm(dots))

@@ -44,6 +44,7 @@ def metrics(path):
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_convergence_keeps_losses_and_the_epoch_of_the_best(finished):
     found = summary(finished, "convergence")
     assert [(run["model"], run["seed"]) for run in found["runs"]] == [(name, seed) for name in ("gru", "lru") for seed in (0, 1)]
@@ -57,12 +58,14 @@ def test_convergence_keeps_losses_and_the_epoch_of_the_best(finished):
         assert run["valid_loss"] == min(valid)
 
 
+@pytest.mark.slow
 def test_nothing_is_trained_twice(finished, flags):
     before = tree(finished)
     main(EXPERIMENT, ["convergence", *flags])
     assert {name: content for name, content in tree(finished).items() if "seed" in name} == {n: c for n, c in before.items() if "seed" in n}
 
 
+@pytest.mark.slow
 def test_efficiency_reads_what_convergence_has_trained(finished, flags):
     trained = (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns
     main(EXPERIMENT, ["efficiency", *flags, "--models", "gru", "--shares", "100", "50"])
@@ -76,6 +79,7 @@ def test_efficiency_reads_what_convergence_has_trained(finished, flags):
     assert notes[0]["train"] == round(notes[1]["train"] / 2)
 
 
+@pytest.mark.slow
 def test_gradients_are_means_over_an_epoch_by_layer(finished, flags):
     main(EXPERIMENT, ["gradients", *flags, "--layers", "2"])  # of the networks of two layers that are there
     norms = summary(finished, "gradients")["norms"]
@@ -118,6 +122,7 @@ def test_bad_options_are_one_line(words, says, assert_refused):
     assert_refused(partial(main, EXPERIMENT), words.split(), says)
 
 
+@pytest.mark.slow
 def test_another_study_in_the_same_directory_says_so_and_leaves_the_summary(finished, flags, assert_refused):
     before = summary(finished, "convergence")
     words = ["convergence", *flags, "--learning-rate", "0.1"]

@@ -94,6 +94,7 @@ def test_parts_add_up_and_count_low_rank_inputs_once(tied, weight_norm):
     assert count(config, m, o).true == sum(parts.values())
 
 
+@pytest.mark.slow
 def test_prints_the_table_and_why_figures_differ(capsys):
     main([])
     table, _, remarks = capsys.readouterr().out.partition("\n\n")

@@ -53,6 +53,7 @@ def different():
     return list(found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("experiment", "preset"), different(), ids=lambda value: getattr(value, "name", value))
 def test_two_updates(experiment, preset, tmp_path, little_data):
     sizes = [f"--model.{name}={value}" for name, value in small(experiment.presets[preset].config.model).items()]
@@ -64,6 +65,7 @@ def test_two_updates(experiment, preset, tmp_path, little_data):
     assert (tmp_path / "run" / "figures" / "learning_curves.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_every_preset_is_a_network(experiment):
     for preset in experiment.presets.values():

@@ -30,6 +30,7 @@ def kept(tmp_path):
 # What is committed
 
 
+@pytest.mark.slow
 def test_the_committed_report_is_what_the_committed_results_say(capsys):
     main(["--check"])  # exits where it is not
     assert f"REPRODUCTION.md: {len(load(ROOT / 'experiments' / 'results'))} runs, " in capsys.readouterr().out

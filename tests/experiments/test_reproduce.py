@@ -15,6 +15,8 @@ from experiments.reproduce.plan import Configuration, Data
 from lrpt.runs.console import Console
 from lrpt.training.loop import fit
 
+pytestmark = pytest.mark.slow
+
 SMALL = (
     "--preset quick --model.size 4 --model.rank 2 --train.updates 12 --train.batch-size 4 --train.evaluate-every 4 "
     "--train.stop-below None --data.lag 3 --data.train-size 50 --data.test-size 20"

@@ -18,6 +18,8 @@ from lrpt.errors import UsageError
 from lrpt.networks.sampling import sample
 from lrpt.networks.sequence_model import ModelConfig
 
+pytestmark = pytest.mark.slow
+
 command = partial(main, EXPERIMENT)
 MODEL = ModelConfig(size=4, rank=2).build(3, 3, "all")
 VARIABLES = MODEL.init(jax.random.key(1), jnp.zeros((1, 1), jnp.int32))

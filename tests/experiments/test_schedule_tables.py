@@ -37,6 +37,7 @@ def test_guidance_names_the_white_spaces():
     assert tuple(found) == europarl.GUIDE["guided_symbols"]
 
 
+@pytest.mark.slow
 def test_notes_are_grouped(runs, capsys):
     main(music.EXPERIMENT, ["notes", str(runs / "music"), "--length", "600"])
     said = " ".join(capsys.readouterr().out.split())

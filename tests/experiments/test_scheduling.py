@@ -13,6 +13,8 @@ from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.loading import load
 
+pytestmark = pytest.mark.slow
+
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
 TEXT = "the cat sat on a mat. " * 12
 
@@ -102,6 +104,7 @@ def test_runs_without_a_scheduler_are_refused(tmp_path, little_data, assert_refu
     assert_refused(command, ["schedule", tmp_path], "holds a ELMAN 5, which has no scheduler")
 
 
+@pytest.mark.slow
 def test_two_updates_of_gated_units(tmp_path, little_data):
     """Other presets differ from this one and those above in size and cell alone."""
     words = ["--preset", "text8-vcgru-0.4", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]

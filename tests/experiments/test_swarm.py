@@ -35,6 +35,7 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     assert {job.config.model.initial.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
 
 
+@pytest.mark.slow
 def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     flags = "swarm --data.length 4 --cells rhn dt_rnn --depths 1 2 --parameters 2000 3000 --settings 2 --updates 2 --evaluate-every 1"
     arguments = [*flags.split(), "--devices", "1", "--workdir", str(tmp_path)]

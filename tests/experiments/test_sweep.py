@@ -23,6 +23,7 @@ def swept(*words):
     return leaving.value.code
 
 
+@pytest.mark.slow
 def test_runs_of_a_sweep_are_those_of_single_commands(tmp_path, capsys):
     """Equal runs are trained once; a directory that another command is just making is left out of the results."""
     root = tmp_path / "sweep"
@@ -54,6 +55,7 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
     assert "1 of 2 runs" in said.out
 
 
+@pytest.mark.slow
 def test_two_sweeps_train_each_run_once(tmp_path):
     """Of the same command started twice at once, whoever comes second to a run leaves it to the first."""
     long = changed(EVEN, train={"updates": 60, "evaluate_every": 4})

@@ -46,6 +46,7 @@ def test_word_masks_by_type_drop_a_symbol_everywhere_in_a_row_or_nowhere():
     assert any(len(set(each[np.asarray(symbols[:, 0]) == s, 0])) == 2 for s in range(5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", PLAIN_ROWS, ids=str)
 def test_masked_matrices_are_the_matrices_of_a_masked_state(row):
     """Each recurrent matrix with a mask m is diag(m) W as a dense matrix, at every step the same."""
@@ -182,6 +183,7 @@ def test_nothing_is_dropped_in_evaluation(case):
     assert np.abs(np.asarray(outputs(build(**config), inputs) - outputs(build(**config), inputs, train=False))).max() > 1e-3
 
 
+@pytest.mark.slow
 @every_case
 def test_fast_and_plain_loop_agree_with_dropout(case):
     config, inputs = CASES[case]

@@ -143,6 +143,7 @@ def test_training_without_dropout_equals_the_equations_in_float64(config):
     assert_close(stats, oracle.stats, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "config",
     [TINY, replace(TINY, share_masks=True), replace(TINY, batch_norm=False), CONFIGS["dense"]],
@@ -211,6 +212,7 @@ def test_dense_equivalent_without_batch_normalization():
     assert_close(run(config, stored, inputs())[0], run(dense, {"params": params}, inputs())[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["low_rank_plus_diagonal", "tied", "no_batch_norm"])
 def test_gradients_equal_finite_differences(name):
     """Of the mean squared hinge loss and the penalty, with batch normalization by the batch, to parameters and inputs."""

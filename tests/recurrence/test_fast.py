@@ -95,6 +95,7 @@ def test_values_and_gradients_of_the_stress_cell(steps):
     assert largest_error(fast_, plain) < 3e-6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keeping")
 @pytest.mark.parametrize("chunk", [16, 28, 101, 200])
 def test_states_at_the_boundaries_of_chunks_are_enough(chunk):
@@ -110,6 +111,7 @@ def test_bfloat16_stays_near_float32():
     assert largest_error(gradient("fast", *network(32, jnp.bfloat16)), exact) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("keeping")
 def test_second_derivatives():
     params, state, v, others = network(9)
@@ -242,6 +244,7 @@ def test_devices_that_share_caches_take_shorter_chunks():
     assert chunk_length(784, 10 * 128) == 56
 
 
+@pytest.mark.slow
 def test_memory_of_a_training_step():
     """Permuted MNIST, batch 20: what XLA takes for temporaries stays below the 32 MiB at which glibc gives memory back after every call."""
     optimizer = optax.sgd(0.1)

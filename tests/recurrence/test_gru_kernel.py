@@ -16,6 +16,8 @@ from lrpt.recurrence import recur
 from lrpt.recurrence.kernels import plan as plans
 from lrpt.recurrence.kernels import sequence
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jax.experimental.pallas.mosaic_gpu", reason="this JAX has no Mosaic GPU")
 interpreter = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call", reason="this JAX has no GPU interpret mode")
 INTERPRET = interpreter.InterpretGPUParams(detect_races=True)

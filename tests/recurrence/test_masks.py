@@ -124,6 +124,7 @@ def test_nan_in_the_padding_reaches_neither_values_nor_gradients(loop):
     assert_equal(masked(net.cell, net.params, net.carry, dirty, mask, loop), masked(net.cell, net.params, net.carry, net.xs, mask, loop))
 
 
+@pytest.mark.slow
 def test_segments_of_padding_are_left_out():
     """Of 150 steps no row has more than 40: one segment in five is computed, and everything is as if all were."""
     row = Row("gru", "low_rank_plus_diagonal")

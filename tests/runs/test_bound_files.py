@@ -39,6 +39,7 @@ def edit(path, change):
     path.write_text(json.dumps(content, indent=2))
 
 
+@pytest.mark.slow
 def test_files_are_valid_json(mine):
     def refuse(name):
         raise AssertionError(f"{name} is no JSON")
@@ -105,6 +106,7 @@ def test_a_checkpoint_of_another_run(runs, mine, capsys):
     assert numbers(mine) == numbers(runs / "mine")
 
 
+@pytest.mark.slow
 def test_metrics_may_grow_beyond_a_result(mine, tmp_path):
     """A finished run that is asked for more updates is a run in progress, whose earlier result still fits."""
     longer = changed(train={"updates": 15})

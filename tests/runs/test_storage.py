@@ -70,6 +70,7 @@ def space_for_metrics(monkeypatch, calls):
     monkeypatch.setattr("pathlib.Path.open", lambda self, mode="r", *args, **kwargs: open_(self, mode, *args, **kwargs))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
 @pytest.mark.parametrize("space", [space_for_a_checkpoint, space_for_a_seal, space_for_metrics])
 def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, assert_refused, space):

@@ -84,6 +84,7 @@ def last_evaluation(path):
 every_end = pytest.mark.parametrize("end", ENDS, ids=[end.how for end in ENDS])
 
 
+@pytest.mark.slow
 @every_end
 def test_how_it_ended(processes, end):
     left = processes[end.how]
@@ -97,6 +98,7 @@ def test_how_it_ended(processes, end):
         assert left.stderr == ""
 
 
+@pytest.mark.slow
 @every_end
 def test_the_same_command_ends_with_the_numbers_of_an_uninterrupted_run(processes, end, tmp_path, capsys):
     path = tmp_path / "run"
@@ -108,6 +110,7 @@ def test_the_same_command_ends_with_the_numbers_of_an_uninterrupted_run(processe
     assert {entry.name for entry in (path / "checkpoints").iterdir()} <= {"4", "8", "12"}
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_goes_on_too(processes):
     whole, first, second = (processes[name] for name in ("whole", "first", "second"))
     assert [process.status for process in (whole, first, second)] == [0, -9, 0]

@@ -74,6 +74,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_give_the_numbers_of_the_sequence(name):
     trained = untrained(NETWORKS[name], symbols=CodedSize(5, 2) if name == "conditional" else 5)
@@ -172,6 +173,7 @@ CELLS["mine"] = CELLS["gru"]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables")
 def test_a_module_is_imported_first(tmp_path, monkeypatch, assert_refused):
     (tmp_path / "mine_to_import.py").write_text(MINE)

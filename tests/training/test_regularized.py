@@ -15,6 +15,8 @@ from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 
+pytestmark = pytest.mark.slow
+
 HIGHWAY = RunConfig(
     HighwayConfig(size=6, depth=1, rank=2),
     OptimConfig("adam", 0.5, halve_after=1, halvings=2, return_to_best=True),

@@ -55,6 +55,7 @@ def test_a_run_is_reproducible(whole, tmp_path):
     assert numbers(tmp_path / "again") == numbers(whole)
 
 
+@pytest.mark.slow
 def test_stopped_at_every_boundary(whole, tmp_path):
     said = [interrupted(tmp_path / "run", 1) for _ in range(5)]
     assert said == [f"stopped by SIGTERM at update {update}; the same command resumes there" for update in (3, 4, 7, 8, 11)]
@@ -196,6 +197,7 @@ def test_more_updates_continue_to_the_numbers_of_one_longer_run(tmp_path):
     assert first["updates"] == 8
 
 
+@pytest.mark.slow
 def test_a_stricter_criterion_continues(whole, tmp_path):
     """A run that met its criterion goes on where a lower loss, or none, is asked for."""
     figures = [line for line in lines(whole) if line["split"] == "valid"]
@@ -235,6 +237,7 @@ class Apart(Adding):
         return dataclasses.replace(task, splits={**task.splits, "valid": valid})
 
 
+@pytest.mark.slow
 def test_a_damaged_best_checkpoint(tmp_path):
     """The result is then that of the latest evaluation, and says so; everything in it is of one update."""
     config = changed(optim={"recipe": "adding", "learning_rate": 0.5}, train={"updates": 16})

@@ -14,6 +14,8 @@ from lrpt.devices import parallel
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (0, 1, 2)
 
 
