@@ -216,6 +216,7 @@ def test_rows_point_where_the_stored_directions_do(row):
             np.testing.assert_allclose(getattr(op, factor), scale * unit, rtol=2e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @every_normalized_row
 def test_starts_where_the_plain_network_does_but_for_projections(row):
     def start(weight_norm):

@@ -157,6 +157,7 @@ def test_the_variable_length_run_starts_as_its_log(symbols):
     np.testing.assert_allclose(seen["accuracy"].mean(), 0.119159169495, rtol=0, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_the_fixed_lag_run_of_a_full_gru_starts_as_its_log():
     """The log is named GRU_LR-500; the script of that time built a full GRU of 100 units under that name."""
     model = SequenceModel(ModelConfig(cell="gru", size=100, parametrization="dense", carry_bias=4.0), ALPHABET, ALPHABET, "all")

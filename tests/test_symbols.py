@@ -56,6 +56,7 @@ def blocks_of(dense):
     return np.stack([dense[:a, :b], dense[a:, b:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("loop", "store"), [(name, "auto") for name in LOOPS] + [("fast", "boundaries")])
 def test_a_matrix_that_knows_vectors_only_stores_the_input_matrices_of_symbols(loop, store, weighted, monkeypatch):

@@ -426,7 +426,7 @@ def test_every_preset_that_claims_a_row_is_pinned(paper):
 
 CLIPPING = {
     "copy_memory": "norm clipping at 1 with NaN recovery, RMSProp",
-    "copy_memory_unitary": "RMSProp, nothing clipped",
+    "copy_memory_unitary": "RMSProp without clipping",
     "weight_norm": "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10",
     "adding": "component clipping at 1, RMSProp without epsilon",
     "permuted_mnist": "component clipping at 1, RMSProp without epsilon",

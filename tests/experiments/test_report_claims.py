@@ -313,6 +313,7 @@ def test_a_claim_that_nothing_can_run_needs_nothing():
     assert {need.runs for need in needs([low_rank.PAPER]) if "uRNN 512" in need.claim} == {()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_commands_are_understood(paper):
     experiments = {network.experiment.name: network.experiment for row in paper.rows if (network := row.network)}

@@ -17,6 +17,7 @@ from lrpt.training.loading import load
 from lrpt.training.loop import most_together
 
 
+@pytest.mark.slow
 def test_sizes_are_those_that_come_closest_to_the_budgets():
     for cell, sizes in jsb.SIZES.items():
         for depth, size in sizes.items():

@@ -49,6 +49,7 @@ def model_and_params(config, reads="last", input_size=INPUT_SIZE):
     return model, jax.tree.map(lambda a: (0.5 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
 
 
+@pytest.mark.slow
 @every_cell_and_every_row_of_the_gru
 def test_shapes(row):
     for reads, shape in (("last", (BATCH, OUTPUT_SIZE)), ("all", (BATCH, STEPS, OUTPUT_SIZE))):

@@ -66,6 +66,7 @@ def test_the_worked_example_is_true():
     assert linear.equal_cotangents(varying, linear.fixed(CARRY, XS[0], kept), ([CARRY], [])) == [0, 1, 1, 3]
 
 
+@pytest.mark.slow
 def test_inputs_are_compared_by_identity_and_kept_alive():
     """An array that nobody else holds leaves its identity to the next one, whose product would then be that of the first."""
     matrix = Dense(normal(SIZE, SIZE))

@@ -46,6 +46,7 @@ def test_many_steps(loop):
     assert_same(actual, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loop", "store"), [("checkpoint", "auto"), ("fast", "all"), ("fast", "boundaries")])
 @pytest.mark.parametrize("chunk", [1, 3, 5, 6, 7])
 def test_chunks_that_divide_that_do_not_and_that_are_longer(chunk, loop, store):

@@ -52,6 +52,7 @@ def test_an_epoch_has_five_updates(config):
     assert config.data.build(0).splits["train"].size // ROWS == WINDOWS
 
 
+@pytest.mark.slow
 def test_resumed_in_the_middle_of_the_schedule(config, whole, tmp_path):
     seen = []
     for _ in range(5):

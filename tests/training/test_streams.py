@@ -78,6 +78,7 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_path):
     with interrupted_after(7):
         fit(config, {0: tmp_path / "run"}, devices=1)
@@ -87,6 +88,7 @@ def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_p
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 def test_rows_on_two_devices_are_those_of_one_but_for_rounding(config, whole, tmp_path):
     fit(config, {0: tmp_path / "run"}, devices=2)
     for found, expected in zip(lines(tmp_path / "run"), lines(whole), strict=True):
