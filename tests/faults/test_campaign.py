@@ -20,7 +20,7 @@ from lrpt.runs.configuration import flatten, to_json
 pytestmark = pytest.mark.slow
 
 SEED, INPUTS, FLIPS = 0, 300, 40
-BUDGET = 70.0
+BUDGET = 45.0
 """seconds for each half; what was not drawn by then is left out"""
 
 PATIENCE = 30
