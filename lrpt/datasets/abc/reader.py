@@ -51,7 +51,9 @@ _TOKEN = re.compile(
     )
 )
 _NOTE_PITCH = ("note_letter", "note_octave", "note_sign")
-_NOTE_LENGTH, _CHORD_LENGTH, _REST_LENGTH = (tuple(f"{of}_{part}" for part in ("times", "slashes", "parts")) for of in ("note", "chord", "rest"))
+_NOTE_LENGTH = ("note_times", "note_slashes", "note_parts")
+_CHORD_LENGTH = ("chord_times", "chord_slashes", "chord_parts")
+_REST_LENGTH = ("rest_times", "rest_slashes", "rest_parts")
 _PASSED_OVER = {"text", "grace", "nothing"}
 _TUPLETS = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}
 _COMPOUND = {(6, 8), (9, 8), (12, 8)}
