@@ -21,6 +21,7 @@ workdir=${LRPT_RUNS:-runs}/$experiment/seed${SLURM_ARRAY_TASK_ID:?submit this sc
 # Two minutes before its time is over (USR1) the task writes a checkpoint, leaves with 143, and asks for another turn. When it is preempted
 # or cancelled (TERM) it does the same, and Slurm decides whether there is another turn.
 again=no
+# shellcheck disable=SC2329 # the traps call it
 stop() {
     kill -TERM "$child" 2> /dev/null || true
 }

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from lrpt.analysis.plots import png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Curve(NamedTuple):
@@ -38,7 +40,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     return path
 
 
-def _draw(axes: Axes, label: str, curves: Sequence[Curve]) -> None:
+def _draw(axes: "Axes", label: str, curves: Sequence[Curve]) -> None:
     length = min(len(curve.updates) for curve in curves)
     updates = np.asarray(curves[0].updates[:length])
     scores = np.asarray([curve.scores[:length] for curve in curves])

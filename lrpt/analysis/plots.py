@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 from cycler import cycler
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:  # importing Matplotlib takes as long as reading and refusing a command line
+    from matplotlib.figure import Figure
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -30,8 +30,12 @@ CHARACTERS_PER_INCH = 13
 
 
 @contextmanager
-def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator[Figure]:
+def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
     """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
         FigureCanvasAgg(figure)

@@ -79,7 +79,8 @@ def steps(data: Any) -> int:
 def model_bytes(config: Any) -> int:
     """Estimate the bytes of the parameters, of a short chunk of steps in training, and of one step of evaluation."""
     model, train = config.model, config.train
-    width, parameters = model.size, recurrent_parameters(model)
+    embedded = getattr(getattr(model, "embeddings", None), "width", None) or 0
+    width, parameters = max(model.size, embedded), recurrent_parameters(model) + MATRICES * model.size * embedded
     rows = 2 * KEPT * _transitions(model) * train.batch_size + COPIES * train.evaluation_batch
     states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps the states between chunks
     return COPIES * parameters + (rows + states) * width

@@ -21,7 +21,7 @@ from lrpt.errors import UsageError
 MANY = 100_000
 """units that are handed to Ray at once: it queues those without room, and an autoscaler sees them"""
 
-GRACE = 20.0
+GRACE = 5.0
 """seconds that the other processes of a run have to end after one of them was lost"""
 
 
@@ -143,7 +143,7 @@ class _Group:
         bundle = {"CPU": options.cpus} | ({"GPU": options.gpus} if options.gpus else {})
         self.places = placement_group([bundle] * options.hosts, strategy="SPREAD")
         self.remote, self.unit, self.hosts = remote, unit, options.hosts
-        self.pending = [self._at(0, free_address).remote()]
+        self.pending = [self._at(0, _find_address()).remote()]
         self.joined = False
         self.ended: list[Outcome] = []
         self.until = math.inf
@@ -185,8 +185,15 @@ class _Group:
         return [worst]
 
 
-def free_address() -> str:
-    """Return HOST:PORT of this node where nobody listens."""
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return f"{ray.util.get_node_ip_address()}:{listener.getsockname()[1]}"
+def _find_address() -> Callable[[], str]:
+    """Return a function that returns HOST:PORT of its node where nobody listens.
+
+    Ray sends the code of a local function, so its process need not import this package, which takes seconds.
+    """
+
+    def free_address() -> str:
+        with socket.socket() as listener:
+            listener.bind(("", 0))
+            return f"{ray.util.get_node_ip_address()}:{listener.getsockname()[1]}"
+
+    return free_address

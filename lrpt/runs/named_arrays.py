@@ -71,7 +71,7 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
       UsageError: the file is missing, cannot be read, or is damaged.
     """
     try:
-        content = BytesIO(_content(Path(path)))
+        content = BytesIO(_content(Path(path), most))
     except OSError as error:
         raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
     unpacked = _unpacked_size(content)
@@ -110,10 +110,13 @@ def _unpacked_size(content: BytesIO) -> int:
         content.seek(0)
 
 
-def _content(path: Path) -> bytes:
-    """Return the bytes of a regular file; reading a device or a pipe might never end."""
+def _content(path: Path, most: int) -> bytes:
+    """Return the bytes of a regular file, which has at most so many; reading a device or a pipe might never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "a device or a pipe")
+    size = path.stat().st_size
+    if size > most:
+        raise OSError(errno.EFBIG, f"{size:,} bytes, and the limit is {most:,}")
     return path.read_bytes()
 
 

@@ -31,6 +31,9 @@ from lrpt.training.config import RunConfig
 from lrpt.training.progress import Progress, Tally
 from lrpt.training.step import TrainState, init_state
 
+DIVERGED = 1e15
+"""absolute value of a loss from which training has failed: float32 parameters of such a size do not come back"""
+
 ENDED = {
     "criterion": "criterion met",
     "patience": "no lower validation loss for long",
@@ -168,9 +171,9 @@ class Run:
         """Record the metrics of one compiled call, which ended at `update`.
 
         Raises:
-          UsageError: a loss is not finite, and the optimizer has no rule for that. The checkpoints stay as they are.
+          UsageError: a loss is not finite or above `DIVERGED`, and the optimizer has no rule for that. The checkpoints stay as they are.
         """
-        bad = np.flatnonzero(~np.isfinite(metrics["loss"]))
+        bad = np.flatnonzero(_has_diverged(metrics["loss"]))
         if bad.size and not RECIPES[self.config.optim.recipe].recovers:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
@@ -183,9 +186,9 @@ class Run:
           Whether the learning rate has changed.
 
         Raises:
-          UsageError: the loss is not finite. The checkpoints stay as they are.
+          UsageError: the loss is not finite or above `DIVERGED`. The checkpoints stay as they are.
         """
-        if not math.isfinite(metrics["loss"]):
+        if _has_diverged(metrics["loss"]):
             self._give_up("validation", update, metrics["loss"])
         progress = self.progress
         progress.seconds += seconds
@@ -256,9 +259,9 @@ class Run:
         """Write `result.json`.
 
         Raises:
-          UsageError: the test loss is not finite.
+          UsageError: the test loss is not finite or above `DIVERGED`.
         """
-        if not math.isfinite(test["loss"]):
+        if _has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])
         counts = count(self.config.model, self.task.input_size, self.task.output_size)
         self.result = self.directory.write_result(
@@ -292,6 +295,11 @@ class Run:
         extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
         evaluations = self._evaluations()
         return at_best | {f"{word}_{name}": best(_known(evaluations, name)) for name, (word, best) in extremes.items()}
+
+
+def _has_diverged(loss: Any) -> Any:
+    """Return whether a loss, or each of several, is not finite or as good as that."""
+    return ~(np.abs(loss) < DIVERGED)
 
 
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:

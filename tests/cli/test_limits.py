@@ -26,6 +26,7 @@ HUGE = [
     (ADDING, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
     (COPY, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
     (ADDING, ["--model.size", str(10**30)], "bytes of the model and its temporaries: about"),
+    (COPY, ["--model.embeddings.width", str(10**30)], "bytes of the model and its temporaries: about"),
     (ADDING, ["--data.length", "1000000000000"], "bytes of data: about"),
     (ADDING, ["--data.train-size", str(10**20)], "examples of the data: about 1.0e+20"),
     (MUSIC, ["--data.tunes", "100000000"], "examples of the data: about 100,000,000"),

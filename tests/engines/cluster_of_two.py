@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 @contextmanager
 def cluster(cpus=1):
     """Yields the head's address and the second node; nothing is reported to anybody, and no dashboard listens."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # by default, workers yield to everything else here
     quiet = {"num_cpus": cpus, "include_dashboard": False}
     held = Cluster(initialize_head=True, head_node_args=quiet)
     try:

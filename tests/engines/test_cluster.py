@@ -16,8 +16,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # what Ray's own code is warned of
 ]
 
-LONG = changed(EVEN, train={"updates": 300, "evaluate_every": 20})
-SECONDS = 400
+LONG = changed(EVEN, train={"updates": 160, "evaluate_every": 4, "updates_per_call": 4})
+SECONDS = 600
 """in which something has to happen"""
 
 
@@ -57,41 +57,53 @@ def whole(tmp_path_factory):
     return root / "runs"
 
 
-def test_a_node_that_is_killed_in_the_middle_of_training(tmp_path, whole):
+@pytest.fixture(scope="module")
+def nodes():
+    """The cluster of all tests below, which starts once: its address, its head, and the node that the last test kills."""
+    with cluster() as (held, node):
+        yield held.address, held.head_node, node
+
+
+KILLS, EARLY, SEED = 20, 3, 0
+"""how many, and how many of them before a run has gone on"""
+
+
+def test_one_model_over_two_processes_of_which_one_is_killed_again_and_again(tmp_path, nodes):
+    """Each time all processes of the run end, start again, and go on from the last checkpoint.
+
+    A process is killed whenever the run has gone on by an evaluation, and a random moment later; or, at some of the starts, before.
+    """
+    address, *held = nodes
+    rng, path = random.Random(SEED), tmp_path / "runs" / "quick-seed0"
+    shared = ["--hosts", 2, "--engine", "ray", "--devices", 1, "--address", address]
+    undisturbed = finish([*shared, "--workdir", tmp_path / "shared"], tmp_path / "shared.log")
+    assert undisturbed[0] == 0, undisturbed[1]
+    early = set(rng.sample(range(1, KILLS), EARLY))
+    with (tmp_path / "log").open("w") as log:
+        sweep = start([*shared, "--tries", KILLS, "--workdir", tmp_path / "runs"], log)
+        for number in range(KILLS):
+            before = updates(path)
+            until(lambda number=number, before=before: (number in early or updates(path) > before) and all(map(trainers, held)), sweep)
+            time.sleep(rng.uniform(0, 0.3))
+            victim = rng.choice([pid for node in held for pid in trainers(node)])
+            kill([victim])
+            until(lambda victim=victim: not any(victim in trainers(node) for node in held), sweep)
+            print(f"seed {SEED}, kill {number + 1}: at update {updates(path)}{' (early)' * (number in early)}", flush=True)
+        assert sweep.wait(SECONDS) == 0, (tmp_path / "log").read_text()
+    assert numbers(path, LONG) == numbers(tmp_path / "shared" / "quick-seed0", LONG)
+
+
+def test_a_node_that_is_killed_in_the_middle_of_training(tmp_path, nodes, whole):
     """Its run goes on at the other node, from its checkpoint."""
-    with cluster() as (held, node), (tmp_path / "log").open("w") as log:
-        sweep = start(["--seeds", 2, "--workdir", tmp_path / "runs", "--engine", "ray", "--address", held.address], log)
+    address, _, node = nodes
+    with (tmp_path / "log").open("w") as log:
+        sweep = start(["--seeds", 2, "--workdir", tmp_path / "runs", "--engine", "ray", "--address", address], log)
         until(lambda: trainers(node) and all(updates(tmp_path / "runs" / f"quick-seed{seed}") >= 40 for seed in (0, 1)), sweep)
         kill(processes_of(node))
         assert sweep.wait(SECONDS) == 0, (tmp_path / "log").read_text()
     assert "its node is lost" in (tmp_path / "log").read_text()
     for seed in (0, 1):
         assert numbers(tmp_path / "runs" / f"quick-seed{seed}", LONG) == numbers(whole / f"quick-seed{seed}", LONG)
-
-
-KILLS, SEED = 20, 0
-
-
-def test_one_model_over_two_processes_of_which_one_is_killed_again_and_again(tmp_path):
-    """Each time all processes of the run end, start again, and go on from the last checkpoint."""
-    rng, path = random.Random(SEED), tmp_path / "runs" / "quick-seed0"
-    shared = ["--hosts", 2, "--engine", "ray", "--devices", 1]
-    with cluster() as (held, node), (tmp_path / "log").open("w") as log:
-        undisturbed = finish([*shared, "--address", held.address, "--workdir", tmp_path / "shared"], tmp_path / "shared.log")
-        assert undisturbed[0] == 0, undisturbed[1]
-        sweep = start([*shared, "--address", held.address, "--tries", 50, "--workdir", tmp_path / "runs"], log)
-        end, killed = time.monotonic() + SECONDS, 0
-        while sweep.poll() is None and killed < KILLS and time.monotonic() < end:
-            before = updates(path)
-            time.sleep(rng.uniform(0, 2))
-            victims = [pid for one in (held.head_node, node) for pid in trainers(one)]
-            if victims and (updates(path) > before or rng.random() < 0.01):
-                kill([rng.choice(victims)])
-                killed += 1
-                print(f"seed {SEED}, kill {killed}: at update {updates(path)}", flush=True)
-        assert sweep.wait(SECONDS) == 0, (tmp_path / "log").read_text()
-    assert killed >= 1
-    assert numbers(path, LONG) == numbers(tmp_path / "shared" / "quick-seed0", LONG)
 
 
 def test_nobody_answers_at_an_address(tmp_path):

@@ -180,9 +180,10 @@ def test_a_full_disk(tmp_path):
     assert len(tiny.lines(tmp_path / "run")) == 2
 
 
-def test_a_loss_that_is_not_finite(tmp_path, assert_refused):
-    config = tiny.changed(optim={"recipe": "adam", "learning_rate": 1e38})
-    assert_refused(train, words(tmp_path / "run", config), "loss is nan at update", "--optim.learning-rate", code=1)
+@pytest.mark.parametrize(("rate", "loss"), [(1e38, "nan"), (1e12, "e+")])
+def test_a_loss_that_is_not_finite_or_as_good_as_that(tmp_path, assert_refused, rate, loss):
+    config = tiny.changed(optim={"recipe": "adam", "learning_rate": rate})
+    assert_refused(train, words(tmp_path / "run", config), "loss is ", loss, "at update", "--optim.learning-rate", code=1)
 
 
 def of_images(flags):

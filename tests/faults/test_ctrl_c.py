@@ -14,7 +14,16 @@ SEED, STOPS = 0, 12
 SECONDS = 120
 
 
+@pytest.fixture
+def listening():
+    """What a shell starts in the background ignores SIGINT, and hands that on to whatever it starts: not here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_at_random_moments_of_the_start(tmp_path):
     """From the moment when Python has found the package, through all imports, until training has begun."""
     rng = random.Random(SEED)
@@ -26,8 +35,12 @@ def test_ctrl_c_at_random_moments_of_the_start(tmp_path):
             until_listening(process.pid)
             time.sleep(rng.uniform(0, 6))
             process.send_signal(signal.SIGINT)
-            said = process.communicate(timeout=SECONDS)[1].splitlines()
+            try:
+                said = process.communicate(timeout=SECONDS)[1].splitlines()
+            finally:
+                process.kill()  # if it has not ended; leaving the context waits for it
         statuses.append(process.returncode)
+        print(f"seed {SEED}, stop {stop}: {said}", flush=True)
         assert process.returncode == 130, said
         assert len(said) == 1, said
         assert said[0].startswith("lrpt: error: stopped by "), said

@@ -50,6 +50,10 @@ _TOKEN = re.compile(
         )
     )
 )
+_NOTE_PITCH = ("note_letter", "note_octave", "note_sign")
+_NOTE_LENGTH = ("note_times", "note_slashes", "note_parts")
+_CHORD_LENGTH = ("chord_times", "chord_slashes", "chord_parts")
+_REST_LENGTH = ("rest_times", "rest_slashes", "rest_parts")
 _PASSED_OVER = {"text", "grace", "nothing"}
 _TUPLETS = {2: 3, 3: 2, 4: 3, 6: 2, 8: 3}
 _COMPOUND = {(6, 8), (9, 8), (12, 8)}
@@ -94,6 +98,8 @@ class _Reader:
     symbols: list[Symbol] = field(default_factory=list)
     key: dict[str, int] = field(default_factory=dict)
     unit: Fraction | None = None
+    lengths: dict[tuple[str | None, ...], Fraction] = field(default_factory=dict)
+    """Lengths by how they are written, as long as the unit length holds."""
     meter: tuple[int, int] | None = (4, 4)
     scope: str = "pitch"
     accidentals: dict[tuple[str, int] | str, int] = field(default_factory=dict)
@@ -139,7 +145,7 @@ class _Reader:
         found = re.match(r"(\d+)\s*(?:/\s*(\d+))?", contents.strip())
         if found is None or not int(found[1]) or not int(found[2] or 1):
             raise ValueError(f"the unit length is '{contents.strip()}', expected a fraction such as L:1/8")
-        self.unit = 4 * Fraction(int(found[1]), int(found[2] or 1))
+        self.unit, self.lengths = 4 * Fraction(int(found[1]), int(found[2] or 1)), {}
 
     def change_meter(self, contents: str) -> None:
         text = contents.strip()
@@ -151,6 +157,7 @@ class _Reader:
             self.meter = (sum(map(int, found[1].split("+"))), int(found[2]))
         else:
             raise ValueError(f"the meter is '{text}', expected a fraction such as M:6/8, C, C| or none")
+        self.lengths = {}
 
     @property
     def unit_length(self) -> Fraction:
@@ -191,20 +198,20 @@ class _Reader:
         self.tuplet = Fraction(q, p), r
 
     def read_note(self, found: re.Match[str]) -> None:
-        name, pitch = self.pitch_of(found, "note_")
-        self.add(name, pitch, _times(found, "note_"))
+        name, pitch = self.pitch_of(*found.group(*_NOTE_PITCH))
+        self.add(name, pitch, self.length_of(found.group(*_NOTE_LENGTH)))
 
     def read_chord(self, found: re.Match[str]) -> None:
         inner = list(_NOTE.finditer(found["inner"]))
         if not inner:
             raise ValueError(f"'{found[0]}' stands where a chord of notes was expected")
-        name, pitch = max((self.pitch_of(note, "") for note in inner), key=lambda of: of[1])
-        self.add(name, pitch, _times(inner[0], "") * _times(found, "chord_"))
+        name, pitch = max((self.pitch_of(*note.group("letter", "octave", "sign")) for note in inner), key=lambda of: of[1])
+        self.add(name, pitch, self.length_of(inner[0].group("times", "slashes", "parts")) * _times(*found.group(*_CHORD_LENGTH)))
         if "-" in found["inner"]:
             self.read_tie(found)
 
     def read_rest(self, found: re.Match[str]) -> None:
-        self.add(None, None, _times(found, "rest_"))
+        self.add(None, None, self.length_of(found.group(*_REST_LENGTH)))
 
     def read_bars(self, found: re.Match[str]) -> None:
         """Read a rest of whole bars."""
@@ -232,9 +239,8 @@ class _Reader:
         if self.last is not None and self.last[0] is not None and pitch is not None:
             self.tied = _Tied(self.last[0], pitch)
 
-    def pitch_of(self, found: re.Match[str], prefix: str) -> tuple[tuple[str, int], int]:
+    def pitch_of(self, letter: str, marks: str, sign: str | None) -> tuple[tuple[str, int], int]:
         """Return letter and octave, and the MIDI note."""
-        letter, marks, sign = found[prefix + "letter"], found[prefix + "octave"], found[prefix + "sign"]
         octave = 4 + letter.islower() + marks.count("'") - marks.count(",")
         name = letter.upper(), octave
         held = name if self.scope == "octave" else name[0]
@@ -248,8 +254,15 @@ class _Reader:
             alteration = self.accidentals.get(held, self.key.get(name[0], 0))
         return name, 12 * (octave + 1) + _SEMITONES[name[0]] + alteration
 
-    def add(self, name: tuple[str, int] | None, pitch: int | None, times: Fraction) -> None:
-        length, (factor, left) = times * self.unit_length, self.tuplet
+    def length_of(self, written: tuple[str | None, ...]) -> Fraction:
+        """Return the length of what is written behind a note. Multiplying fractions takes longer than all else that a note needs."""
+        length = self.lengths.get(written)
+        if length is None:
+            self.lengths[written] = length = _times(*written) * self.unit_length
+        return length
+
+    def add(self, name: tuple[str, int] | None, pitch: int | None, length: Fraction) -> None:
+        factor, left = self.tuplet
         for further in (factor if left else None, self.broken):
             if further is not None:
                 length *= further
@@ -270,11 +283,11 @@ class _Reader:
             raise ValueError("the music has no note, expected some behind the field K:")
 
 
-def _times(found: re.Match[str], prefix: str) -> Fraction:
+def _times(times: str | None, marks: str | None, parts: str | None) -> Fraction:
     """Return the length factor of a note, written as '3/2', '2', '/', '//', '/4' or nothing."""
-    slashes, parts = len(found[prefix + "slashes"] or ""), found[prefix + "parts"]
+    slashes = len(marks or "")
     if parts is not None and not int(parts):
         raise ValueError("a length is divided by 0, expected a number above it")
     if parts is not None and slashes > 1:
         raise ValueError(f"the length '{'/' * slashes}{parts}' has {slashes} slashes and a number, expected one of both")
-    return Fraction(int(found[prefix + "times"] or 1), int(parts) if parts else 2**slashes)
+    return Fraction(int(times or 1), int(parts) if parts else 2**slashes)

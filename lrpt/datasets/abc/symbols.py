@@ -1,6 +1,7 @@
 """Symbols of melodies: notes and rests with their lengths, and bars."""
 
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple, Self
 
 REST, BAR_LINE = "z", "|"
@@ -25,10 +26,7 @@ class Symbol(NamedTuple):
 
     def __str__(self) -> str:
         """Write the symbol as 'F#5:1/2', 'z:1' or '|'. Enharmonic notes have the same name."""
-        if self.kind == "bar":
-            return BAR_LINE
-        name = REST if self.pitch is None else f"{NAMES[self.pitch % 12]}{self.pitch // 12 - 1}"
-        return f"{name}:{self.length}"
+        return _text(self.pitch, self.length.numerator, self.length.denominator)
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -44,6 +42,14 @@ class Symbol(NamedTuple):
             return cls(None, Fraction(length))
         octave = name.lstrip("ABCDEFG#")
         return cls(NAMES.index(name.removesuffix(octave)) + 12 * (int(octave) + 1), Fraction(length))
+
+
+@cache
+def _text(pitch: int | None, numerator: int, denominator: int) -> str:
+    if pitch is None and not numerator:
+        return BAR_LINE
+    name = REST if pitch is None else f"{NAMES[pitch % 12]}{pitch // 12 - 1}"
+    return f"{name}:{Fraction(numerator, denominator)}"
 
 
 BAR = Symbol(None, Fraction(0))
