@@ -48,7 +48,7 @@ QUICK = RunConfig(
 def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str = "days on two cores", buffer: int = 0) -> Preset:
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
     model = replace(model, lag=data.period) if model.has_scheduler else model
-    target = f", target {model.target}" * model.has_scheduler
+    target = f", target {model.schedule.target}" * model.has_scheduler
     behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
     return Preset(replace(start, model=model, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
 

@@ -69,7 +69,7 @@ SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
 
 
 def _preset(start: RunConfig[Any], model: VariableConfig, cost: str = "days on two cores") -> Preset:
-    target = f", target {model.target}" * model.has_scheduler
+    target = f", target {model.schedule.target}" * model.has_scheduler
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
     return Preset(replace(start, model=model), f"{model.label}{target}, on {text}", cost)
 

@@ -39,6 +39,22 @@ SHORT_NAMES: Mapping[str, str] = {
     "output_dropout": "dropout.outputs",
     "gate_masks": "dropout.gate_masks",
     "share_masks": "dropout.shared_masks",
+    "target": "schedule.target",
+    "penalty_weight": "schedule.penalty_weight",
+    "penalty": "schedule.penalty",
+    "one_sided": "schedule.one_sided",
+    "guided_symbols": "schedule.guided_symbols",
+    "guided_target": "schedule.guided_target",
+    "scheduler_gradient": "schedule.gradient",
+    "lag": "schedule.lag",
+    "sharpness": "mask.sharpness",
+    "sharpness_growth": "mask.growth",
+    "sharpness_end": "mask.end",
+    "smooth_growth": "mask.smooth",
+    "epsilon": "mask.epsilon",
+    "evaluation": "mask.evaluation",
+    "rounding": "mask.rounding",
+    "agreement": "mask.agreement",
 }
 """Settings of networks by short name -> group and field. Run directories of earlier versions know the short names only."""
 

@@ -27,13 +27,22 @@ def test_replacing_keeps_the_rest_of_the_group():
 
 
 def test_a_class_knows_the_short_names_of_its_own_groups_alone():
-    assert set(ModelConfig.short_names) == SHORT_NAMES.keys() - {"projection_dropout", "share_masks"}
+    assert set(VariableConfig.short_names) == SHORT_NAMES.keys() - {"projection_dropout", "share_masks"}
+    of_schedules = {name for name, path in SHORT_NAMES.items() if path.startswith(("schedule.", "mask."))}
+    assert set(ModelConfig.short_names) == VariableConfig.short_names.keys() - of_schedules
     assert "tied" not in ConditionalConfig.short_names
     with pytest.raises(TypeError, match="carry_bias"):
         ConditionalConfig(carry_bias=1.0)
 
 
-@pytest.mark.parametrize("config", [ModelConfig("lstm", rank=8, word_dropout=0.5), HighwayConfig(depth=2, input_rank=3)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        ModelConfig("lstm", rank=8, word_dropout=0.5),
+        HighwayConfig(depth=2, input_rank=3),
+        VariableConfig("vcgru", target=0.4, epsilon=0.01),
+    ],
+)
 def test_changed_settings_make_the_same_configuration(config):
     assert type(config)(**changed_settings(config)) == config
 

@@ -55,7 +55,7 @@ def _family(model: Mapping[str, Any]) -> str:
     cell = str(model.get("cell", "conditional"))
     names = {"elman": "RNN", "conditional": "CRNN"}
     name = names[cell] if cell in names else cell.upper().replace("_", " ")
-    return f"{name} guided" if model.get("guided_symbols") and cell.startswith("vc") else name
+    return f"{name} guided" if model.get("schedule", {}).get("guided_symbols") and cell.startswith("vc") else name
 
 
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:

@@ -19,6 +19,10 @@ bias b unless the initialization draws biases. Hence m starts at 1/2.
 
 Eqs. 9 and 13 print h_t for h_{t-1}, and i for x.
 
+The scheduler feeds back on itself: m_t depends on h_{t-1}, and that on m_{t-1}, by about
+m (1 - m) n u_i (c_i - h_i) with i = m n. Over long windows these factors can multiply to gradients of 1e14 and more. With `cut`, the
+scheduler takes the state as a constant. The values are the same, and the gradient has no such product.
+
 `hard_step` updates exactly the first d dimensions, by the upper left d x d blocks of all matrices (section 4.1). `block_step` computes the
 same, and takes less time for smaller d.
 """
@@ -70,7 +74,7 @@ class VariableInfo(NamedTuple):
 VCStep = tuple[Array, tuple[Array, VariableInfo]]
 
 
-def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
+def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON, cut: bool = False) -> VCStep:
     r"""Compute one step of the VCRNN (Jernite et al. 2017, eqs. 9 and 13).
 
     .. math::
@@ -81,25 +85,26 @@ def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
       h: state, (batch, n).
       x: input, (batch, n).
       epsilon: threshold below which the mask is rounded to 0, and from 1 of which it is rounded to 1.
+      cut: whether the scheduler takes h as a constant, so that no gradient flows from m to earlier steps.
 
     Returns:
       h', (y, info): the new state, the output y = h', the schedule and the gates.
     """
-    return _step("vcrnn", partial(soft_mask, params.sharpness, epsilon), params, h, x)
+    return _step("vcrnn", partial(soft_mask, params.sharpness, epsilon), params, h, x, cut)
 
 
-def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON) -> VCStep:
+def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON, cut: bool = False) -> VCStep:
     r"""Compute one step of the VCGRU (Jernite et al. 2017, eqs. 14 to 16); arguments as for `vcrnn`.
 
     .. math::
         u = \sigma((e \odot x) W_u + (e \odot h) U_u + b_u), \quad r = \sigma((e \odot x) W_r + (e \odot h) U_r + b_r), \\
         c = \tanh((e \odot x) W_c + (r \odot e \odot h) U_c + b_c), \quad z = e \odot (1 - u), \quad h' = z \odot c + (1 - z) \odot h
     """
-    return _step("vcgru", partial(soft_mask, params.sharpness, epsilon), params, h, x)
+    return _step("vcgru", partial(soft_mask, params.sharpness, epsilon), params, h, x, cut)
 
 
 def vclstm(
-    params: VariableParams, carry: LSTMCarry, x: Float[Array, "*b n"], epsilon: float = EPSILON
+    params: VariableParams, carry: LSTMCarry, x: Float[Array, "*b n"], epsilon: float = EPSILON, cut: bool = False
 ) -> tuple[LSTMCarry, tuple[Array, VariableInfo]]:
     r"""Compute one step of a variable computation LSTM, which the paper leaves to future work (section 6); arguments as for `vcrnn`.
 
@@ -110,7 +115,7 @@ def vclstm(
 
     The input of the scheduler is h.
     """
-    return _step("vclstm", partial(soft_mask, params.sharpness, epsilon), params, carry, x)
+    return _step("vclstm", partial(soft_mask, params.sharpness, epsilon), params, carry, x, cut)
 
 
 def _update_elman(unit: ElmanParams, h: Array, x: Array, e: Array) -> tuple[Array, tuple[()]]:
@@ -162,17 +167,20 @@ def _positions(m: Array, n: int) -> Array:
     return jnp.arange(1, n + 1, dtype=_exact(m).dtype).reshape((1,) * (m.ndim - 1) + (n,))
 
 
-def _schedule(scheduler: Gate, carry: Any, x: Array) -> Array:
+def _schedule(scheduler: Gate, carry: Any, x: Array, cut: bool = False) -> Array:
     """Compute m, (batch, 1)."""
-    return sigmoid(scheduler(x, _hidden(carry)))
+    h = _hidden(carry)
+    return sigmoid(scheduler(x, lax.stop_gradient(h) if cut else h))
 
 
 def _hidden(carry: Any) -> Array:
     return carry.h if isinstance(carry, LSTMCarry) else carry
 
 
-def _step(name: str, mask: Callable[[Array, int], Array], params: VariableParams, carry: Any, x: Array) -> tuple[Any, tuple[Array, Any]]:
-    m = _schedule(params.scheduler, carry, x)
+def _step(
+    name: str, mask: Callable[[Array, int], Array], params: VariableParams, carry: Any, x: Array, cut: bool = False
+) -> tuple[Any, tuple[Array, Any]]:
+    m = _schedule(params.scheduler, carry, x, cut)
     e = mask(m, x.shape[-1])
     carry, gates = _UNITS[name].update(params.unit, carry, x, e)
     return carry, (_hidden(carry), VariableInfo(m[..., 0], e, gates))
@@ -269,8 +277,8 @@ def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array
 
 
 @cache
-def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
-    """Return a unit with variable computation, 'vcrnn', 'vcgru' or 'vclstm', with another threshold of the mask.
+def variable_cell(name: str, epsilon: float = EPSILON, cut: bool = False) -> Cell:
+    """Return a unit with variable computation, 'vcrnn', 'vcgru' or 'vclstm'; `epsilon` and `cut` are those of `vcrnn`.
 
     Raises:
       UsageError: another name, or a threshold outside 0 to 1/2; from the template, inputs that are not as wide as the state.
@@ -286,7 +294,7 @@ def variable_cell(name: str, epsilon: float = EPSILON) -> Cell:
         scheduler = Gate(vector, vector, BiasSpec(1))  # type: ignore[arg-type]
         return VariableParams(unit.template(spec), scheduler, SettingSpec(1.0))  # type: ignore[arg-type]
 
-    step = step if epsilon == EPSILON else partial(step, epsilon=epsilon)
+    step = step if epsilon == EPSILON and not cut else partial(step, epsilon=epsilon, cut=cut)
     return Cell(step, template, unit.carry, input_size=as_wide_as_the_state, schedule=_schedule_of)
 
 

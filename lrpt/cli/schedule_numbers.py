@@ -91,7 +91,7 @@ def read_schedule(trained: Loaded, split: str, length: int) -> Schedule:
 
 def summarize(trained: Loaded, schedule: Schedule, lags: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> ScheduleSummary:
     """Compute the numbers of a schedule that `read_schedule` has read; lags beyond its end are left out."""
-    m, symbols, period = schedule.proportions.mean(axis=1), schedule.symbols, scheduler_of(trained).lag
+    m, symbols, period = schedule.proportions.mean(axis=1), schedule.symbols, scheduler_of(trained).schedule.lag
     lags = [lag for lag in lags if 0 <= lag < len(m)]
     of_symbols = {lag: autocorrelation(symbols, lag) for lag in lags} if trained.interface.input_size == 2 else {}
     read, place = symbols.tolist(), (np.arange(len(m)) % max(period, 1)).tolist()

@@ -133,7 +133,7 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
     if config.layers > 1 or not options.components:
         return None
     sharpness = jax.tree.leaves(trained.variables["settings"])[0]
-    return np.asarray(soft_mask(sharpness, config.epsilon, jnp.asarray(m), config.size))[:, -options.components :]
+    return np.asarray(soft_mask(sharpness, config.mask.epsilon, jnp.asarray(m), config.size))[:, -options.components :]
 
 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:

@@ -55,11 +55,17 @@ class NetworkConfig(Protocol):
         """Return whether the network runs on a GPU only."""
         ...
 
-    def settings(self, epoch: Int[Array, ""]) -> Mapping[str, Array]:
-        """Return values for the variables of the collection 'settings' in an epoch, counted from 0.
+    def settings(self, update: Int[Array, ""], epoch: int) -> Mapping[str, Array]:
+        """Return values for the variables of the collection 'settings' in one update. A key stands for every name that ends with it.
 
-        A key stands for every variable whose name ends with it.
+        Args:
+          update: number of updates so far.
+          epoch: number of updates in an epoch.
         """
+        ...
+
+    def settled(self, update: int, epoch: int) -> bool:
+        """Return whether the settings have their final values. Training selects the best state among such states only."""
         ...
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
@@ -90,8 +96,11 @@ class NetworkConfig(Protocol):
 class Steady:
     """A configuration of a network that is the same in all epochs and adds no metrics."""
 
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
+    def settings(self, update: Int[Array, ""], epoch: int) -> dict[str, Array]:
         return {}
+
+    def settled(self, update: int, epoch: int) -> bool:
+        return True
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
         return dict(figures)

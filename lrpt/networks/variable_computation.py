@@ -26,9 +26,10 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
-from lrpt.settings import OneOf, accepts_short_names
+from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 PenaltyForm = Literal["l1", "l2"]
+SchedulerGradient = Literal["full", "cut"]
 Evaluation = Literal["soft", "hard"]
 
 
@@ -36,10 +37,9 @@ MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
 """Metrics that a network sows and that `VariableConfig.summarize` replaces."""
 
 
-@accepts_short_names
 @dataclass(frozen=True)
-class VariableConfig(ModelConfig):
-    """Configuration of a recurrent network with schedulers: their training and evaluation. Other cells ignore these."""
+class ScheduleConfig:
+    """Training of the schedule m_t by a penalty. Cells without a scheduler ignore these."""
 
     target: float = 0.3
     """target share of the state that each step updates"""
@@ -52,12 +52,41 @@ class VariableConfig(ModelConfig):
     """numbers of the symbols with the guided target (in a text with line ends, 0 is the line end and 2 the blank)"""
     guided_target: float = 0.8
     """target at the guided symbols"""
+    gradient: Annotated[
+        str,
+        OneOf(
+            "gradient from the schedule to earlier steps",
+            get_args(SchedulerGradient),
+            notes="full is that of the equations, cut takes the state that the scheduler reads as a constant",
+        ),
+    ] = "full"
+    lag: int = 0
+    """lag in steps of the schedule's autocorrelation in evaluations, if windows are longer (0: none)"""
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model.schedule")
+        for name in ("target", "guided_target"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UsageError(f"model.schedule.{name} is {getattr(self, name)}: expected a share from 0 to 1")
+        _check_not_negative(self, "model.schedule", "penalty_weight")
+        check_at_least(0, self, "model.schedule.lag")
+        if any(symbol < 0 for symbol in self.guided_symbols):
+            symbols = " ".join(map(str, self.guided_symbols))
+            raise UsageError(f"model.schedule.guided_symbols is {symbols}: expected numbers of symbols, from 0 on")
+
+
+@dataclass(frozen=True)
+class MaskConfig:
+    """Masks of the updated components, in training and in evaluation. Cells without a scheduler ignore these."""
+
     sharpness: float = 0.1
-    """sharpness (lambda) of the mask in the first epoch"""
-    sharpness_growth: float = 0.1
+    """sharpness (lambda) of the mask at the start"""
+    growth: float = 0.1
     """growth of the sharpness in each epoch"""
-    sharpness_end: float = 1.0
-    """largest sharpness"""
+    end: float = 1.0
+    """largest sharpness; evaluations before it is reached are not selected as the best"""
+    smooth: bool = False
+    """grow the sharpness a little at each update, instead of once at the start of each epoch"""
     epsilon: float = EPSILON
     """distance from 0 and 1 within which the mask is rounded"""
     evaluation: Annotated[
@@ -66,27 +95,39 @@ class VariableConfig(ModelConfig):
     rounding: Annotated[str, OneOf("how the hard mask rounds the share times the size", ROUNDINGS)] = "ceil"
     agreement: bool = True
     """compare outputs of the soft and the hard mask in evaluations; this doubles the time of an evaluation"""
-    lag: int = 0
-    """lag in steps of the schedule's autocorrelation in evaluations, if windows are longer (0: none)"""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("target", "guided_target"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a share from 0 to 1")
-        for name in ("penalty_weight", "sharpness_growth"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise UsageError(f"model.{name} is {getattr(self, name)}: expected a finite number, 0 or more")
-        if not 0 < self.sharpness <= self.sharpness_end < math.inf:
+        check_choices(self, "model.mask")
+        _check_not_negative(self, "model.mask", "growth")
+        if not 0 < self.sharpness <= self.end < math.inf:
             raise UsageError(
-                f"model.sharpness is {self.sharpness} and model.sharpness_end {self.sharpness_end}: expected finite numbers above 0, the "
-                f"second no less than the first"
+                f"model.mask.sharpness is {self.sharpness} and model.mask.end {self.end}: expected finite numbers above 0, the second no "
+                f"less than the first"
             )
         if not 0 <= self.epsilon < 0.5:
-            raise UsageError(f"model.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
-        check_at_least(0, self, "model.lag")
-        if any(symbol < 0 for symbol in self.guided_symbols):
-            raise UsageError(f"model.guided_symbols is {' '.join(map(str, self.guided_symbols))}: expected numbers of symbols, from 0 on")
+            raise UsageError(f"model.mask.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
+
+    def sharpness_at(self, update: Int[Array, ""], epoch: int) -> Float[Array, ""]:
+        """Return the sharpness of the update that follows `update` updates, with `epoch` updates in an epoch."""
+        epochs = (update // epoch).astype(jnp.float32)
+        if self.smooth:
+            epochs = epochs + (update % epoch).astype(jnp.float32) / epoch
+        return jnp.minimum(self.sharpness + self.growth * epochs, self.end)
+
+
+def _check_not_negative(config: object, group: str, name: str) -> None:
+    value = getattr(config, name)
+    if not (math.isfinite(value) and value >= 0):
+        raise UsageError(f"{group}.{name} is {value}: expected a finite number, 0 or more")
+
+
+@accepts_short_names
+@dataclass(frozen=True)
+class VariableConfig(ModelConfig):
+    """Configuration of a recurrent network with schedulers: their training and evaluation. Other cells ignore these."""
+
+    schedule: ScheduleConfig = ScheduleConfig()
+    mask: MaskConfig = MaskConfig()
 
     @property
     def has_scheduler(self) -> bool:
@@ -95,11 +136,11 @@ class VariableConfig(ModelConfig):
 
     @property
     def layer(self) -> Cell:
-        return variable_cell(self.cell, self.epsilon) if self.has_scheduler else super().layer
+        return variable_cell(self.cell, self.mask.epsilon, self.schedule.gradient == "cut") if self.has_scheduler else super().layer
 
     def scheduled(self, evaluation: str) -> Cell:
         """Return the network's cell with a soft or a hard mask. Its info is the schedule."""
-        layer = self.layer if evaluation == "soft" else replace(self.layer, step=hard_step(self.cell, self.rounding))
+        layer = self.layer if evaluation == "soft" else replace(self.layer, step=hard_step(self.cell, self.mask.rounding))
         network = self.stack(layer)
 
         def step(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Array, Schedule]]:
@@ -108,16 +149,21 @@ class VariableConfig(ModelConfig):
 
         return replace(network, step=step)
 
-    def settings(self, epoch: Int[Array, ""]) -> dict[str, Array]:
-        """Return the sharpness in an epoch, counted from 0."""
-        if not self.has_scheduler:
-            return {}
-        return {"sharpness": jnp.minimum(self.sharpness + self.sharpness_growth * epoch.astype(jnp.float32), self.sharpness_end)}
+    def settings(self, update: Int[Array, ""], epoch: int) -> dict[str, Array]:
+        """Return the sharpness of the update that follows `update` updates, with `epoch` updates in an epoch."""
+        return {"sharpness": self.mask.sharpness_at(update, epoch)} if self.has_scheduler else {}
+
+    def settled(self, update: int, epoch: int) -> bool:
+        """Return whether the sharpness does not grow any more. A growth of 0 keeps it where it starts."""
+        if not self.has_scheduler or self.mask.growth == 0:
+            return True
+        return math.isclose(self.mask.sharpness_at(jnp.int32(update), epoch), self.mask.end, rel_tol=1e-5)
 
     def targets(self, symbols: Int[Array, "*b"]) -> Float[Array, "*b"]:
         """Return the target of the schedule at each symbol."""
-        guided = jnp.isin(symbols, jnp.asarray(self.guided_symbols, symbols.dtype))
-        return jnp.where(guided, self.guided_target, self.target)
+        own = self.schedule
+        guided = jnp.isin(symbols, jnp.asarray(own.guided_symbols, symbols.dtype))
+        return jnp.where(guided, own.guided_target, own.target)
 
     def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
         """Replace means of squares and products by counts of operations and an autocorrelation.
@@ -151,8 +197,9 @@ class VariableConfig(ModelConfig):
         return found
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "VariableModel":
-        if self.has_scheduler and self.guided_symbols and max(self.guided_symbols) >= input_size:
-            raise UsageError(f"model.guided_symbols has {max(self.guided_symbols)}, and the task has {input_size} symbols, from 0 on")
+        largest = max(self.schedule.guided_symbols, default=-1)
+        if self.has_scheduler and largest >= input_size:
+            raise UsageError(f"model.schedule.guided_symbols has {largest}, and the task has {input_size} symbols, from 0 on")
         return VariableModel(self, input_size, output_size, reads, sharers)
 
 
@@ -184,12 +231,12 @@ class VariableModel(SequenceModel):
         config = self.config
         if not config.has_scheduler:
             return super().run(xs, mask, start, inputs, train)
-        mode = "soft" if train else config.evaluation
+        mode = "soft" if train else config.mask.evaluation
         carry, y, schedule = self.passes(xs, mask, start, mode, train)
         self._sow_figures(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
-        elif config.agreement and not self.is_initializing():
+        elif config.mask.agreement and not self.is_initializing():
             _, other, _ = self.passes(xs, mask, start, "hard" if mode == "soft" else "soft", train)
             self._sow_agreement(self._read(y), self._read(other), mask)
         return carry, y
@@ -207,28 +254,29 @@ class VariableModel(SequenceModel):
     ) -> tuple[Any, Float[Array, "b t k"]]:
         """Return (the state after the last step, m of every step and layer) in evaluation."""
         xs = self._inputs(jnp.swapaxes(inputs, 0, 1), train=False)
-        carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.evaluation, train=False)
+        carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.mask.evaluation, train=False)
         return carry, jnp.swapaxes(schedule.proportion, 0, 1)
 
     def _sow_figures(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
         values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
         for name, value in values.items():
             self.sow("figures", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
-        lag, m = self.config.lag, jnp.mean(schedule.proportion, axis=-1)
+        lag, m = self.config.schedule.lag, jnp.mean(schedule.proportion, axis=-1)
         if 0 < lag < m.shape[0]:
             self.sow("figures", "proportion_squared", mean_over_steps(jnp.square(m), mask))
             pairs = None if mask is None else mask[:-lag] & mask[lag:]
             self.sow("figures", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
 
     def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:
-        config = self.config
-        target = config.target
-        if config.guided_symbols:
+        own, target = self.config.schedule, self.config.schedule.target
+        if own.guided_symbols:
             if not jnp.issubdtype(inputs.dtype, jnp.integer):
-                raise UsageError("model.guided_symbols are numbers of symbols, and the inputs of this task are vectors: leave them out")
-            target = config.targets(inputs.T)[..., None]
-        distances = schedule_penalty(schedule.proportion, target, config.penalty, config.one_sided)
-        return config.penalty_weight * jnp.mean(mean_over_steps(jnp.mean(distances, axis=-1), mask))
+                raise UsageError(
+                    "model.schedule.guided_symbols are numbers of symbols, and this task has vectors as inputs: leave them out"
+                )
+            target = self.config.targets(inputs.T)[..., None]
+        distances = schedule_penalty(schedule.proportion, target, own.penalty, own.one_sided)
+        return own.penalty_weight * jnp.mean(mean_over_steps(jnp.mean(distances, axis=-1), mask))
 
     def _sow_agreement(self, one: Array, other: Array, mask: Bool[Array, "t b"] | None) -> None:
         same = (jnp.argmax(one, axis=-1) == jnp.argmax(other, axis=-1)).astype(one.dtype)

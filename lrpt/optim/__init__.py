@@ -1,13 +1,22 @@
 """Optimizers: the papers' update rules as optax transformations, and one named recipe per task."""
 
 from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe
-from lrpt.optim.transforms import ShrinkState, clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, project_rows, recoveries
+from lrpt.optim.transforms import (
+    ShrinkState,
+    by_part,
+    clip_all_but_first_seven,
+    clip_by_norm_or_shrink,
+    clip_or_shrink,
+    project_rows,
+    recoveries,
+)
 
 __all__ = [
     "RECIPES",
     "OptimConfig",
     "Recipe",
     "ShrinkState",
+    "by_part",
     "clip_all_but_first_seven",
     "clip_by_norm_or_shrink",
     "clip_or_shrink",

@@ -13,7 +13,14 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_at_least
-from lrpt.optim.transforms import clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, project_rows, shrink_after
+from lrpt.optim.transforms import (
+    clip_all_but_first_seven,
+    clip_by_norm_or_shrink,
+    clip_or_shrink,
+    clip_parts_or_shrink,
+    project_rows,
+    shrink_after,
+)
 from lrpt.settings import OneOf, check_choices
 
 LearningRate = float | Float[Array, ""]
@@ -116,6 +123,12 @@ RECIPES: dict[str, Recipe] = {
         "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
         1e-3,
         lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
+        recovers=True,
+    ),
+    "char_lm_apart": Recipe(
+        "char_lm with the norms of schedulers and of all other parameters clipped apart (not published: for variable computation)",
+        1e-3,
+        lambda learning_rate: optax.chain(clip_parts_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
         recovers=True,
     ),
     "char_lm_original": Recipe(

@@ -82,6 +82,37 @@ def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
     return optax.tree.get(opt_state, "recoveries")
 
 
+def by_part(tree: Any) -> dict[str, list[Array]]:
+    """Return the leaves of parameters or of a gradient by part: 'scheduler', if there is one, and 'rest'."""
+    parts: dict[str, list[Array]] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        parts.setdefault(_part(path), []).append(leaf)
+    return parts
+
+
+def _part(path: tuple[Any, ...]) -> str:
+    return "scheduler" if any("scheduler" in name for name in _names(path)) else "rest"
+
+
+def clip_parts_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
+    r"""Clip the norm of the schedulers' gradient and that of all other parameters, each apart; else like `clip_by_norm_or_shrink`.
+
+    The 2 n + 1 parameters of a scheduler of n units carry 91 to 99 % of a gradient that grows over long windows. A common norm then scales
+    down the gradient of all others as well.
+
+    Raises:
+      ValueError: `update` was called without the parameters.
+    """
+
+    def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
+        norms = {part: optax.tree.norm(leaves) for part, leaves in by_part(updates).items()}
+        finite = jnp.stack([jnp.isfinite(norm) for norm in norms.values()]).all()
+        scale = {part: max_norm / jnp.maximum(norm, max_norm) for part, norm in norms.items()}
+        return finite, jax.tree_util.tree_map_with_path(lambda path, g: g * scale[_part(path)], updates)
+
+    return _or_shrink(clip, shrink, "clip_parts_or_shrink")
+
+
 def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransformation:
     """Clip every component to +-max_delta, except in the first seven tensors of the original's parameter list (lowrank-gru, RNN_mnist.py).
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lrpt.devices.parallel import describe_devices
@@ -153,7 +154,7 @@ class Run:
         self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
         self.saved = restored.update
         if self.progress.is_evaluated:
-            self.stopped = self._reason_to_stop(restored.update, self.progress.best)
+            self.stopped = self._reason_to_stop(restored.update, self._judged(restored.update))
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
 
@@ -182,6 +183,9 @@ class Run:
     def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float) -> bool:
         """Record an evaluation and decide whether training stops. The caller saves a checkpoint next.
 
+        The best evaluation is the one with the lowest loss among those with final settings of the network, such as the sharpness of masks.
+        As long as there is none, it is the latest one.
+
         Returns:
           Whether the learning rate has changed.
 
@@ -192,15 +196,33 @@ class Run:
             self._give_up("validation", update, metrics["loss"])
         progress = self.progress
         progress.seconds += seconds
-        if metrics["loss"] < progress.best["loss"]:
+        settled = self._settled(update)
+        if metrics["loss"] < progress.best["loss"] or not (settled and self._settled(progress.best["update"])):
             progress.best = {"update": update, **metrics}
         when = {"update": update, "seconds": round(progress.seconds, 3)}
-        train = {**when, "split": "train", **self._logged(progress.tally.means())}
+        train = {**when, "split": "train", **self._logged(progress.tally.means()), **self._settings(update)}
         self.directory.append_metrics([train, {**when, "split": "valid", **metrics}])
         progress.tally = Tally()
-        halved = progress.annealing.evaluated(metrics["loss"])
-        self.stopped = self._reason_to_stop(update, progress.best)
+        halved = settled and progress.annealing.evaluated(metrics["loss"])
+        self.stopped = self._reason_to_stop(update, self._judged(update))
         return halved
+
+    @cached_property
+    def _epoch(self) -> int:
+        """Number of updates in an epoch."""
+        return self.task.splits["train"].size // self.config.train.batch_size
+
+    def _settled(self, update: int) -> bool:
+        """Return whether update number `update` was made with the final settings of the network."""
+        return self.config.model.settled(max(update - 1, 0), self._epoch)
+
+    def _judged(self, update: int) -> dict[str, Any]:
+        """Return the best evaluation so far. Without final settings, no loss meets a criterion."""
+        return self.progress.best if self._settled(update) else {**self.progress.best, "loss": math.inf}
+
+    def _settings(self, update: int) -> dict[str, float]:
+        """Return the settings of the network in update number `update`."""
+        return {name: float(value) for name, value in self.config.model.settings(jnp.int32(update - 1), self._epoch).items()}
 
     def _logged(self, means: dict[str, float | None]) -> dict[str, float | None]:
         """Return the training metrics as they are logged: summarized by the task, if all of them are numbers."""
@@ -263,6 +285,11 @@ class Run:
         """
         if _has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])
+        if not self._settled(self.progress.best["update"]):
+            self.console.warn(
+                f"{self.label}: training ended before the settings of the network were final, such as the sharpness of masks; the result "
+                f"is that of the latest evaluation"
+            )
         counts = count(self.config.model, self.task.input_size, self.task.output_size)
         self.result = self.directory.write_result(
             {
@@ -289,11 +316,11 @@ class Run:
         return [line for line in self.directory.metrics() if line.get("split") == "valid"] or [self.progress.best]
 
     def _validation(self) -> dict[str, float]:
-        """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations, as in Table 1."""
+        """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations with final settings, as in Table 1."""
         at_best = {name: value for name, value in self.progress.best.items() if name != "update"}
         others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
         extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
-        evaluations = self._evaluations()
+        evaluations = [line for line in self._evaluations() if self._settled(line["update"])] or [self.progress.best]
         return at_best | {f"{word}_{name}": best(_known(evaluations, name)) for name, (word, best) in extremes.items()}
 
 

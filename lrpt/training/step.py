@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
-from lrpt.optim import recoveries
+from lrpt.optim import by_part, recoveries
 from lrpt.tasks.task import Example, Split, Task
 
 Metrics = dict[str, Array]
@@ -154,7 +154,7 @@ def train_step(
 
     Returns:
       The new state, and the batch's metrics before the update, as scalars. The metrics include the norm of the gradient before any
-      clipping, and `layer_norms` for a stack. 'loss' is without penalties.
+      clipping, `layer_norms` for a stack, and `part_norms` for a network with schedulers. 'loss' is without penalties.
     """
     start = Start(state.carry, jnp.asarray(fresh)) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
@@ -168,7 +168,7 @@ def train_step(
     grads, (metrics, result) = jax.grad(loss, has_aux=True)(state.params)
     grads, metrics, collections = shares.average((grads, metrics, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    metrics |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads)}
+    metrics |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads), **part_norms(grads)}
     count = recoveries(opt_state)
     if count is not None:
         metrics["recoveries"] = count
@@ -181,6 +181,12 @@ def layer_norms(model: nn.Module, grads: Any) -> Metrics:
     """Return 'gradient_norm_layer_1', ...: the norms of the gradients of all parameters of each layer of a stack, first to last."""
     layers = model.by_layer(grads) if isinstance(model, Layered) else {}
     return {f"gradient_norm_layer_{number + 1}": optax.tree.norm(layers[number]) for number in sorted(layers)}
+
+
+def part_norms(grads: Any) -> Metrics:
+    """Return 'gradient_norm_scheduler' and 'gradient_norm_rest' if the network has schedulers."""
+    parts = by_part(grads)
+    return {f"gradient_norm_{name}": optax.tree.norm(leaves) for name, leaves in parts.items()} if len(parts) > 1 else {}
 
 
 def with_settings(collections: Any, values: Mapping[str, Array]) -> Any:
@@ -204,7 +210,7 @@ def train_steps(
     indices: Int[Array, "k b"],
     shares: Shares = ALONE,
     windows: int = 1,
-    settings: Callable[[Int[Array, ""]], Mapping[str, Array]] = lambda epoch: {},
+    settings: Callable[[Int[Array, ""], int], Mapping[str, Array]] = lambda update, epoch: {},
 ) -> tuple[TrainState, Metrics]:
     """Make k updates in one compiled loop. Small networks save an allocation of temporaries in each update.
 
@@ -219,7 +225,7 @@ def train_steps(
       indices: examples of each update, as from `lrpt.tasks.order.batch_indices`.
       shares: operations that share updates with other devices.
       windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
-      settings: function of the number of epochs so far: see `lrpt.networks.protocol.NetworkConfig.settings`.
+      settings: function of the number of updates so far, and of `windows`: see `lrpt.networks.protocol.NetworkConfig.settings`.
 
     Returns:
       The new state, and the metrics of every update, with a leading axis k.
@@ -228,7 +234,7 @@ def train_steps(
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
         fresh = state.update % windows == 0
-        state = state._replace(collections=with_settings(state.collections, settings(state.update // windows)))
+        state = state._replace(collections=with_settings(state.collections, settings(state.update, windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 
     return jax.lax.scan(body, state, indices)

@@ -180,10 +180,57 @@ def test_the_schedule_of_a_stack_has_that_of_each_layer():
     assert stacked(CELLS["gru"], 2).schedule is None
 
 
+def sharpness_at(config, updates, epoch=7):
+    at = jax.jit(lambda update: config.settings(update, epoch)["sharpness"])
+    return [at(jnp.int32(update)) for update in updates]
+
+
 def test_sharpness_by_epoch():
-    at = jax.jit(lambda epoch: CONFIG.settings(epoch)["sharpness"])
-    assert_close([at(jnp.int32(epoch)) for epoch in (0, 1, 8, 9, 10, 50)], [0.1, 0.2, 0.9, 1.0, 1.0, 1.0])
-    assert VariableConfig("gru").settings(jnp.int32(3)) == {}
+    assert_close(sharpness_at(CONFIG, [0, 6, 7, 13, 8 * 7, 9 * 7, 70, 350]), [0.1, 0.1, 0.2, 0.2, 0.9, 1.0, 1.0, 1.0])
+    assert VariableConfig("gru").settings(jnp.int32(3), 7) == {}
+
+
+def test_smooth_sharpness_agrees_with_that_by_epoch_where_epochs_begin():
+    smooth = VariableConfig("vcrnn", 8, smooth_growth=True)
+    begins = [0, 7, 8 * 7, 9 * 7, 70]
+    assert_close(sharpness_at(smooth, begins), sharpness_at(VariableConfig("vcrnn", 8), begins))
+    assert_close(sharpness_at(smooth, [1, 6, 62, 63, 64]), [0.1 + 0.1 / 7, 0.1 + 0.6 / 7, 0.1 + 6.2 / 7, 1.0, 1.0])
+
+
+def test_when_the_sharpness_is_final():
+    smooth, fixed = VariableConfig("vcrnn", 8, smooth_growth=True), VariableConfig("vcrnn", 8, sharpness_growth=0.0)
+    assert [CONFIG.settled(update, 7) for update in (0, 62, 63, 500)] == [False, False, True, True]
+    assert [smooth.settled(update, 7) for update in (0, 62, 63, 500)] == [False, False, True, True]
+    assert fixed.settled(0, 7)
+    assert VariableConfig("gru").settled(0, 7)
+
+
+@pytest.mark.parametrize("cell", ["vcrnn", "vcgru", "vclstm"])
+def test_a_cut_gradient_has_no_product_over_steps_and_the_same_values(cell):
+    """The penalty depends on the unit through the states that the scheduler reads, and on nothing else of the unit."""
+    config = VariableConfig(**{**vars(CONFIG), "cell": cell})
+    cut = VariableConfig(**{**vars(config), "scheduler_gradient": "cut"})
+    variables = variables_of(config)
+    (full_logits, _), _ = advance(config, variables, train=True)
+    (cut_logits, _), _ = advance(cut, variables, train=True)
+    assert_equal(full_logits, cut_logits)
+
+    def penalty(params, config):
+        _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(
+            {**variables, "params": params}, INPUTS, train=True, method="advance", mutable=list(SOWN)
+        )
+        return found["penalties"]["schedule"][0]
+
+    gradient = {
+        name: jax.jit(jax.grad(partial(penalty, config=one)))(variables["params"]) for name, one in {"full": config, "cut": cut}.items()
+    }
+    unit = {name: jax.tree.leaves(own["recurrent"]["cell"]["recurrent"]) for name, own in gradient.items()}
+    assert all(np.all(np.asarray(leaf) == 0) for leaf in unit["cut"])
+    assert any(np.any(np.asarray(leaf) != 0) for leaf in unit["full"])
+    loops = [VariableConfig(**{**vars(cut), "recurrence": loop}) for loop in LOOPS]
+    for one in loops:
+        own = jax.jit(jax.grad(partial(penalty, config=one)))(variables["params"])
+        assert_close(own, gradient["cut"], rtol=1e-5, atol=1e-7)
 
 
 def test_operations_of_a_run():
@@ -206,18 +253,19 @@ def test_operations_of_a_run():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"penalty": "l3"}, "model.penalty is 'l3': choose from l1, l2"),
-        ({"evaluation": "both"}, "model.evaluation is 'both': choose from soft, hard"),
-        ({"rounding": "up"}, "model.rounding is 'up'"),
-        ({"target": 1.5}, "model.target is 1.5: expected a share from 0 to 1"),
-        ({"guided_target": -0.1}, "model.guided_target is -0.1"),
-        ({"penalty_weight": -1.0}, "model.penalty_weight is -1.0: expected a finite number, 0 or more"),
-        ({"sharpness": 0.0}, "model.sharpness is 0.0"),
-        ({"sharpness": 2.0}, "model.sharpness is 2.0 and model.sharpness_end 1.0"),
-        ({"sharpness_growth": float("nan")}, "model.sharpness_growth is nan"),
-        ({"epsilon": 0.5}, "model.epsilon is 0.5: expected a number from 0 to below 0.5"),
-        ({"lag": -1}, "model.lag is -1: expected 0 or more"),
-        ({"guided_symbols": (2, -1)}, "model.guided_symbols is 2 -1: expected numbers of symbols, from 0 on"),
+        ({"penalty": "l3"}, "model.schedule.penalty is 'l3': choose from l1, l2"),
+        ({"scheduler_gradient": "half"}, "model.schedule.gradient is 'half': choose from full, cut"),
+        ({"evaluation": "both"}, "model.mask.evaluation is 'both': choose from soft, hard"),
+        ({"rounding": "up"}, "model.mask.rounding is 'up'"),
+        ({"target": 1.5}, "model.schedule.target is 1.5: expected a share from 0 to 1"),
+        ({"guided_target": -0.1}, "model.schedule.guided_target is -0.1"),
+        ({"penalty_weight": -1.0}, "model.schedule.penalty_weight is -1.0: expected a finite number, 0 or more"),
+        ({"sharpness": 0.0}, "model.mask.sharpness is 0.0"),
+        ({"sharpness": 2.0}, "model.mask.sharpness is 2.0 and model.mask.end 1.0"),
+        ({"sharpness_growth": float("nan")}, "model.mask.growth is nan"),
+        ({"epsilon": 0.5}, "model.mask.epsilon is 0.5: expected a number from 0 to below 0.5"),
+        ({"lag": -1}, "model.schedule.lag is -1: expected 0 or more"),
+        ({"guided_symbols": (2, -1)}, "model.schedule.guided_symbols is 2 -1: expected numbers of symbols, from 0 on"),
     ],
 )
 def test_bad_input_is_refused(changes, message):
@@ -229,5 +277,5 @@ def test_symbols_that_the_task_does_not_have_are_refused():
     with pytest.raises(UsageError, match="guided_symbols has 3, and the task has 3 symbols"):
         CONFIG.build(3, 3, "all")
     model = CONFIG.build(SYMBOLS, SYMBOLS, "all")
-    with pytest.raises(UsageError, match="the inputs of this task are vectors"):
+    with pytest.raises(UsageError, match="this task has vectors as inputs"):
         jax.eval_shape(lambda: model.apply(VARIABLES, jnp.zeros((1, 2, SYMBOLS)), train=True, mutable=list(SOWN)))

@@ -80,9 +80,9 @@ def test_one_program_serves_all_epochs(config):
     model, optimizer = config.model.build(task.input_size, task.output_size, task.reads), config.optim.build()
     traced = []
 
-    def settings(epoch):
-        traced.append(epoch)
-        return config.model.settings(epoch)
+    def settings(update, epoch):
+        traced.append(update)
+        return config.model.settings(update, epoch)
 
     @jax.jit
     def update(state, arrays, indices):

@@ -1,0 +1,95 @@
+"""Selection of the best state among evaluations with final settings: a run whose lowest validation loss is at soft masks."""
+
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from tiny import interrupted_after, lines
+
+import lrpt
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.optim import OptimConfig
+from lrpt.runs.console import Console
+from lrpt.tasks import NextSymbol
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loop import fit
+
+EVALUATED = 4
+FIRST_SHARP = 12
+"""first evaluation whose last update was made at full sharpness: five updates an epoch, and the third epoch is sharp"""
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory):
+    """A learning rate so high that the loss grows."""
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("abcab cab\n" * 5)
+    model = VariableConfig("vcrnn", 5, parametrization="dense", sharpness=0.2, sharpness_growth=0.4, sharpness_end=1.0)
+    train = TrainConfig(updates=20, batch_size=2, order="stream", evaluate_every=EVALUATED, evaluation_batch=1)
+    return RunConfig(model, OptimConfig("adam", 0.5), train, NextSymbol(file=path, reading="stream", steps=4))
+
+
+@pytest.fixture(scope="module")
+def run(config, tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    return path, fit(config, {0: path}, devices=1)[0]
+
+
+def evaluations(path):
+    return {line["update"]: line for line in lines(path) if line["split"] == "valid"}
+
+
+def test_the_lowest_loss_of_this_run_is_at_a_soft_mask(run):
+    losses = {update: line["loss"] for update, line in evaluations(run[0]).items()}
+    assert min(losses, key=losses.get) < FIRST_SHARP
+
+
+def test_the_best_state_is_the_lowest_loss_at_full_sharpness(run):
+    path, result = run
+    losses = {update: line["loss"] for update, line in evaluations(path).items() if update >= FIRST_SHARP}
+    assert result["best_update"] == min(losses, key=losses.get)
+    assert result["metrics"]["valid"]["loss"] == min(losses.values())
+    trained = lrpt.load(path, data=NextSymbol)
+    assert trained.update == result["best_update"]
+    np.testing.assert_allclose(jax.tree.leaves(trained.variables["settings"]), 1.0)
+    assert trained.evaluate(trained.model)["test"]["loss"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-5)
+
+
+def test_extremes_are_of_evaluations_at_full_sharpness(run):
+    path, result = run
+    sharp = [line["bits_per_character"] for update, line in evaluations(path).items() if update >= FIRST_SHARP]
+    assert result["metrics"]["valid"]["lowest_bits_per_character"] == min(sharp)
+
+
+def test_resumed_at_a_soft_mask_selects_the_same(config, run, tmp_path):
+    with interrupted_after(1):
+        fit(config, {0: tmp_path / "run"}, devices=1)
+    again = fit(config, {0: tmp_path / "run"}, devices=1)[0]
+    assert (again["best_update"], again["metrics"]) == (run[1]["best_update"], run[1]["metrics"])
+
+
+def test_soft_masks_count_neither_for_patience_nor_for_a_criterion_nor_for_annealing(config, run, tmp_path):
+    highest = max(line["loss"] for line in evaluations(run[0]).values())
+    at_once = replace(config, train=replace(config.train, stop_below=2 * highest))
+    assert fit(at_once, {0: tmp_path / "criterion"}, devices=1)[0]["updates"] == FIRST_SHARP
+    patient = replace(config, train=replace(config.train, patience=1, updates=40))
+    assert fit(patient, {0: tmp_path / "patience"}, devices=1)[0]["updates"] > FIRST_SHARP
+    annealed = replace(config, optim=replace(config.optim, halve_after=1, halvings=0), train=replace(config.train, updates=40))
+    assert fit(annealed, {0: tmp_path / "annealed"}, devices=1)[0]["updates"] > FIRST_SHARP
+
+
+def test_a_run_that_ends_at_a_soft_mask_reports_its_latest_evaluation(config, tmp_path, capsys):
+    short = replace(config, train=replace(config.train, updates=8))
+    result = fit(short, {0: tmp_path / "run"}, devices=1, console=Console())[0]
+    assert result["best_update"] == 8
+    assert "before the settings of the network were final" in "".join(capsys.readouterr())
+
+
+def test_metrics_hold_the_sharpness_and_gradient_norms_by_part(run):
+    train = [json.loads(line) for line in (run[0] / "metrics.jsonl").read_text().splitlines() if '"train"' in line]
+    np.testing.assert_allclose([line["sharpness"] for line in train], [0.2, 0.6, 1.0, 1.0, 1.0], rtol=1e-6)
+    for line in train:
+        assert {"proportion", "gradient_norm_scheduler", "gradient_norm_rest"} <= line.keys()
+        assert max(line["gradient_norm_scheduler"], line["gradient_norm_rest"]) <= line["gradient_norm"]
