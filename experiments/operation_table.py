@@ -5,7 +5,8 @@
 
 The rows are those of Tables 1 and 3. RNN-d is the size of the Elman network with as many multiplications; the paper gives no formula for
 it (see `lrpt.networks.operations`). For units with a scheduler, 'm' is the root mean square of m_t that the printed RNN-d implies, and
-multiplications are counted at this m.
+multiplications are counted at this m. Rows with a star are quoted in the paper from Zhang et al. 2016. The conditional network (CRNN) has
+no counts: its slow level steps only where a word or a character ends, and its parameters on characters depend on the words of the text.
 """
 
 import json
@@ -16,6 +17,7 @@ from functools import cache
 
 from experiments.variable_computation import network
 from lrpt.cli.flags import parse_dataclass
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count
 from lrpt.networks.operations import PAPER_FACTORS
 from lrpt.networks.variable_computation import VariableConfig
@@ -37,23 +39,24 @@ class Printed:
     """A row of the paper's tables: number of symbols, and RNN-d as printed."""
 
     where: str
-    config: VariableConfig
+    config: VariableConfig | ConditionalConfig
     symbols: int
     size: int
+    quoted: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `m` is None for units with constant computation."""
+    """A line of the table. `m` is None for units with constant computation, and counts are None for conditional networks."""
 
     where: str
     model: str
-    parameters: int
+    parameters: int | None
     m: float | None
     printed: int
     convention: float
-    counted: float
-    multiplications: float
+    counted: float | None
+    multiplications: float | None
 
 
 MUSIC, BITS, CHARACTERS, TEXT8 = 730, 2, 51, 27
@@ -63,9 +66,11 @@ PRINTED = [
     Printed("Table 1, music", network("vcrnn", 500), MUSIC, 233),
     *(Printed("Table 3, bits", network("elman", size), BITS, size) for size in (100, 500, 1000)),
     *(Printed("Table 3, bits", network("vcrnn", 1000), BITS, size) for size in (340, 460)),
+    Printed("Table 3, bits", ConditionalConfig(100), BITS, 140),
     Printed("Table 3, characters", network("gru", 1024), CHARACTERS, 1450),
     Printed("Table 3, characters", network("lstm", 1024), CHARACTERS, 2048),
     Printed("Table 3, characters", network("elman", 1024), CHARACTERS, 1024),
+    Printed("Table 3, characters", ConditionalConfig(500), CHARACTERS, 700),
     Printed("Table 3, characters", network("vcrnn", 1024), CHARACTERS, 760),
     Printed("Table 3, characters", network("elman", 760), CHARACTERS, 760),
     Printed("Table 3, characters", network("lstm", 380), CHARACTERS, 760),
@@ -73,6 +78,8 @@ PRINTED = [
     Printed("Table 3, characters", network("vcgru", 1024), CHARACTERS, 648),
     Printed("Table 3, characters", network("lstm", 324), CHARACTERS, 648),
     Printed("Table 3, characters", network("gru", 458), CHARACTERS, 648),
+    *(Printed("Table 3, text8", network("elman", size), TEXT8, size, quoted=True) for size in (512, 1024)),
+    *(Printed("Table 3, text8", network("lstm", size), TEXT8, 2 * size, quoted=True) for size in (512, 1024)),
     Printed("Table 3, text8", network("elman", 512), TEXT8, 512),
     Printed("Table 3, text8", network("gru", 512), TEXT8, 725),
     Printed("Table 3, text8", network("gru", 1024), TEXT8, 1450),
@@ -83,12 +90,14 @@ PRINTED = [
 @cache
 def row(printed: Printed) -> Row:
     """Count the operations of a network."""
-    config = printed.config
+    config, name = printed.config, printed.config.label + "*" * printed.quoted
+    if isinstance(config, ConditionalConfig):
+        return Row(printed.where, name, None, None, printed.size, config.summarize({})["paper_equivalent_size"], None, None)
     m = printed.size / (PAPER_FACTORS[config.cell] * config.size) if config.has_scheduler else 1.0
     metrics = config.summarize({"active": m, "active_squared": m**2})
     return Row(
         where=printed.where,
-        model=config.label,
+        model=name,
         parameters=count(config, printed.symbols, printed.symbols).true,
         m=m if config.has_scheduler else None,
         printed=printed.size,
@@ -101,8 +110,9 @@ def row(printed: Printed) -> Row:
 def cells(r: Row) -> list[str]:
     """Format a line as text."""
     m = "" if r.m is None else f"{r.m:.3f}"
-    numbers = f"{r.printed:,}", f"{r.convention:,.0f}", f"{r.counted:,.0f}", f"{r.multiplications:,.0f}"
-    return [r.where, r.model, f"{r.parameters:,}", m, *numbers]
+    counts = ("" if number is None else f"{number:,.0f}" for number in (r.parameters, r.counted, r.multiplications))
+    parameters, counted, products = counts
+    return [r.where, r.model, parameters, m, f"{r.printed:,}", f"{r.convention:,.0f}", counted, products]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

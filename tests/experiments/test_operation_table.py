@@ -11,10 +11,14 @@ ROWS = [row(printed) for printed in PRINTED]
 
 @pytest.mark.parametrize("one", ROWS, ids=lambda one: f"{one.where} {one.model} {one.printed}")
 def test_the_convention_gives_what_is_printed(one):
+    if one.model.startswith("CRNN"):  # 707 is printed as 700, 141 as 140
+        assert one.convention == pytest.approx(one.printed, rel=0.0105)
+        assert (one.parameters, one.counted, one.multiplications) == (None, None, None)
+        return
     assert one.convention == pytest.approx(one.printed, rel=0.0015)
     assert (one.m is None) != one.model.startswith("VC")
     matrices = {"E": 2, "G": 6, "L": 8}.get(one.model[0], 6 if "GRU" in one.model else 2)
-    n, m = int(one.model.split()[1]), one.m or 1
+    n, m = int(one.model.strip("*").split()[1]), one.m or 1
     assert one.multiplications == pytest.approx(matrices * (m * n) ** 2 + (0 if one.m is None else 2 * n))
     assert one.counted == pytest.approx((one.multiplications / 2) ** 0.5)
 
@@ -24,6 +28,14 @@ def test_parameters_are_those_of_the_paper_and_biases():
     found = {(one.model, one.where): one.parameters for one in ROWS}
     assert found["VCRNN 500", "Table 1, music"] == 730 * 500 + 2 * 500**2 + 500 + 2 * 500 + 1 + 500 * 730 + 730
     assert found["GRU 1024", "Table 3, text8"] == 27 * 1024 + 6 * 1024**2 + 3 * 1024 + 1024 * 27 + 27
+
+
+def test_every_row_of_the_tables_is_there():
+    """Three of Table 1; 6 of bits, 11 of characters and 10 of text8 in Table 3, of which four are quoted."""
+    rows = [one.where for one in ROWS]
+    assert [rows.count(f"Table {where}") for where in ("1, music", "3, bits", "3, characters", "3, text8")] == [3, 6, 11, 10]
+    quoted = [(one.model, one.printed) for one in ROWS if one.model.endswith("*")]
+    assert quoted == [("ELMAN 512*", 512), ("ELMAN 1024*", 1024), ("LSTM 512*", 1024), ("LSTM 1024*", 2048)]
 
 
 def test_prints(capsys):
