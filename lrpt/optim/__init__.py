@@ -7,6 +7,7 @@ from lrpt.optim.transforms import (
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
     clip_or_shrink,
+    clip_parts_or_shrink,
     project_rows,
     recoveries,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "clip_all_but_first_seven",
     "clip_by_norm_or_shrink",
     "clip_or_shrink",
+    "clip_parts_or_shrink",
     "project_rows",
     "recoveries",
 ]

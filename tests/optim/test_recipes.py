@@ -71,6 +71,7 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
         "char_lm": (by_norm, None, 1e-3),
+        "char_lm_apart": (by_norm, None, 1e-3),
         "char_lm_original": (by_norm, None, 1e-3),
         "char_lstm": ({name: g + 1e-7 * params[name] for name, g in gradient.items()}, None, 2e-4),
         "rhn": (to_ten, "sgd", 0.2),

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.optim import clip_all_but_first_seven, clip_by_norm_or_shrink, project_rows, recoveries
+from lrpt.optim import by_part, clip_all_but_first_seven, clip_by_norm_or_shrink, clip_parts_or_shrink, project_rows, recoveries
 from lrpt.optim.recipes import NO_EPS, rmsprop_2016
-from lrpt.runs.named_arrays import to_named
+from lrpt.runs.named_arrays import from_named, to_named
 
 LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
 DENSE = ModelConfig(size=6, parametrization="dense")
@@ -97,6 +97,44 @@ def test_a_norm_that_is_not_finite_becomes_a_shrink_of_all_parameters(bad):
     change, state = update(draw(LOW_RANK, 2), state, params)
     assert recoveries(state) == 1
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(change))
+
+
+VARIABLE = ModelConfig("vcgru", 5, parametrization="dense", layers=2)
+
+
+@pytest.mark.parametrize("large", ["scheduler", "rest"])
+def test_parts_are_clipped_apart(large):
+    """Each part to a norm of at most 2, so that a large gradient of one does not scale down the other."""
+    rule, params = clip_parts_or_shrink(2.0, 0.1), draw(VARIABLE, 0)
+    gradient = as_float64(draw(VARIABLE, 1, 1e-2))
+    own = {name for name in gradient if ("scheduler" in name) == (large == "scheduler")}
+    assert 0 < len(own) < len(gradient)
+    gradient = {name: g * (1e4 if name in own else 1.0) for name, g in gradient.items()}
+    norm = np.sqrt(sum((gradient[name] ** 2).sum() for name in own))
+    tree = from_named(params, {name: g.astype(np.float32) for name, g in gradient.items()})
+    change, state = rule.update(tree, rule.init(params), params)
+    assert_tree(change, {name: g * 2.0 / norm if name in own else g for name, g in gradient.items()}, rtol=1e-5)
+    assert recoveries(state) == 0
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_networks_without_schedulers_have_one_part(scale):
+    params, gradient = draw(DENSE, 0), draw(DENSE, 1, scale)
+    found, expected = (
+        rule(1.0, 0.1).update(gradient, rule(1.0, 0.1).init(params), params) for rule in (clip_parts_or_shrink, clip_by_norm_or_shrink)
+    )
+    assert_tree(found[0], as_float64(expected[0]))
+    assert set(by_part(gradient)) == {"rest"}
+    assert set(by_part(draw(VARIABLE, 0))) == {"scheduler", "rest"}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_part_that_is_not_finite_becomes_a_shrink_of_all_parameters(bad):
+    rule, params = clip_parts_or_shrink(1.0, 0.1), draw(VARIABLE, 0)
+    gradient = jax.tree_util.tree_map_with_path(lambda path, p: bad * p if "scheduler" in str(path) else p, params)
+    change, state = rule.update(gradient, rule.init(params), params)
+    assert_tree(change, {name: 0.1 * p for name, p in as_float64(params).items()})
+    assert recoveries(state) == 1
 
 
 def test_rules_that_need_the_parameters_say_so():
