@@ -12,7 +12,7 @@ repeated notes; by length 1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3
 
 The published numbers are for 19,511 tunes of thesession.org, whose terms do not say who may use them in this way. Here O'Neill's 2,006
 tunes take their place. So perplexities can be compared with each other, but not with the published ones. Settings that the paper does not
-print are those of `experiments.variable_computation`.
+print are those of `experiments.variable_computation`. Training ends after four epochs without a lower validation loss.
 """
 
 from dataclasses import replace
@@ -30,17 +30,18 @@ from lrpt.training.config import RunConfig, TrainConfig
 EPOCH = 132
 """updates that read O'Neill's training part once, in 32 streams with windows of 50 symbols"""
 
-MODEL = network("vcrnn", 500, target=0.4)
+MODEL = network("vcrnn", 500, target=0.33)
+"""The target that gives about the published RNN-d of 233: the root mean square of m is to be 0.466."""
 
 PAPER = RunConfig(
     MODEL,
     OptimConfig("char_lm"),
-    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
+    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32, patience=4),
     NextNote("irish"),
 )
 
 QUICK = RunConfig(
-    network("vcrnn", 128, target=0.4, sharpness=0.2, sharpness_growth=0.05),
+    network("vcrnn", 128, target=0.4, sharpness=0.2, sharpness_growth=0.1),
     OptimConfig("char_lm", 5e-3),
     TrainConfig(updates=600, batch_size=16, order="stream", evaluate_every=100, evaluation_batch=8),
     NextNote(),

@@ -256,7 +256,7 @@ class Final:
         return _compared(better.seed, advantage, over, strict)
 
     def _best(self, run: Record, update: int) -> float | None:
-        values = [value for when, value in run.curve(self.score).items() if when <= update]
+        values = [value for when, value in run.selectable(self.score).items() if when <= update]
         return (max if self.higher else min)(values, default=None)
 
 

@@ -65,7 +65,7 @@ def from_test(name: str, score: str, published: float | None, decimals: int, cri
 
 def lowest(name: str, score: str, published: float | None, decimals: int) -> Quantity:
     """Read the lowest value of a validation metric, and expect at most the published value."""
-    read = lambda run: min(run.curve(score).values(), default=None)  # noqa: E731
+    read = lambda run: min(run.selectable(score).values(), default=None)  # noqa: E731
     if published is None:
         return Quantity(name, read, f"{{:.{decimals}f}}", best=True)
     return Quantity(name, read, f"{{:.{decimals}f}}", f"{published:.{decimals}f}", at_most(published, decimals), best=True)

@@ -53,7 +53,7 @@ class Record:
         """Return the update of the lowest validation loss."""
         if self.result is not None and "best_update" in self.result:
             return self.result["best_update"]
-        losses = self.curve("loss")
+        losses = self.selectable("loss")
         return min(losses, key=lambda update: losses[update], default=0)
 
     @property
@@ -106,6 +106,12 @@ class Record:
     def curve(self, score: str) -> dict[int, float]:
         """Return a metric of the validation split by update."""
         return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}
+
+    def selectable(self, score: str) -> dict[int, float]:
+        """The curve without evaluations at masks that were not as sharp as the last ones, if the run logs the sharpness."""
+        sharpness = {line["update"]: line["sharpness"] for line in self.training() if "sharpness" in line}
+        final = max(sharpness.values(), default=0.0)
+        return {update: value for update, value in self.curve(score).items() if sharpness.get(update, final) == final}
 
     def first(self, score: str, holds: Callable[[float], bool]) -> int | None:
         """Return the update of the first evaluation whose metric meets a condition; None if there is none."""

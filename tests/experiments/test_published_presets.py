@@ -381,8 +381,9 @@ UNITS = {
         "paper": ("vcrnn", 1000, 0.4),
         "vcrnn-1000-0.3": ("vcrnn", 1000, 0.3),
         **{f"rnn-{size}": ("elman", size, None) for size in (100, 500, 1000)},
+        **{f"buffer-{bits}": ("vcrnn", 1000, 0.4) for bits in (8, 24)},
     },
-    "music": {"paper": ("vcrnn", 500, 0.4), "rnn-200": ("elman", 200, None), "rnn-250": ("elman", 250, None)},
+    "music": {"paper": ("vcrnn", 500, 0.33), "rnn-200": ("elman", 200, None), "rnn-250": ("elman", 250, None)},
 }
 
 
@@ -413,7 +414,7 @@ def test_a_preset_has_the_published_hyperparameters(experiment, preset):
     assert found == {name: pytest.approx(v) if isinstance(v, float) else v for name, v in pinned.items()}
 
 
-STAND_INS = {"small", "small-rnn", "small-buffer-8", "small-buffer-24"}
+STAND_INS = {"small", "small-rnn", "small-buffer-8", "small-buffer-24", "small-no-penalty", "small-fixed-sharpness", "small-neither"}
 """Networks of other sizes than published, which claim no published figure."""
 
 
