@@ -109,7 +109,7 @@ def _small(cell: str = "vcrnn", **changes: Any) -> VariableConfig:
     return network(cell, 256, **{"target": 0.3, "penalty_weight": 0.5, **growing, **changes})
 
 
-FIXED = {"sharpness": SHARP, "sharpness_growth": 0.0}
+FIXED: dict[str, Any] = {"sharpness": SHARP, "sharpness_growth": 0.0}
 
 SMALL_TABLE = {
     "small": _small(),
