@@ -6,6 +6,7 @@
     python -m experiments.variable_computation --data.file BOOK.txt --model.guided-symbols 0 2     more computation on blanks and line ends
     python -m experiments.variable_computation sample RUN_DIRECTORY --prompt "The " text from a checkpoint
     python -m experiments.variable_computation schedule RUN_DIRECTORY               m_t over the text (Figures 3 and 5)
+    python -m experiments.variable_computation words RUN_DIRECTORY                  m_t around ends of words, beside a control
     python -m experiments.variable_computation hard RUN_DIRECTORY                   soft and hard masks in evaluation
     python -m experiments.variable_computation timing RUN_DIRECTORY                 time of a step against m, beside counted operations
 
@@ -33,6 +34,7 @@ from typing import Any
 from experiments.wiki import EPOCH as TEXT8_EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.schedule_tables import OF_WORDS
 from lrpt.cli.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
@@ -127,7 +129,7 @@ COSTS = {"small-rnn": "4 minutes on a core", "small-gru": "10 minutes on a core"
 
 EXPERIMENT = Experiment(
     name="variable_computation",
-    subcommands=COMMANDS,
+    subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
     presets={

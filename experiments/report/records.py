@@ -108,7 +108,7 @@ class Record:
         return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}
 
     def selectable(self, score: str) -> dict[int, float]:
-        """The curve without evaluations at masks that were not as sharp as the last ones, if the run logs the sharpness."""
+        """Return the curve without evaluations at masks that were not as sharp as the last ones, if the run logs the sharpness."""
         sharpness = {line["update"]: line["sharpness"] for line in self.training() if "sharpness" in line}
         final = max(sharpness.values(), default=0.0)
         return {update: value for update, value in self.curve(score).items() if sharpness.get(update, final) == final}

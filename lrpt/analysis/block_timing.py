@@ -23,8 +23,9 @@ class Timing(NamedTuple):
     """Timing of one contender.
 
     Attributes:
-      name: 'unit' (constant computation), 'masked' (all products, and the mask), 'blocks, m = 0.25' or 'blocks, as trained'.
-      proportion: mean m, None for the unit.
+      name: 'unit' (constant computation), 'unit of equal operations', 'masked' (all products, and the mask), 'blocks, m = 0.25' or
+        'blocks, as trained'.
+      proportion: mean m, None for the units with constant computation.
       multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first ceil(m n)
       dimensions.
       microseconds: time per step in microseconds, one value for each round.
@@ -59,9 +60,10 @@ def time_steps(
     count: int = 8,
     rounds: int = 9,
 ) -> list[Timing]:
-    """Time a unit with constant computation, its masked twin, and the same unit with blocks.
+    """Time units with constant computation, the masked twin, and the same unit with blocks.
 
-    Blocks are timed with constant schedules and with the trained schedule.
+    Blocks are timed with constant schedules and with the trained schedule. The units with constant computation have the full size, and
+    the size with as many multiplications as the trained schedule.
 
     Every contender runs the whole sequence in one compiled loop. Contenders take turns, so that ratios hold under a changing load of the
     machine.
@@ -86,11 +88,22 @@ def time_steps(
         **{name: partial(by_blocks, own, carry, xs) for name, own in cut.items()},
     }
     found = {name: np.asarray(run()[1]) for name, run in contenders.items()}  # compiles
+    counted = {name: _counted(params, m, n, full=name == "masked") for name, m in found.items() if name != "unit"}
+    small, *inputs = _of_equal_operations(params, carry, xs, found["blocks, as trained"])
+    contenders["unit of equal operations"] = partial(_loop(CELLS[BASE[cell]].step), small, *inputs)
+    contenders["unit of equal operations"]()  # compiles
+    counted |= {"unit": float(multiplications(params.unit)), "unit of equal operations": float(multiplications(small))}
     times = _in_turns(contenders, rounds, len(xs))
-    counted = {name: _counted(params, found[name], n, full=name in ("unit", "masked")) for name in contenders}
-    counted["unit"] = float(multiplications(params.unit))
-    means = {name: None if name == "unit" else float(np.mean(m)) for name, m in found.items()}
-    return [Timing(name, means[name], counted[name], tuple(times[name])) for name in contenders]
+    means = {name: float(np.mean(m)) for name, m in found.items() if name != "unit"}
+    return [Timing(name, means.get(name), counted[name], tuple(times[name])) for name in contenders]
+
+
+def _of_equal_operations(params: VariableParams, carry: Any, xs: Array, m: Float[np.ndarray, "..."]) -> tuple[Any, Any, Array]:
+    """Cut a unit, its state and its inputs to the size d with d^2 = mean of ceil(m n)^2."""
+    n = xs.shape[-1]
+    d = max(1, round(float(np.sqrt(np.mean(np.ceil(m * n) ** 2)))))
+    unit = blocks(params, sorted({d, n})).units[0]
+    return unit, jax.tree.map(lambda a: a[..., :d], carry), xs[..., :d]
 
 
 def _loop(step: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 
 from lrpt.analysis.plots import png
@@ -46,6 +46,19 @@ def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
     between = np.sum(counts * np.square(np.bincount(number, values) / counts))
     within = np.sum(np.square(values))
     return float(between / within) if within > 0 else 0.0
+
+
+def knowing(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """Return a control for a schedule: one that knows of each step only whether it is in the group, with the mean of m in both cases."""
+    values = np.asarray(m, np.float64)
+    inside, outside = (float(values[chosen].mean()) if chosen.any() else 0.0 for chosen in (group, ~group))
+    return np.where(group, inside, outside)
+
+
+def operations_on(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> float:
+    """Return the share of the operations of a schedule that falls on a group of steps. A step takes m^2 of those of the whole unit."""
+    squares = np.square(m, dtype=np.float64)
+    return float(np.sum(squares, where=group) / np.sum(squares))
 
 
 def means_by_symbol(m: Float[np.ndarray, " t"], symbols: Sequence[str]) -> dict[str, tuple[float, int]]:

@@ -13,11 +13,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lrpt.analysis.block_timing import Timing, time_steps
-from lrpt.analysis.schedules import autocorrelation, explained
+from lrpt.analysis.schedules import autocorrelation, explained, operations_on
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
+from lrpt.tasks.bits import WIDTH
 from lrpt.training.loading import Loaded
 from lrpt.training.step import blank_carry
 
@@ -39,6 +40,8 @@ class ScheduleSummary(NamedTuple):
       of_symbols: lag -> that of the symbols read, if there are two of them.
       by_place: mean of m_t by the place in the period of the data (bits of a character), empty if they have none.
       explained: share of the variance of m_t that is explained by 'symbol', 'place' and 'both'.
+      on_characters: share of the operations, the sum of m^2, at the first eight places of the period, which are the bits of a character.
+        The other places are buffer bits. None without a period.
     """
 
     steps: int
@@ -47,6 +50,7 @@ class ScheduleSummary(NamedTuple):
     of_symbols: dict[int, float]
     by_place: list[float]
     explained: dict[str, float]
+    on_characters: float | None = None
 
 
 def scheduler_of(trained: Loaded) -> VariableConfig:
@@ -99,7 +103,9 @@ def summarize(trained: Loaded, schedule: Schedule, lags: Sequence[int] = (1, 2, 
     if period:
         shares |= {"place": explained(m, place), "both": explained(m, list(zip(read, place, strict=True)))}
     by_place = [float(m[start::period].mean()) for start in range(min(period, len(m)))]
-    return ScheduleSummary(len(m), float(m.mean()), {lag: autocorrelation(m, lag) for lag in lags}, of_symbols, by_place, shares)
+    on_characters = operations_on(m, np.asarray(place) < WIDTH) if period else None
+    of_m = {lag: autocorrelation(m, lag) for lag in lags}
+    return ScheduleSummary(len(m), float(m.mean()), of_m, of_symbols, by_place, shares, on_characters)
 
 
 def both_masks(trained: Loaded) -> dict[str, dict[str, dict[str, float]]]:

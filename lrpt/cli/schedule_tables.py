@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.analysis.schedule_groups import OTHER, around, around_figure, bars_and_others, kinds, length_figure, lengths, repetitions
-from lrpt.analysis.schedules import means_by_symbol
+from lrpt.analysis.schedules import explained, knowing, means_by_symbol
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.run_commands import OnRun, on_run
 from lrpt.cli.schedule_numbers import read_schedule
@@ -89,17 +89,24 @@ def _means(m: Float[np.ndarray, "t k"], groups: Sequence[str]) -> dict[str, tupl
 
 
 def show_words(options: Words, trained: Loaded, console: Console) -> Path:
-    """Print mean m_t around word ends, and write it to `words.json`."""
+    """Print mean m_t around word ends, beside a control that knows the white spaces only, and write both to `words.json`.
+
+    The control is the mean of m on white spaces, and the mean on all other symbols.
+    """
     vocabulary = trained.vocabulary
     if not isinstance(vocabulary, Vocabulary) or isinstance(vocabulary, WordVocabulary):
         raise UsageError(f"{options.run} does not read characters: name a run of a character language model")
     read = read_schedule(trained, options.split, options.length)
     blank = np.isin(read.symbols, vocabulary.white_spaces)
     ends = blank & ~np.append(True, blank[:-1])
-    means = around(read.proportions.mean(axis=1), ends, options.reach)
+    m = read.proportions.mean(axis=1)
+    means, control = (around(one, ends, options.reach) for one in (m, knowing(m, blank)))
     offsets = range(-options.reach, options.reach + 1)
-    console.table(["steps from the end of a word", "mean m"], [[f"{k:+d}", f"{mean:.3f}"] for k, mean in zip(offsets, means, strict=True)])
-    write_json(options.numbers / "words.json", {"offsets": list(offsets), "means": means.tolist(), "words": int(ends.sum())})
+    rows = [[f"{k:+d}", f"{mean:.3f}", f"{other:.3f}"] for k, mean, other in zip(offsets, means, control, strict=True)]
+    console.table(["steps from the end of a word", "mean m", "knowing spaces only"], rows)
+    console.say(f"of the variance of m, white spaces explain {explained(m, blank.tolist()):.3f}")
+    found = {"offsets": list(offsets), "means": means.tolist(), "control": control.tolist(), "words": int(ends.sum())}
+    write_json(options.numbers / "words.json", found)
     return around_figure(means, options.figures / "words.png", trained.config.model.label)
 
 

@@ -29,6 +29,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import write_json
+from lrpt.tasks.bits import WIDTH
 from lrpt.training.loading import Loaded
 
 
@@ -126,6 +127,8 @@ def _explain(found: ScheduleSummary, console: Console) -> None:
     console.say(f"of the variance of m, the symbol read explains {shares['symbol']:.3f}{rest}")
     if period:
         console.say(f"mean m by place: {' '.join(f'{mean:.2f}' for mean in found.by_place)}")
+    if found.on_characters is not None and period > WIDTH:
+        console.say(f"{found.on_characters:.1%} of the operations are on characters, which are {WIDTH / period:.1%} of the steps")
 
 
 def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], options: Scheduled) -> Float[np.ndarray, "t c"] | None:
@@ -139,13 +142,16 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
     """Whatever mask the run was evaluated with; both read the whole of each part. `hard.json` has all figures."""
     found = both_masks(trained)
-    rows = [[mode, split, *_row(figures)] for mode, splits in found.items() for split, figures in splits.items()]
-    console.table(["mask", "part", *_COLUMNS.values()], rows)
+    shown = [name for name in _COLUMNS if name in found["soft"]["test"]]
+    rows = [[mode, split, *_row(figures, shown)] for mode, splits in found.items() for split, figures in splits.items()]
+    console.table(["mask", "part", *(_COLUMNS[name] for name in shown)], rows)
     write_json(options.numbers / "hard.json", found)
 
 
 _COLUMNS = {
     "loss": "loss",
+    "bits_per_character": "bits per character",
+    "perplexity": "perplexity",
     "agreement": "same symbol",
     "output_distance": "distance of outputs",
     "proportion": "mean m",
@@ -154,8 +160,8 @@ _COLUMNS = {
 }
 
 
-def _row(figures: Mapping[str, float]) -> list[str]:
-    return [f"{figures[name]:.4f}" if name in figures and figures[name] < 100 else f"{figures.get(name, np.nan):,.0f}" for name in _COLUMNS]
+def _row(figures: Mapping[str, float], shown: Sequence[str]) -> list[str]:
+    return [f"{figures[name]:.4f}" if figures[name] < 100 else f"{figures[name]:,.0f}" for name in shown]
 
 
 def show_timing(options: Timed, trained: Loaded, console: Console) -> Path:

@@ -6,7 +6,7 @@ import pytest
 from table import Row, network
 
 from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
-from lrpt.analysis.schedules import autocorrelation, explained, means_by_symbol, schedule_figure
+from lrpt.analysis.schedules import autocorrelation, explained, knowing, means_by_symbol, operations_on, schedule_figure
 from lrpt.errors import UsageError
 
 
@@ -49,6 +49,17 @@ def test_figure(tmp_path):
         path.unlink()
 
 
+def test_a_control_knows_a_group_alone():
+    m, group = np.array([0.2, 0.4, 0.9, 0.7]), np.array([False, False, True, True])
+    np.testing.assert_allclose(knowing(m, group), [0.3, 0.3, 0.8, 0.8])
+    np.testing.assert_allclose(knowing(m, ~group), [0.3, 0.3, 0.8, 0.8])
+    np.testing.assert_allclose(knowing(m, np.ones(4, bool)), np.full(4, 0.55))
+
+
+def test_operations_on_a_group_are_squares():
+    assert operations_on(np.array([0.2, 0.4, 0.1]), np.array([True, False, True])) == pytest.approx(0.05 / 0.21)
+
+
 def test_sizes_of_blocks():
     assert block_sizes(1000, 4) == (250, 500, 750, 1000)
     assert block_sizes(3, 8) == (1, 2, 3)
@@ -58,10 +69,12 @@ def test_what_is_timed_is_counted_too():
     net = network(Row("vcgru", "dense"))
     n = net.xs.shape[-1]
     found = {one.name: one for one in time_steps("vcgru", net.params, net.carry[:1], net.xs[:, :1], (0.5, 1.0), count=2, rounds=2)}
-    assert set(found) == {"unit", "masked", "blocks, m = 0.5", "blocks, m = 1", "blocks, as trained"}
+    assert set(found) == {"unit", "unit of equal operations", "masked", "blocks, m = 0.5", "blocks, m = 1", "blocks, as trained"}
     assert all(len(one.microseconds) == 2 and min(one.microseconds) > 0 for one in found.values())
     counts = {name: one.multiplications for name, one in found.items()}
     assert counts["unit"] == 6 * n * n
+    assert counts["unit of equal operations"] == pytest.approx(counts["blocks, as trained"] - 2 * n, rel=0.35)
+    assert counts["unit of equal operations"] in [6 * d * d for d in range(1, n)]
     assert counts["masked"] == counts["blocks, m = 1"] == 6 * n * n + 2 * n
     assert counts["blocks, m = 0.5"] == pytest.approx(6 * 3 * 3 + 2 * n)
     assert found["blocks, m = 0.5"].proportion == pytest.approx(0.5)

@@ -55,6 +55,9 @@ def test_words_have_ends(runs, capsys):
     assert "+2" in capsys.readouterr().out
     found = json.loads((runs / "europarl" / "words.json").read_text())
     assert (found["offsets"], len(found["means"])) == ([-2, -1, 0, 1, 2], 5)
+    before, at_the_end, behind = found["control"][1:4]
+    assert before == pytest.approx(behind), "letters on both sides of every white space"
+    assert before != pytest.approx(at_the_end)
     assert found["words"] > 50
 
 
