@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
+from lrpt.runs.configuration import flatten
 
 SIZES = {
     "paper": ("paper_equivalent_size", "equivalent size RNN-d (the paper's convention)"),
@@ -55,7 +56,8 @@ def _family(model: Mapping[str, Any]) -> str:
     cell = str(model.get("cell", "conditional"))
     names = {"elman": "RNN", "conditional": "CRNN"}
     name = names[cell] if cell in names else cell.upper().replace("_", " ")
-    return f"{name} guided" if model.get("schedule", {}).get("guided_symbols") and cell.startswith("vc") else name
+    guided = flatten({"model": model}).get("model.schedule.guided_symbols")
+    return f"{name} guided" if guided and cell.startswith("vc") else name
 
 
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
