@@ -1,0 +1,162 @@
+"""Drop-in layers for `flax.linen`: every cell of the table as an `RNNCellBase`, and an RNN layer that runs the fast loop.
+
+Replace
+
+    nn.RNN(nn.GRUCell(features=128))
+
+by
+
+    lrpt.interop.linen.RNN(lrpt.interop.linen.Cell("gru", features=128, matrices=MatrixConfig("low_rank_plus_diagonal", 24)))
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from lrpt.cells import Cell as TableCell
+from lrpt.cells import CellSpec
+from lrpt.errors import UsageError
+from lrpt.interop.sequences import Order, as_own, network_cell, run, zero_carry
+from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.parametrizations import MatrixConfig, Parameters
+
+Bidirectional = nn.Bidirectional
+"""Both directions of a sequence: Flax's own layer, which runs the two layers that it is given."""
+
+
+class Cell(nn.RNNCellBase):
+    """A cell of the table, or a stack of it, as a Flax cell. It also runs inside `flax.linen.RNN`.
+
+    Its parameters are those of `lrpt.networks.sequence_model.Recurrent`. The state has the structure in which it was given, so a tuple (c, h)
+    stays one. Cells whose inputs must be as wide as their state get a trainable linear map before them if they are not.
+
+    Attributes:
+      cell: a name in `lrpt.CELLS`.
+      features: n, width of the state.
+      matrices: storage of the recurrent matrices.
+      inputs: storage of the input matrices.
+      depth: transitions within a step, for cells that can have several.
+      layers: stacked layers, all within one step.
+      carry_bias: initial bias of the gate that passes the state on.
+      symbols: number of symbols, if the inputs are integers; None for vectors.
+    """
+
+    cell: str
+    features: int
+    matrices: MatrixConfig = MatrixConfig()
+    inputs: MatrixConfig = MatrixConfig()
+    depth: int = 1
+    layers: int = 1
+    carry_bias: float = 1.0
+    symbols: int | None = None
+
+    def __post_init__(self) -> None:
+        network_cell(self.cell, self.features, self.depth, self.layers)
+        super().__post_init__()
+
+    @property
+    def network(self) -> TableCell:
+        """Return the cell of this library."""
+        return network_cell(self.cell, self.features, self.depth, self.layers)
+
+    @property
+    def num_feature_axes(self) -> int:
+        return 1 if self.symbols is None else 0
+
+    @nn.nowrap
+    def spec(self, width: int) -> CellSpec:
+        """Return the sizes of the cell for inputs of a given width."""
+        return CellSpec(width, self.features, self.carry_bias, self.depth)
+
+    @nn.nowrap
+    def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
+        """Return a state of zeros for inputs of one step, (*batch, features). The key is not used."""
+        batch = tuple(input_shape[: len(input_shape) - self.num_feature_axes])
+        return zero_carry(self.network, self.spec(1), batch)
+
+    @nn.compact
+    def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Array]:
+        """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once."""
+        inputs = self._checked(inputs)
+        given = inputs.shape[-1] if self.symbols is None else self.symbols
+        needed = self.network.input_size(self.spec(given)) if self.network.input_size else given
+        if self.network.input_size and self.symbols is not None:
+            inputs = nn.Embed(given, needed, name="embedding")(inputs)
+        elif needed != given:
+            inputs = nn.Dense(needed, use_bias=False, name="embedding")(inputs)
+        parameters = Parameters(self.network.template(self.spec(needed)), self.matrices, self.inputs)
+        nn.share_scope(self, parameters)
+        return parameters(), inputs
+
+    def _checked(self, inputs: Array) -> Array:
+        """Return vectors as floating-point numbers, as Flax does, and symbols as they are."""
+        inputs = jnp.asarray(inputs)
+        if self.symbols is None:
+            return inputs if jnp.issubdtype(inputs.dtype, jnp.inexact) else inputs.astype(float)
+        if not jnp.issubdtype(inputs.dtype, jnp.integer):
+            raise UsageError(f"inputs are {inputs.dtype}, and the cell has symbols={self.symbols}: give integers, or leave symbols out")
+        return inputs
+
+    def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
+        """Return (new state, output) of one step."""
+        params, x = self.bind_to(inputs)
+        own = as_own(carry, self.network.carry(self.spec(1)))
+        new, (y, _) = self.network.step(params, own, x)
+        return as_own(new, carry), y
+
+
+class RNN(nn.Module):
+    """A cell over a sequence, with the arguments of `flax.linen.RNN` and the loops of this library.
+
+    Attributes:
+      cell: the cell.
+      time_major: whether inputs and outputs are (time, *batch, features) and not (*batch, time, features).
+      return_carry: return (final state, outputs) and not only the outputs.
+      reverse: read each sequence from its end.
+      keep_order: return the outputs of a reversed sequence in the order of the inputs.
+      loop: the loop over time, such as `SequenceLoopConfig("plain")`.
+    """
+
+    cell: Cell
+    time_major: bool = False
+    return_carry: bool = False
+    reverse: bool = False
+    keep_order: bool = False
+    loop: SequenceLoopConfig = SequenceLoopConfig()
+
+    @nn.compact
+    def __call__(
+        self,
+        inputs: Float[Array, "..."] | Int[Array, "..."],
+        *,
+        initial_carry: Any = None,
+        init_key: Any = None,
+        seq_lengths: Int[Array, "*batch"] | None = None,
+        return_carry: bool | None = None,
+        time_major: bool | None = None,
+        reverse: bool | None = None,
+        keep_order: bool | None = None,
+    ) -> Any:
+        """Return the outputs of all steps, or (final state, outputs). Arguments other than None replace the attributes.
+
+        Args:
+          inputs: (*batch, time, features); without the last axis if the cell takes symbols.
+          initial_carry: state before the first step (None: zeros).
+          init_key: key for the initial state, which no cell uses.
+          seq_lengths: number of steps of each sequence. The final state is that after the last of them. Outputs behind it are not zeroed.
+          return_carry: whether to return the final state.
+          time_major: whether time is the first axis.
+          reverse: whether to read from the end.
+          keep_order: whether the outputs of reversed sequences have the order of the inputs.
+        """
+        attributes = {"time_major": time_major, "reverse": reverse, "keep_order": keep_order}
+        chosen = {name: getattr(self, name) if value is None else value for name, value in attributes.items()}
+        returns = self.return_carry if return_carry is None else return_carry
+        params, xs = self.cell.bind_to(inputs)
+        order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
+        own = zero_carry(self.cell.network, self.cell.spec(1), order.batch(xs))
+        first = own if initial_carry is None else as_own(initial_carry, own)
+        carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
+        return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys

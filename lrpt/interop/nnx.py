@@ -1,0 +1,149 @@
+"""Drop-in layers for `flax.nnx`, with the names and settings of `lrpt.interop.linen`.
+
+Replace
+
+    nnx.RNN(nnx.GRUCell(in_features=32, hidden_features=128, rngs=rngs))
+
+by
+
+    lrpt.interop.nnx.RNN(lrpt.interop.nnx.Cell("gru", 32, 128, MatrixConfig("low_rank_plus_diagonal", 24), rngs=rngs))
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from lrpt.interop import linen
+from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.parametrizations import MatrixConfig
+
+Bidirectional = nnx.Bidirectional
+"""Both directions of a sequence: Flax's own layer, which runs the two layers that it is given."""
+
+
+class Setting(nnx.Variable):
+    """A non-trainable scalar of a cell, such as the sharpness of the mask of units with variable computation."""
+
+
+class Cell(nnx.RNNCellBase):
+    """A cell of the table, or a stack of it, as a Flax cell. It also runs inside `flax.nnx.RNN`.
+
+    Its parameters have the paths of those of `lrpt.interop.linen.Cell`: `cell.recurrent["update"]["left"]`.
+
+    Args:
+      cell: a name in `lrpt.CELLS`.
+      in_features: width of the inputs, or number of symbols if `symbols` is true.
+      features: n, width of the state.
+      matrices: storage of the recurrent matrices.
+      inputs: storage of the input matrices.
+      depth: transitions within a step, for cells that can have several.
+      layers: stacked layers, all within one step.
+      carry_bias: initial bias of the gate that passes the state on.
+      symbols: whether the inputs are integers that stand for symbols.
+      rngs: random numbers to draw parameters with (stream 'params').
+    """
+
+    def __init__(
+        self,
+        cell: str,
+        in_features: int,
+        features: int,
+        matrices: MatrixConfig = MatrixConfig(),
+        inputs: MatrixConfig = MatrixConfig(),
+        *,
+        depth: int = 1,
+        layers: int = 1,
+        carry_bias: float = 1.0,
+        symbols: bool = False,
+        rngs: nnx.Rngs,
+    ) -> None:
+        self.module = linen.Cell(cell, features, matrices, inputs, depth, layers, carry_bias, in_features if symbols else None, parent=None)
+        example = jnp.zeros((1,), int) if symbols else jnp.zeros((1, in_features))
+        found = self.module.init(rngs.params(), example, method="bind_to")
+        self.names = tuple(found["params"])
+        for name, part in found["params"].items():
+            setattr(self, name, nnx.data(_variables(nnx.Param, part)))
+        self.settings = nnx.data(_variables(Setting, found.get("settings", {})))
+
+    @property
+    def num_feature_axes(self) -> int:
+        return self.module.num_feature_axes
+
+    def initialize_carry(self, input_shape: tuple[int, ...], rngs: Any = None, carry_init: Any = None) -> Any:
+        """Return a state of zeros for inputs of one step, (*batch, features). The other arguments are not used."""
+        return self.module.initialize_carry(None, input_shape)
+
+    def variables(self) -> dict[str, Any]:
+        """Return the variables of the module of `flax.linen`."""
+        params = {name: _arrays(getattr(self, name)) for name in self.names}
+        return {"params": params, "settings": _arrays(self.settings)}
+
+    def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
+        """Return (new state, output) of one step."""
+        return self.module.apply(self.variables(), carry, inputs)  # type: ignore[return-value]
+
+
+class RNN(nnx.Module):
+    """A cell over a sequence, with the arguments of `flax.nnx.RNN` and the loops of this library.
+
+    Args:
+      cell: the cell.
+      time_major: whether inputs and outputs are (time, *batch, features) and not (*batch, time, features).
+      return_carry: return (final state, outputs) and not only the outputs.
+      reverse: read each sequence from its end.
+      keep_order: return the outputs of a reversed sequence in the order of the inputs.
+      loop: the loop over time, such as `SequenceLoopConfig("plain")`.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        *,
+        time_major: bool = False,
+        return_carry: bool = False,
+        reverse: bool = False,
+        keep_order: bool = False,
+        loop: SequenceLoopConfig = SequenceLoopConfig(),
+    ) -> None:
+        self.cell = cell
+        self.time_major, self.return_carry, self.reverse, self.keep_order = time_major, return_carry, reverse, keep_order
+        self.loop = loop
+
+    def __call__(
+        self,
+        inputs: Float[Array, "..."] | Int[Array, "..."],
+        *,
+        initial_carry: Any = None,
+        seq_lengths: Int[Array, "*batch"] | None = None,
+        return_carry: bool | None = None,
+        time_major: bool | None = None,
+        reverse: bool | None = None,
+        keep_order: bool | None = None,
+        rngs: Any = None,
+    ) -> Any:
+        """Return the outputs of all steps, or (final state, outputs). Arguments are those of `lrpt.interop.linen.RNN`.
+
+        No cell draws its initial state, so `rngs` is not used.
+        """
+        module = linen.RNN(self.cell.module, self.time_major, self.return_carry, self.reverse, self.keep_order, self.loop, parent=None)
+        variables = {collection: {"cell": part} for collection, part in self.cell.variables().items()}
+        return module.apply(
+            variables,
+            inputs,
+            initial_carry=initial_carry,
+            seq_lengths=seq_lengths,
+            return_carry=return_carry,
+            time_major=time_major,
+            reverse=reverse,
+            keep_order=keep_order,
+        )
+
+
+def _variables(kind: type[nnx.Variable], tree: Any) -> Any:
+    return {name: _variables(kind, part) for name, part in tree.items()} if isinstance(tree, dict) else kind(tree)
+
+
+def _arrays(tree: Any) -> Any:
+    return {name: _arrays(part) for name, part in tree.items()} if hasattr(tree, "items") else tree[...]

@@ -1,0 +1,145 @@
+"""Sequences with the arguments of Flax's RNN layers, run by the loops of this library."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax.linen.recurrent import flip_sequences
+from jaxtyping import Array, Int
+
+from lrpt.cells import CELLS, Cell, CellSpec, stacked
+from lrpt.errors import UsageError, check_choice
+from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.materialize import materialized
+
+
+def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
+    """Return a cell of the table, or a stack of it.
+
+    Raises:
+      UsageError: there is no such cell, or the sizes do not fit it.
+    """
+    check_choice("cell", cell, CELLS)
+    for name, value in {"features": features, "depth": depth, "layers": layers}.items():
+        if value < 1:
+            raise UsageError(f"{name} is {value}: expected 1 or more")
+    if depth > 1 and not CELLS[cell].deep:
+        raise UsageError(f"depth is {depth}: expected 1 for {cell}, which has one transition in a step")
+    return CELLS[cell] if layers == 1 else stacked(CELLS[cell], layers)
+
+
+def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
+    """Return a state of zeros, with leading axes of the given sizes."""
+    return jax.tree.map(lambda width: jnp.zeros((*batch, width)), cell.carry(spec))
+
+
+def as_own(carry: Any, own: Any) -> Any:
+    """Return a carry in the structure of `own`: Flax gives the state of an LSTM as a tuple (c, h), this library as an `LSTMCarry`."""
+    return jax.tree.unflatten(jax.tree.structure(own), jax.tree.leaves(carry))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Axes and direction of a sequence.
+
+    Attributes:
+      time_major: whether inputs are (time, *batch, features) and not (*batch, time, features).
+      reverse: read each sequence from its end to its beginning.
+      keep_order: return outputs of a reversed sequence in the order of the inputs.
+      feature_axes: axes of one input: 1, or 0 for symbols.
+    """
+
+    time_major: bool = False
+    reverse: bool = False
+    keep_order: bool = False
+    feature_axes: int = 1
+
+    def time_axis(self, inputs: Array) -> int:
+        """Return the axis of time.
+
+        Raises:
+          UsageError: the inputs have too few axes.
+        """
+        if inputs.ndim <= self.feature_axes:
+            raise UsageError(
+                f"inputs have shape {inputs.shape}: expected {('(*batch, time)', '(*batch, time, features)')[self.feature_axes]}"
+            )
+        return 0 if self.time_major else inputs.ndim - self.feature_axes - 1
+
+    def batch(self, inputs: Array) -> tuple[int, ...]:
+        """Return the sizes of the leading axes of the state."""
+        axis, last = self.time_axis(inputs), inputs.ndim - self.feature_axes
+        return tuple(size for k, size in enumerate(inputs.shape[:last]) if k != axis)
+
+
+def run(
+    step: Step,
+    params: Any,
+    carry: Any,
+    inputs: Array,
+    order: Order,
+    lengths: Int[Array, "*batch"] | None = None,
+    *,
+    loop: SequenceLoopConfig,
+    with_carry: bool = True,
+) -> tuple[Any, Array]:
+    """Run a cell over sequences, as `flax.linen.RNN` does.
+
+    Outputs behind the end of a sequence are computed from the padding there, as in Flax.
+
+    Args:
+      step: the step of a cell.
+      params: its parameters.
+      carry: the state before the first step, leaves (*batch, n).
+      inputs: (*batch, time, features) or (time, *batch, features), without features if they are symbols.
+      order: axes and direction.
+      lengths: number of steps of each sequence (None: all).
+      loop: the loop over time.
+      with_carry: whether the state is needed.
+
+    Returns:
+      The state after the last step of each sequence, and the outputs of all steps. A sequence of length 0 keeps its first state.
+    """
+    batch, axis = order.batch(inputs), order.time_axis(inputs)
+    xs = jnp.moveaxis(inputs, axis, 0)
+    xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
+    first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
+    rows = None if lengths is None else jnp.asarray(lengths).reshape(math.prod(batch))
+    xs = _flipped(xs, rows) if order.reverse else xs
+    last, ys = _recur(step, params, first, xs, rows if with_carry else None, loop)
+    ys = _flipped(ys, rows) if order.reverse and order.keep_order else ys
+    ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
+    return jax.tree.map(lambda a: a.reshape(*batch, a.shape[-1]), last), ys
+
+
+def _recur(step: Step, params: Any, carry: Any, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[Any, Array]:
+    if loop.kind != KERNEL:
+        params = materialized(params, loop.materialize, xs.shape[0] * xs.shape[1])
+    recurrence: dict[str, Any] = {"loop": loop.kind, "tuning": loop.tuning(1)}
+    if lengths is None:
+        return recur(step, params, carry, xs, **recurrence)
+    _, (ys, carries) = recur(_with_carries(step), params, carry, xs, **recurrence)
+    return jax.tree.map(lambda own, all_steps: _last(lengths, own, all_steps), carry, carries), ys
+
+
+def _last(lengths: Array, first: Array, carries: Array) -> Array:
+    """Select the state after the last step of each row."""
+    picked = carries[jnp.maximum(lengths - 1, 0), jnp.arange(carries.shape[1])]
+    return jnp.where(lengths[:, None] > 0, picked, first)
+
+
+def _with_carries(step: Step) -> Callable[..., Any]:
+    def body(params: Any, carry: Any, x: Any) -> Any:
+        carry, (y, info) = step(params, carry, x)
+        return carry, ((y, carry), info)
+
+    return body
+
+
+def _flipped(xs: Array, lengths: Array | None) -> Array:
+    """Reverse each row of a time-major sequence up to its length. Padding stays behind it."""
+    return flip_sequences(xs, lengths, num_batch_dims=1, time_major=True)

@@ -1,0 +1,238 @@
+"""Layers for `flax.linen` against Flax's own on equal parameters: values and gradients, every argument, every cell of the table."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint as ocp
+import pytest
+from flax import serialization
+from flax.training.train_state import TrainState
+from table import CELLS, RANK, SIZE, assert_close, can_be_tied, weighted_sum
+
+from lrpt.analysis.compression import compress
+from lrpt.errors import UsageError
+from lrpt.interop.linen import RNN, Bidirectional, Cell
+from lrpt.interop.pytorch import read
+from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
+
+BATCH, STEPS, WIDTH = 3, 7, 4
+LENGTHS = jnp.array([7, 1, 4])
+FLAX = {"gru_cudnn": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
+LRD = MatrixConfig("low_rank_plus_diagonal", RANK)
+
+
+def inputs(time_major=False, seed=0):
+    return jax.random.normal(jax.random.key(seed), (STEPS, BATCH, WIDTH) if time_major else (BATCH, STEPS, WIDTH))
+
+
+def value_and_gradients(module, params, xs, **arguments):
+    """Outputs and the gradients to parameters, inputs and initial state."""
+    carry = arguments.pop("initial_carry", None)
+
+    @jax.jit
+    def both(params, xs, carry):
+        def loss(params, xs, carry):
+            found = module.apply({"params": params}, xs, initial_carry=carry, **arguments)
+            return weighted_sum(found), found
+
+        return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, xs, carry)
+
+    (_, found), gradients = both(params, xs, carry)
+    return found, gradients
+
+
+NAMES = "time_major", "reverse", "keep_order", "return_carry", "has_lengths", "has_carry"
+ARGUMENTS = [
+    (False, False, False, False, False, False),
+    (True, False, False, True, True, True),
+    (False, True, False, True, False, True),
+    (True, True, True, False, True, False),
+    (False, True, True, True, True, True),
+    (False, False, True, False, True, True),
+    (True, True, False, True, True, False),
+]
+"""Each pair of values of two arguments at least once."""
+
+
+@pytest.mark.parametrize("name", FLAX)
+@pytest.mark.parametrize("values", ARGUMENTS, ids=lambda values: "-".join(name for name, is_so in zip(NAMES, values, strict=True) if is_so))
+def test_equals_flax_with_every_argument(name, values):
+    *flags, has_lengths, has_carry = values
+    given = dict(zip(NAMES, flags, strict=False))
+    xs, lengths = inputs(given["time_major"]), LENGTHS if has_lengths else None
+    theirs, ours = nn.RNN(FLAX[name](SIZE), **given), RNN(Cell(name, SIZE), **given)
+    foreign = jax.tree.map(lambda a: a + 0.3, theirs.init(jax.random.key(1), xs)["params"])  # no bias is zero
+    params, _ = read(foreign["cell"])
+    carry = jax.tree.map(lambda a: a + 0.5, theirs.cell.initialize_carry(jax.random.key(0), (BATCH, WIDTH))) if has_carry else None
+    expected, (d_foreign, *d_expected) = value_and_gradients(theirs, foreign, xs, initial_carry=carry, seq_lengths=lengths)
+    actual, (d_params, *d_actual) = value_and_gradients(ours, params, xs, initial_carry=carry, seq_lengths=lengths)
+    assert_close(jax.tree.leaves((actual, d_actual)), jax.tree.leaves((expected, d_expected)), atol=1e-5)
+    assert_close(d_params, read(d_foreign["cell"])[0], atol=1e-5)
+    if has_carry and given["return_carry"]:
+        assert jax.tree.structure(actual[0]) == jax.tree.structure(carry)
+
+
+def test_arguments_of_the_call_come_before_attributes():
+    module, other = RNN(Cell("gru", SIZE)), RNN(Cell("gru", SIZE), time_major=True, return_carry=True, reverse=True, keep_order=True)
+    params = module.init(jax.random.key(1), inputs())
+    for one, flag in ((module, True), (other, False)):
+        attributes = dict.fromkeys(NAMES[:4], flag)
+        twin = other if flag else module
+        assert_close(one.apply(params, inputs(flag), **attributes), twin.apply(params, inputs(flag)), 0, 0)
+
+
+@pytest.mark.parametrize("axes", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("time_major", [False, True])
+def test_any_number_of_batch_axes(axes, time_major):
+    theirs, ours = nn.RNN(nn.GRUCell(SIZE), return_carry=True), RNN(Cell("gru_cudnn", SIZE), return_carry=True)
+    xs = jax.random.normal(jax.random.key(0), (STEPS, *axes, WIDTH) if time_major else (*axes, STEPS, WIDTH))
+    foreign = theirs.init(jax.random.key(1), xs, time_major=time_major)["params"]
+    found = ours.apply({"params": read(foreign["cell"])[0]}, xs, time_major=time_major)
+    assert_close(found, theirs.apply({"params": foreign}, xs, time_major=time_major))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_is_usable_in_flax_as_it_is(name):
+    """And gives the numbers of our layer, gradients too, with the parameters of either."""
+    cell = Cell(name, SIZE, LRD, depth=2 if CELLS[name].deep else 1)
+    ours, theirs, xs = RNN(cell), nn.RNN(cell), inputs()
+    params = ours.init(jax.random.key(1), xs)["params"]
+    assert jax.tree.map(jnp.shape, theirs.init(jax.random.key(1), xs)["params"]) == jax.tree.map(jnp.shape, params)
+    asked = {"return_carry": True, "seq_lengths": LENGTHS}
+    assert_close(value_and_gradients(ours, params, xs, **asked), value_and_gradients(theirs, params, xs, **asked), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", PARAMETRIZATIONS)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_every_parametrization_and_stacks(kind, layers):
+    matrices = MatrixConfig(kind, RANK, tied=can_be_tied(kind), weight_norm=True)
+    cell = Cell("lstm", SIZE, matrices, MatrixConfig("low_rank", RANK), layers=layers)
+    xs = inputs()
+    params = RNN(cell).init(jax.random.key(1), xs)["params"]
+    assert_close(value_and_gradients(RNN(cell), params, xs), value_and_gradients(nn.RNN(cell), params, xs), atol=1e-5)
+
+
+def test_bidirectional():
+    theirs = nn.Bidirectional(nn.RNN(nn.GRUCell(SIZE)), nn.RNN(nn.GRUCell(SIZE)))
+    ours = Bidirectional(RNN(Cell("gru_cudnn", SIZE)), RNN(Cell("gru_cudnn", SIZE)))
+    foreign = theirs.init(jax.random.key(1), inputs())["params"]
+    params = {name: read(part["cell"])[0] for name, part in foreign.items()}
+    asked = {"seq_lengths": LENGTHS, "return_carry": True}
+    assert_close(ours.apply({"params": params}, inputs(), **asked), theirs.apply({"params": foreign}, inputs(), **asked))
+
+
+@pytest.mark.parametrize("name", ["gru", "lru"])
+def test_symbols(name):
+    """Integers stand for one-hot vectors, or are embedded for a cell that acts on the components of its inputs."""
+    ours = RNN(Cell(name, SIZE, LRD, symbols=WIDTH), return_carry=True)
+    symbols = jax.random.randint(jax.random.key(0), (BATCH, STEPS), 0, WIDTH)
+    params = ours.init(jax.random.key(1), symbols)["params"]
+    asked = {"seq_lengths": LENGTHS, "reverse": True}
+    found = ours.apply({"params": params}, symbols, **asked)
+    assert_close(found, nn.RNN(ours.cell, return_carry=True).apply({"params": params}, symbols, **asked))
+    if name == "gru":
+        assert_close(
+            found, RNN(Cell(name, SIZE, LRD), return_carry=True).apply({"params": params}, jax.nn.one_hot(symbols, WIDTH), **asked)
+        )
+    with pytest.raises(UsageError, match="give integers"):
+        ours.apply({"params": params}, inputs())
+
+
+def test_integers_are_vectors_without_symbols():
+    xs = jax.random.randint(jax.random.key(0), (BATCH, STEPS, WIDTH), 0, 5)
+    module = RNN(Cell("gru", SIZE))
+    params = module.init(jax.random.key(1), xs)
+    assert_close(module.apply(params, xs), module.apply(params, xs.astype(float)))
+
+
+@pytest.mark.parametrize("length", [0, STEPS])
+def test_a_sequence_without_steps_keeps_its_state(length):
+    module, carry = RNN(Cell("gru", SIZE)), jnp.full((BATCH, SIZE), 0.5)
+    params = module.init(jax.random.key(1), inputs())
+    end, ys = module.apply(params, inputs(), initial_carry=carry, seq_lengths=jnp.full(BATCH, length), return_carry=True)
+    assert_close(end, carry if length == 0 else ys[:, -1])
+
+
+@pytest.mark.parametrize("kind", ["plain", "checkpoint"])
+def test_loops_are_twins(kind):
+    cell, xs = Cell("gru", SIZE, LRD), inputs()
+    params = RNN(cell).init(jax.random.key(1), xs)["params"]
+    asked = {"seq_lengths": LENGTHS, "return_carry": True}
+    twin = RNN(cell, loop=SequenceLoopConfig(kind))
+    assert_close(value_and_gradients(twin, params, xs, **asked), value_and_gradients(RNN(cell), params, xs, **asked), atol=1e-5)
+
+
+def test_parameters_are_those_of_our_networks():
+    """So that the weights of runs and compressed weights fit."""
+    cell = Cell("gru_cudnn", SIZE)
+    xs = inputs()
+    params = RNN(cell).init(jax.random.key(1), xs)["params"]
+    config = ModelConfig("gru_cudnn", SIZE, parametrization="dense", trainable_initial_state=False)
+    network = Recurrent(config, WIDTH)
+    _, expected = network.apply({"params": params}, jnp.swapaxes(xs, 0, 1))
+    assert_close(RNN(cell, time_major=True).apply({"params": params}, jnp.swapaxes(xs, 0, 1)), expected)
+    found = compress(params, network, rank=SIZE)
+    smaller = RNN(Cell("gru_cudnn", SIZE, MatrixConfig("low_rank_plus_diagonal", SIZE)), time_major=True)
+    assert_close(smaller.apply({"params": found.params}, jnp.swapaxes(xs, 0, 1)), expected, atol=1e-4)
+
+
+class Classifier(nn.Module):
+    """A user's network: the layer is the only line that differs."""
+
+    rnn: nn.Module
+
+    @nn.compact
+    def __call__(self, xs):
+        return nn.Dense(2)(self.rnn(xs)[:, -1])
+
+
+@pytest.mark.parametrize("rnn", [nn.RNN(nn.GRUCell(features=8)), RNN(Cell("gru", 8, LRD))], ids=["flax", "ours"])
+def test_it_trains_with_the_users_loop_and_is_saved_by_her_code(rnn, tmp_path):
+    xs = jax.random.normal(jax.random.key(0), (64, STEPS, WIDTH))
+    ts = (xs[:, 0, 0] > 0).astype(int)
+    model = Classifier(rnn)
+    state = TrainState.create(apply_fn=model.apply, params=model.init(jax.random.key(1), xs)["params"], tx=optax.adam(0.03))
+
+    @jax.jit
+    def update(state):
+        def loss(params):
+            return optax.softmax_cross_entropy_with_integer_labels(state.apply_fn({"params": params}, xs), ts).mean()
+
+        value, gradient = jax.value_and_grad(loss)(state.params)
+        return state.apply_gradients(grads=gradient), value
+
+    losses = []
+    for _ in range(60):
+        state, value = update(state)
+        losses.append(value)
+    assert losses[-1] < 0.2 < losses[0]
+    restored = serialization.from_bytes(state.params, serialization.to_bytes(state.params))
+    assert_close(model.apply({"params": restored}, xs), model.apply({"params": state.params}, xs), 0, 0)
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "params", state.params)
+        checkpointer.wait_until_finished()
+        again = checkpointer.restore(tmp_path / "params", jax.tree.map(np.zeros_like, state.params))
+    assert_close(again, state.params, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"cell": "grew"}, "cell is 'grew': choose from gru"),
+        ({"features": 0}, "features is 0: expected 1 or more"),
+        ({"layers": 0}, "layers is 0"),
+        ({"depth": 2}, "depth is 2: expected 1 for gru"),
+    ],
+)
+def test_settings_that_do_not_fit(settings, says):
+    with pytest.raises(UsageError, match=says):
+        Cell(**{"cell": "gru", "features": 3, **settings})
+
+
+def test_inputs_without_time():
+    with pytest.raises(UsageError, match=r"inputs have shape \(4,\): expected \(\*batch, time, features\)"):
+        RNN(Cell("gru", 3)).init(jax.random.key(0), jnp.zeros(4))
