@@ -19,6 +19,8 @@ from lrpt.interop import linen
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.parametrizations import MatrixConfig
 
+DENSE, FAST = MatrixConfig(), SequenceLoopConfig()
+
 Bidirectional = nnx.Bidirectional
 """Both directions of a sequence: Flax's own layer, which runs the two layers that it is given."""
 
@@ -50,8 +52,8 @@ class Cell(nnx.RNNCellBase):
         cell: str,
         in_features: int,
         features: int,
-        matrices: MatrixConfig = MatrixConfig(),
-        inputs: MatrixConfig = MatrixConfig(),
+        matrices: MatrixConfig = DENSE,
+        inputs: MatrixConfig = DENSE,
         *,
         depth: int = 1,
         layers: int = 1,
@@ -105,7 +107,7 @@ class RNN(nnx.Module):
         return_carry: bool = False,
         reverse: bool = False,
         keep_order: bool = False,
-        loop: SequenceLoopConfig = SequenceLoopConfig(),
+        loop: SequenceLoopConfig = FAST,
     ) -> None:
         self.cell = cell
         self.time_major, self.return_carry, self.reverse, self.keep_order = time_major, return_carry, reverse, keep_order

@@ -1,26 +1,37 @@
-"""Conversion of trained GRUs and LSTMs from Flax and PyTorch, given their arrays by name. Neither package needs to be installed.
+"""Conversion of trained GRUs and LSTMs from Flax and PyTorch, and to PyTorch, as arrays by name. Neither package needs to be installed.
 
 The cells differ from ours only in the order of gates, the orientation of matrices and the number of biases. The GRU of both packages is
 `gru_cudnn` here: its reset gate acts after the product, on a bias too. Their z is our update gate, which keeps the old state:
 h' = (1 - z) n + z h.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
+from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params
 
 # Flax's letter -> our gate, in the stacking order of torch.nn.GRU and torch.nn.LSTM.
 GATES = {
     "gru_cudnn": {"r": "reset", "z": "update", "n": "candidate"},
     "lstm": {"i": "input", "f": "forget", "g": "candidate", "o": "output"},
 }
+
+
+ORDER = {"gru_cudnn": "gru_cudnn", "gru_reset_after": "gru_cudnn", "lstm": "lstm"}
+"""Cells that PyTorch has, and the key of their gates. The bias of `gru_reset_after` is not reset: it is the one beside the inputs."""
+
+Cells = dict[str, tuple[Any, Recurrent]]
+"""Parameters and network of each layer and direction, by PyTorch's suffix: l0, l0_reverse, l1 ..."""
 
 
 class _Gate(NamedTuple):
@@ -61,6 +72,88 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     return {"cell": _tree(cell, gates)}, Recurrent(
         ModelConfig(cell, n, matrices=TiedStorageConfig("dense"), initial=InitialConfig(trainable_state=False)), m
     )
+
+
+def read_layers(arrays: Mapping[str, Any]) -> Cells:
+    """Convert all layers and directions of a `torch.nn` GRU or LSTM, or one cell as `read` does. Names may have a prefix.
+
+    Raises:
+      UsageError: the errors of `read`; a layer or a direction is missing; or there are several networks.
+    """
+    names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in jax.tree_util.tree_leaves_with_path(arrays))
+    found = {match.group(1) for name in names if (match := re.search(r"(?:^|\.)weight_hh_(l\d+(?:_reverse)?)$", name))}
+    if not found:
+        return {"l0": read(arrays)}
+    directions = ("", "_reverse") if any(name.endswith("_reverse") for name in found) else ("",)
+    layers = 1 + max(int(name[1:].removesuffix("_reverse")) for name in found)
+    return {f"l{k}{direction}": read(arrays, f"l{k}{direction}") for k in range(layers) for direction in directions}
+
+
+def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
+    """Return a Flax module of the layers, one after another, and its parameters. It maps (batch, time, inputs) to all outputs."""
+    layers, params = [], {}
+    for name in (name for name in cells if not name.endswith("_reverse")):
+        both = [cells[key] for key in (name, f"{name}_reverse") if key in cells]
+        rnns = [_rnn(network) for _, network in both]
+        own = [{"cell": found["cell"]} for found, _ in both]
+        params[f"layers_{len(layers)}"] = own[0] if len(both) == 1 else {"forward_rnn": own[0], "backward_rnn": own[1]}
+        layers.append(rnns[0] if len(both) == 1 else Bidirectional(*rnns, parent=None))
+    return nn.Sequential(layers, parent=None), params
+
+
+def _rnn(network: Recurrent) -> RNN:
+    config = network.config
+    cell = Cell(config.cell, config.size, config.recurrent_matrices, config.input_matrices, carry_bias=config.initial.carry_bias, parent=None)
+    return RNN(cell, loop=config.loop, parent=None)
+
+
+def bound(cells: Cells) -> tuple[str, dict[str, Any]]:
+    """Return the name of the cell, and the parameters of its step for each layer and direction."""
+    (cell,) = {network.config.cell for _, network in cells.values()}
+    return cell, {name: cell_params(params, network) for name, (params, network) in cells.items()}
+
+
+def bound_layers(params: Any, network: Recurrent) -> tuple[str, dict[str, Any]]:
+    """Return the name of the cell, and the parameters of its step for each layer of a network, by PyTorch's suffix."""
+    found, config = cell_params(params, network), network.config
+    layers = found.layers * (config.layers if config.shared_layers else 1) if isinstance(found, StackParams) else (found,)
+    return config.cell, {f"l{k}": layer for k, layer in enumerate(layers)}
+
+
+def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the state dict of a `torch.nn` GRU or LSTM with the same outputs. Matrices are multiplied out.
+
+    Args:
+      cell: the name of the cell.
+      layers: parameters of its step by PyTorch's suffix, as `bound` and `bound_layers` return them.
+
+    Raises:
+      UsageError: PyTorch has no such cell.
+    """
+    if cell not in ORDER:
+        raise UsageError(
+            f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: write the factorized module, which also knows gru"
+        )
+    gates = {suffix: [_multiplied_out(getattr(layer, name)) for name in GATES[ORDER[cell]].values()] for suffix, layer in layers.items()}
+    return {name: array for suffix, found in gates.items() for name, array in _stacked(suffix, found).items()}
+
+
+def _stacked(suffix: str, gates: list[_Gate]) -> dict[str, np.ndarray]:
+    parts = {
+        "weight_ih": [gate.W.T for gate in gates],
+        "weight_hh": [gate.U.T for gate in gates],
+        "bias_ih": [gate.b for gate in gates],
+        "bias_hh": [gate.c for gate in gates],
+    }
+    return {f"{name}_{suffix}": np.concatenate(arrays).astype(np.float32) for name, arrays in parts.items()}
+
+
+def _multiplied_out(gate: Any) -> _Gate:
+    """Return the full matrices of a gate, and its two biases."""
+    with jax.default_matmul_precision("highest"):
+        W, U = np.asarray(gate.input.to_dense()), np.asarray(gate.recurrent.to_dense())
+    b = np.asarray(gate.bias.bias)
+    return _Gate(W, U, b, np.asarray(gate.recurrent_bias.bias) if hasattr(gate, "recurrent_bias") else np.zeros_like(b))
 
 
 def _of_flax(part: Mapping[str, np.ndarray], cell: str) -> dict[str, _Gate]:

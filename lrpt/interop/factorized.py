@@ -1,0 +1,97 @@
+"""Networks as arrays for `lrpt.interop.torch_network`, the PyTorch module that keeps low-rank matrices as products of factors."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from lrpt.cells import LSTMCarry
+from lrpt.errors import UsageError
+from lrpt.interop.pytorch import bound_layers
+from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+
+CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
+MATRICES = Dense, LowRank, LowRankPlusDiagonal
+
+Network = dict[str, np.ndarray]
+"""Content of the file that `torch_network.Network.load` reads: arrays by dotted name, and the configuration as JSON."""
+
+
+def source() -> str:
+    """Return the source of the module."""
+    return (files("lrpt.interop") / "torch_network.py").read_text("utf-8")
+
+
+def of_layers(cell: str, layers: Mapping[str, Any], input_size: int, reads: str = "all", **more: Any) -> Network:
+    """Return the arrays of recurrent layers.
+
+    Args:
+      cell: the name of the cell.
+      layers: parameters of its step by PyTorch's suffix of layer and direction (see `lrpt.interop.pytorch.bound`).
+      input_size: width of the inputs, or number of symbols.
+      reads: 'all' returns the outputs of all steps, 'last' of the last.
+      more: trees of further arrays: embedding, readout, initial state.
+
+    Raises:
+      UsageError: the module has no such cell, or a matrix is of another kind than those in `MATRICES`.
+    """
+    if cell not in CELLS:
+        raise UsageError(f"cell {cell} cannot be written for PyTorch: choose a network with one of {', '.join(CELLS)}")
+    order = [[name, f"{name}_reverse"] if f"{name}_reverse" in layers else [name] for name in layers if not name.endswith("_reverse")]
+    config = {"cell": cell, "reads": reads, "layers": order, "input_size": input_size}
+    tree = {name: {gate: _gate(getattr(layer, gate)) for gate in layer._fields} for name, layer in layers.items()} | more
+    named = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(a) for path, a in jax.tree_util.tree_leaves_with_path(tree)}
+    return {"config": np.array(json.dumps(config)), **named}
+
+
+def of_model(params: Any, config: ModelConfig, input_size: int, reads: str) -> Network:
+    """Return the arrays of a `SequenceModel` with these parameters.
+
+    Raises:
+      UsageError: as `of_layers`.
+    """
+    cell, layers = bound_layers(params["recurrent"], Recurrent(config, config.embedding_width or input_size))
+    readout = {"bias": params["readout_bias"]} if config.embeddings.tied else params["readout"]
+    more = {"readout": dict(readout)}
+    if "embedding" in params:
+        more["embedding"] = dict(params["embedding"])
+    if "initial_state" in params["recurrent"]:
+        states = params["recurrent"]["initial_state"]
+        more["initial"] = {name: _state(own) for name, own in zip(layers, states if config.layers > 1 else (states,), strict=True)}
+    return of_layers(cell, layers, int(input_size), reads, **more)
+
+
+def write(directory: Path, arrays: Network) -> tuple[Path, Path]:
+    """Write `network.py` and `network.npz`. Return their paths.
+
+    Raises:
+      OSError: they cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    code, weights = directory / "network.py", directory / "network.npz"
+    code.write_text(source(), "utf-8")
+    np.savez(weights, **arrays)  # type: ignore[arg-type]
+    return code, weights
+
+
+def _gate(gate: Any) -> dict[str, Any]:
+    return {name: _operator(getattr(gate, name)) for name in gate._fields}
+
+
+def _operator(operator: Any) -> Any:
+    if isinstance(operator, Bias):
+        return operator.bias
+    if not isinstance(operator, MATRICES):
+        known = ", ".join(kind.__name__ for kind in MATRICES)
+        raise UsageError(f"a matrix is a {type(operator).__name__}, and the PyTorch module has {known} only: compress the network first")
+    return {field.name: getattr(operator, field.name) for field in fields(operator)}
+
+
+def _state(own: Any) -> dict[str, Any]:
+    return {"h": own.h, "c": own.c} if isinstance(own, LSTMCarry) else {"h": own}

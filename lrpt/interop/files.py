@@ -1,0 +1,108 @@
+"""Files of weights of other frameworks: .npz, .safetensors, and .pt of PyTorch. Reading one never runs code that it holds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from lrpt.errors import UsageError
+from lrpt.runs.named_arrays import load_arrays
+
+OF_PYTORCH = (".pt", ".pth", ".bin")
+INSTALL = "pip install 'lrpt[torch]'"
+SAVE = "numpy.savez(path, **{name: tensor.float().numpy() for name, tensor in module.state_dict().items()})"
+"""The line that a user of PyTorch runs if she has no safetensors and we have no PyTorch."""
+
+
+def load_weights(path: str | Path) -> dict[str, Any]:
+    """Return the arrays of a file by name. bfloat16 becomes float32.
+
+    A .pt file is read with `torch.load(weights_only=True)`, which refuses everything but tensors and containers of them.
+
+    Raises:
+      UsageError: the file cannot be read, holds more than weights, or needs a package that is not installed.
+    """
+    path = Path(path)
+    if path.suffix == ".safetensors":
+        return _load_safetensors(path)
+    return _load_pytorch(path) if path.suffix in OF_PYTORCH else load_arrays(path)
+
+
+def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name, in the format that the suffix of the path says.
+
+    Raises:
+      UsageError: the suffix is another one, the file cannot be written, or a package that it needs is not installed.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".npz":
+            np.savez(path, **arrays)  # type: ignore[arg-type]
+        elif path.suffix == ".safetensors":
+            _safetensors(path).numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+        elif path.suffix in OF_PYTORCH:
+            torch = _torch(path)
+            torch.save({name: torch.tensor(array) for name, array in arrays.items()}, path)
+        else:
+            raise UsageError(f"{path} has no suffix of a file of weights: name one that ends with .npz, .safetensors or .pt")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
+
+
+def _load_safetensors(path: Path) -> dict[str, np.ndarray]:
+    package = _safetensors(path)
+    try:
+        stored = package.deserialize(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a file of weights") from None
+    except package.SafetensorError as error:
+        raise UsageError(f"{path} is damaged or no .safetensors file ({error}): write it again", code=1) from None
+    types = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": jnp.bfloat16}
+    floats = {name: entry for name, entry in stored if entry["dtype"] in types}
+    return {name: _wide(np.frombuffer(e["data"], types[e["dtype"]]).reshape(e["shape"])) for name, e in floats.items()}
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
+
+
+def _load_pytorch(path: Path) -> dict[str, Any]:
+    torch = _torch(path)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a file of weights") from None
+    except Exception as error:  # pickle, zipfile and torch raise a dozen different errors
+        kind = type(error).__name__
+        raise UsageError(f"{path} is damaged or holds more than weights ({kind}): save module.state_dict() alone", code=1) from None
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{path} holds a {type(found).__name__}: save module.state_dict()")
+    return _tensors(found, torch)
+
+
+def _tensors(tree: Mapping[Any, Any], torch: Any) -> dict[str, Any]:
+    """Return the tensors of nested dicts as arrays; counters and the like are left out."""
+    kept = {str(name): part for name, part in tree.items() if isinstance(part, Mapping | torch.Tensor)}
+    return {
+        name: _tensors(part, torch) if isinstance(part, Mapping) else (part.detach().float() if part.is_floating_point() else part).numpy()
+        for name, part in kept.items()
+    }
+
+
+def _torch(path: Path) -> Any:
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UsageError(f"{path} needs PyTorch, which is not installed: {INSTALL}, or use .npz: {SAVE}") from None
+    return torch
+
+
+def _safetensors(path: Path) -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise UsageError(f"{path} needs safetensors, which is not installed: {INSTALL}, or use .npz") from None
+    return safetensors
