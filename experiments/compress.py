@@ -2,7 +2,10 @@
 
     python -m experiments.compress RUN_DIRECTORY --rank 8
     python -m experiments.compress RUN_DIRECTORY --error 0.2 --tied --output DIR
-    python -m experiments.compress --from FILE.npz --rank 8        a GRU or LSTM of Flax or PyTorch, without a task
+    python -m experiments.compress --from FILE --rank 8 --output DIR      a GRU or LSTM of PyTorch or Flax: .pt, .safetensors, .npz
+
+All layers and directions of a network of PyTorch are compressed in one call. With --output, the command writes the weights for Flax, the
+state dict for PyTorch with the matrices multiplied out, and a PyTorch module that keeps the factors.
 
 The command prints the approximation error of every matrix, and the parameters and metrics before and after compression. It writes the
 compressed parameters to a file of named arrays, and prints the command that trains the smaller network further. The metrics after
@@ -27,13 +30,14 @@ from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import experiment_with, flags, read_run
 from lrpt.errors import UsageError, check_at_least
-from lrpt.interop.pytorch import read
+from lrpt.interop import factorized
+from lrpt.interop.files import load_weights, save_weights
+from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
 from lrpt.matrices import num_params
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.sequence_model import Recurrent
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.named_arrays import load_arrays, to_named
-from lrpt.settings import changed_settings
+from lrpt.runs.named_arrays import to_named
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
 
@@ -49,9 +53,9 @@ class Options:
     run: tyro.conf.Positional[Path | None] = None
     """run directory, finished or not, or directory of a kept result"""
     source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
-    layer: str = "l0"
-    """layer of a PyTorch network; l0_reverse is the other direction"""
+    """instead of a run, a file with the weights of a GRU or LSTM of PyTorch or Flax: .npz, .safetensors or .pt"""
+    layer: str | None = None
+    """one layer of a PyTorch network, such as l0, or l0_reverse for the other direction (None: all)"""
     rank: int | None = None
     """rank d of every recurrent matrix"""
     error: float | None = None
@@ -134,32 +138,67 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
 
 
 def compress_cell(options: Options, path: Path) -> dict[str, Any]:
-    """Compress a cell of another library, and write it if a directory is given. Return the report.
+    """Compress the layers of a network of PyTorch or Flax, and write them if a directory is given. Return the report.
 
     Raises:
       UsageError: the file cannot be read, or the options do not fit what it holds.
     """
-    params, network = read(load_arrays(path), options.layer)
-    found = options.compress(params, network)
-    report = {"from": str(path), **_report(network, found, params, found.params)}
+    arrays = load_weights(path)
+    cells = read_layers(arrays) if options.layer is None else {"l0": read(arrays, options.layer)}
+    found = {name: options.compress(params, network) for name, (params, network) in cells.items()}
+    smaller = {name: (found[name].params, Recurrent(found[name].config, network.input_size)) for name, (_, network) in cells.items()}
+    report = {"from": str(path), **_report_of_layers(cells, found)}
     if options.output is None:
         return report
+    _, params = as_linen(smaller)
     written = options.output / CELL
-    _save(written, found.params)
-    return {**report, "written": str(written), "python": _python(found.config, network.input_size, written)}
+    _save(written, params)
+    paths = [written, *_for_pytorch(options.output, path, arrays, smaller)]
+    return {**report, "written": str(written), "files": [str(each) for each in paths], "python": _python(smaller, written)}
 
 
-def _python(config: ModelConfig, width: int, path: Path) -> str:
-    """Return the lines of Python that load the cell of a file as a part of another network."""
-    changed = ", ".join(f"{name}={value!r}" for name, value in changed_settings(config).items())
+def _report_of_layers(cells: Cells, found: Mapping[str, Compression]) -> dict[str, Any]:
+    """Return labels and sums over all layers; names of matrices begin with the layer if there are several."""
+    several = len(cells) > 1
+    reports = {name: _report(network, found[name], params, found[name].params) for name, (params, network) in cells.items()}
+    matrices = [m | {"matrix": f"{name}/{m['matrix']}"} if several else m for name, each in reports.items() for m in each["matrices"]]
+    (first, *_), when = reports.values(), ("before", "after")
+    label = {t: first["model"][t] + f" x {len(cells)} (layers, directions)" * several for t in when}
+    return {"model": label, "parameters": {t: sum(r["parameters"][t] for r in reports.values()) for t in when}, "matrices": matrices}
+
+
+def _for_pytorch(output: Path, source: Path, arrays: Mapping[str, Any], cells: Cells) -> list[Path]:
+    """Write a state dict like the one that was read, and the module with factors. Return the paths."""
+    cell, layers = bound(cells)
+    width = next(iter(cells.values()))[1].input_size
+    paths = list(factorized.write(output, factorized.of_layers(cell, layers, width)))
+    state_dict = replaced(arrays, write(cell, layers))
+    if any(name.rpartition(".")[2] == "weight_hh_l0" for name in state_dict):
+        paths.append(output / f"state_dict{source.suffix}")
+        save_weights(paths[-1], state_dict)
+    return paths
+
+
+def _python(cells: Cells, path: Path) -> str:
+    """Return the lines that have the layers of a file again, to be trained as a part of another network."""
+    width = next(iter(cells.values()))[1].input_size
+
+    def rnn(name: str) -> str:
+        config = cells[name][1].config
+        return f"RNN(Cell({config.cell!r}, {config.size}, {config.recurrent_matrices}, {config.input_matrices}))"
+
+    forward = [name for name in cells if not name.endswith("_reverse")]
+    layers = [f"Bidirectional({rnn(k)}, {rnn(f'{k}_reverse')})" if f"{k}_reverse" in cells else rnn(k) for k in forward]
     return f"""\
 import jax
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from flax.linen import Sequential
+from lrpt import MatrixConfig
+from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.runs.named_arrays import load
-network = Recurrent(ModelConfig({changed}), {width})
+network = Sequential([{", ".join(layers)}])
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)
-carry, ys = network.apply({{"params": params}}, jax.numpy.zeros((5, 1, {width})))  # time, batch, inputs"""
+ys = network.apply({{"params": params}}, jax.numpy.zeros((1, 5, {width})))  # batch, time, inputs"""
 
 
 def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> dict[str, Any]:
@@ -202,8 +241,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     for split, figures in report.get("metrics", {}).items():
         changes = (f"{name} {value:.5g} -> {figures['after'][name]:.5g}" for name, value in figures["before"].items())
         console.say(f"{split}: {'  '.join(changes)}")
-    if "written" in report:
-        console.say(f"written: {report['written']}")
+    for path in report.get("files", [report["written"]] if "written" in report else []):
+        console.say(f"written: {path}")
     if "python" in report:
         console.say(f"load it as a part of another network:\n{indent(report['python'], '  ')}")
     if "command" in report:

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "tasks": {"symbols", "datasets", "losses", "metrics"},
     "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
-    "interop": {*LOWER, "parametrizations", "networks"},
+    "interop": {*LOWER, "parametrizations", "networks", "analysis", "runs"},
     "devices": {"recurrence"},
     "runs": {"devices", "settings"},
     "training": {"symbols", "settings", "devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},

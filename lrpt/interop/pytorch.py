@@ -55,8 +55,7 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     Raises:
       UsageError: there is no such cell or more than one, or an array is missing or does not fit the shapes of the others.
     """
-    leaves = jax.tree_util.tree_leaves_with_path(arrays)
-    named = {jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "."): np.asarray(array) for path, array in leaves}
+    named = _named(arrays)
     # Each cell has exactly one array with one of these names. Arrays of PyTorch do not tell the cell by name.
     marks = {f"weight_hh_{layer}": None, "weight_hh": None, "hn.kernel": "gru_cudnn", "hg.kernel": "lstm"}
     found = [(name, mark) for name in named for mark in marks if f".{name}".endswith(f".{mark}")]
@@ -80,8 +79,7 @@ def read_layers(arrays: Mapping[str, Any]) -> Cells:
     Raises:
       UsageError: the errors of `read`; a layer or a direction is missing; or there are several networks.
     """
-    names = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in jax.tree_util.tree_leaves_with_path(arrays))
-    found = {match.group(1) for name in names if (match := re.search(r"(?:^|\.)weight_hh_(l\d+(?:_reverse)?)$", name))}
+    found = {match.group(1) for name in _named(arrays) if (match := re.search(r"(?:^|\.)weight_hh_(l\d+(?:_reverse)?)$", name))}
     if not found:
         return {"l0": read(arrays)}
     directions = ("", "_reverse") if any(name.endswith("_reverse") for name in found) else ("",)
@@ -89,12 +87,23 @@ def read_layers(arrays: Mapping[str, Any]) -> Cells:
     return {f"l{k}{direction}": read(arrays, f"l{k}{direction}") for k in range(layers) for direction in directions}
 
 
+def replaced(arrays: Mapping[str, Any], changed: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return a state dict with the arrays of its recurrent layers replaced, by name without prefix; all others are kept."""
+    return {name: changed.get(name.rpartition(".")[2], array) for name, array in _named(arrays).items()}
+
+
+def _named(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return arrays by dotted name."""
+    leaves = jax.tree_util.tree_leaves_with_path(arrays)
+    return {jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "."): np.asarray(array) for path, array in leaves}
+
+
 def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
     """Return a Flax module of the layers, one after another, and its parameters. It maps (batch, time, inputs) to all outputs."""
     layers, params = [], {}
     for name in (name for name in cells if not name.endswith("_reverse")):
         both = [cells[key] for key in (name, f"{name}_reverse") if key in cells]
-        rnns = [_rnn(network) for _, network in both]
+        rnns: list[Any] = [_rnn(network) for _, network in both]
         own = [{"cell": found["cell"]} for found, _ in both]
         params[f"layers_{len(layers)}"] = own[0] if len(both) == 1 else {"forward_rnn": own[0], "backward_rnn": own[1]}
         layers.append(rnns[0] if len(both) == 1 else Bidirectional(*rnns, parent=None))
@@ -103,8 +112,8 @@ def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
 
 def _rnn(network: Recurrent) -> RNN:
     config = network.config
-    cell = Cell(config.cell, config.size, config.recurrent_matrices, config.input_matrices, carry_bias=config.initial.carry_bias, parent=None)
-    return RNN(cell, loop=config.loop, parent=None)
+    stored: dict[str, Any] = {"matrices": config.recurrent_matrices, "inputs": config.input_matrices}
+    return RNN(Cell(config.cell, config.size, **stored, carry_bias=config.initial.carry_bias, parent=None), loop=config.loop, parent=None)
 
 
 def bound(cells: Cells) -> tuple[str, dict[str, Any]]:

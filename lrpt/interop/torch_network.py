@@ -31,6 +31,9 @@ class Node(nn.Module):
         for name, part in parts.items():
             self.add_module(name, Node(part))
 
+    def __getattr__(self, name: str) -> Any:  # so that type checkers expect any attribute
+        return super().__getattr__(name)
+
     def forward(self, v: Tensor) -> Tensor:
         """Return v W for a matrix W."""
         if hasattr(self, "kernel"):
@@ -81,7 +84,8 @@ class Network(nn.Module):
 
     def __init__(self, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         super().__init__()
-        self.config, self.root = config, Node(arrays)
+        self.config = config
+        self.root: Any = Node(arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Network":
@@ -133,8 +137,9 @@ class Network(nn.Module):
         """Return the readout of outputs, or the outputs if there is none."""
         if not hasattr(self.root, "readout"):
             return ys
-        readout, embedding = self.root.readout, getattr(self.root, "embedding", None)
+        readout = self.root.readout
         if hasattr(readout, "kernel"):
             return ys @ readout.kernel + readout.bias
+        embedding = self.root.embedding
         rows = ys @ embedding.spread.T if hasattr(embedding, "spread") else ys
         return rows @ embedding.table.T + readout.bias

@@ -123,12 +123,33 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     assert not found.keys() & {"written", "metrics", "command"}
     found = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4, "--output", tmp_path / "out")
     with np.load(found["written"]) as stored:
-        assert stored["cell/recurrent/update/left"].shape == (4, 4)
+        assert stored["layers_0/cell/recurrent/update/left"].shape == (4, 4)
         assert sum(array.size for array in stored.values()) == found["parameters"]["after"]
     names: dict = {}
     exec(found["python"], names)
-    assert names["network"].config.label == found["model"]["after"]
-    assert names["ys"].shape == (5, 1, 4)
+    assert names["ys"].shape == (1, 5, 4)
+    with np.load(tmp_path / "out" / "state_dict.npz") as state_dict:
+        assert {name: array.shape for name, array in state_dict.items()} == CELL
+    assert [Path(path).name for path in found["files"]] == ["cell.npz", "network.py", "network.npz", "state_dict.npz"]
+
+
+def test_all_layers_and_directions_in_one_call(tmp_path, capsys):
+    rng, prefix = np.random.default_rng(0), "encoder."
+    shapes = {f"{prefix}{name.replace('l0', end)}": shape for end in ("l0", "l0_reverse") for name, shape in CELL.items()}
+    deep = {"weight_ih_l0": (12, 8), **{name: shape for name, shape in CELL.items() if name != "weight_ih_l0"}}
+    shapes |= {f"{prefix}{name.replace('l0', end)}": shape for end in ("l1", "l1_reverse") for name, shape in deep.items()}
+    arrays = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()} | {"head.weight": np.ones((2, 8))}
+    np.savez(tmp_path / "encoder.npz", **arrays)
+    found = report(capsys, "--from", tmp_path / "encoder.npz", "--rank", 4, "--output", tmp_path / "out")
+    assert {m["matrix"].partition("/")[0] for m in found["matrices"]} == {"l0", "l0_reverse", "l1", "l1_reverse"}
+    names: dict = {}
+    exec(found["python"], names)
+    assert names["ys"].shape == (1, 5, 8)
+    with np.load(tmp_path / "out" / "state_dict.npz") as state_dict:
+        assert state_dict.keys() == arrays.keys()
+        np.testing.assert_array_equal(state_dict["head.weight"], arrays["head.weight"])
+        for name in ("encoder.weight_ih_l1", "encoder.weight_hh_l1_reverse"):  # rank 4 of 4 changes nothing
+            np.testing.assert_allclose(state_dict[name], arrays[name], atol=1e-5)
 
 
 OF_A_RUN = {

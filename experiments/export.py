@@ -1,0 +1,250 @@
+"""Writes a trained run for small devices and for PyTorch, and prints its size, score and latency.
+
+    python -m experiments.export RUN_DIRECTORY --output DIR
+    python -m experiments.export RUN_DIRECTORY --beside DENSE_RUN     another run in the same table
+
+Files: sequence.jax and step.jax (`jax.export`; with -int8, matrices are 8-bit integers), network.py and network.npz (PyTorch, low-rank
+matrices as factors), and state_dict.npz for `torch.nn.GRU` or `LSTM` if PyTorch has the cell. Running a .jax file needs JAX alone.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+
+from lrpt.analysis.quantization import dequantize, num_bytes, quantize
+from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.trained import read_run
+from lrpt.errors import UsageError, check_at_least
+from lrpt.interop import export, factorized, pytorch
+from lrpt.interop.files import save_weights
+from lrpt.matrices import num_params
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console
+from lrpt.training.loading import Loaded
+
+PROGRAM = "python -m experiments.export"
+CALLS = 50
+"""steps that are timed together"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Flags of the command."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """run directory, finished or not, or directory of a kept result"""
+    output: Path | None = None
+    """where to write (None: write nothing, print the table)"""
+    beside: tuple[Path, ...] = ()
+    """other runs of the same task for the table, such as one with full matrices"""
+    rounds: int = 20
+    """rounds of timing; in each round every contender takes 50 steps"""
+    data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
+    """where the data sets are (None: where they were in training)"""
+    json: bool = False
+    """print a JSON object instead of a table"""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A row of the table.
+
+    Attributes:
+      name: label of the network and of its form.
+      parameters: number of scalars.
+      kilobytes: of all weights.
+      metrics: of the test split; empty for networks that were not trained.
+      step: function that reads one step of one sequence; None if it cannot run here.
+    """
+
+    name: str
+    parameters: int
+    kilobytes: float
+    metrics: Mapping[str, float]
+    step: Callable[[], Any] | None
+
+
+def contenders(trained: Loaded) -> list[Contender]:
+    """Return a network as it was trained, and with its matrices in 8-bit integers."""
+    found = []
+    for form, variables in forms(trained).items():
+        restored = {**variables, "params": dequantize(variables["params"])}
+        metrics = trained.evaluate(variables=restored)["test"]
+        program = jax.jit(programs(trained, variables, ("cpu",))["step"].call)
+        count, size = num_params(trained.variables["params"]), num_bytes(variables["params"]) / 1000
+        found.append(Contender(f"{trained.config.model.label}, {form}", count, size, metrics, _stepping(trained, program)))
+    return found
+
+
+def forms(trained: Loaded) -> dict[str, Any]:
+    """Return the variables by form of their numbers."""
+    return {"float32": trained.variables, "int8": {**trained.variables, "params": quantize(trained.variables["params"])}}
+
+
+def programs(trained: Loaded, variables: Any, platforms: Sequence[str]) -> dict[str, Any]:
+    """Return the exported programs by name: a whole sequence, and one step."""
+    task = trained.interface
+    whole = export.sequence(trained.model, variables, task.step, task.dtype, platforms=platforms)
+    step = export.one_step(trained.model, variables, task.step, task.dtype, reads=task.reads, platforms=platforms)
+    return {"sequence": whole, "step": step}
+
+
+def _stepping(trained: Loaded, program: Any) -> Callable[[], Any]:
+    """Return a function that reads one step and keeps the state, as on a stream."""
+    x = np.zeros((1, *trained.interface.step), trained.interface.dtype)
+    state = jax.tree.leaves(trained.start(1).carry)
+
+    def step() -> None:
+        nonlocal state
+        prediction, *state = program(x, False, *state)
+        np.asarray(prediction)
+
+    return step
+
+
+def of_pytorch(trained: Loaded) -> list[Contender]:
+    """Return PyTorch's dense layer of the same size with a readout, not trained; nothing if PyTorch is not installed."""
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        return []
+    config, task = trained.config.model, trained.interface
+    kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
+    width = config.embedding_width or int(task.input_size)
+    layer, readout = kind(width, config.size, config.layers), torch.nn.Linear(config.size, task.output_size)
+    x, state = torch.zeros(1, 1, width), None
+
+    def step() -> None:
+        nonlocal state
+        with torch.inference_mode():
+            y, state = layer(x, state)
+            readout(y).numpy()
+
+    count = sum(p.numel() for module in (layer, readout) for p in module.parameters())
+    return [Contender(f"PyTorch nn.{kind.__name__} {config.size}, dense", count, 4 * count / 1000, {}, step)]
+
+
+def factorized_contender(trained: Loaded, arrays: Any) -> list[Contender]:
+    """Return the PyTorch module with low-rank matrices; nothing if PyTorch is not installed."""
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+
+        from lrpt.interop.torch_network import Network
+    except ImportError:
+        return []
+    weights = {name: array for name, array in arrays.items() if name != "config"}
+    network = Network(json.loads(arrays["config"].item()), weights)
+    x, state = torch.tensor(np.zeros((1, 1, *trained.interface.step), trained.interface.dtype)), None
+
+    def step() -> None:
+        nonlocal state
+        with torch.inference_mode():
+            y, state = network(x, state)
+            y.numpy()
+
+    count = num_params(weights)
+    return [Contender(f"PyTorch module, {trained.config.model.label}", count, 4 * count / 1000, {}, step)]
+
+
+def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the median time of a call of each function, in microseconds. Each round runs all of them, one after another."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for step in steps.values():
+        step()
+    for _ in range(rounds):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                step()
+            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
+    return {name: median(found) for name, found in times.items()}
+
+
+def report(options: Options, console: Console) -> dict[str, Any]:
+    """Export a run. Return the rows of the table and the written files.
+
+    Raises:
+      UsageError: a run cannot be read, or its network cannot be exported.
+    """
+    check_at_least(1, options, "rounds")
+    if options.run is None:
+        raise UsageError("no run is given: name a run directory, or the directory of a kept result")
+    runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
+    for trained in runs:
+        if not isinstance(trained.config.model, ModelConfig):
+            raise UsageError(f"{trained.path} holds a {trained.config.model.label}: name a run of a recurrent network")
+    first = runs[0]
+    arrays = _factorized(first)
+    rows = [row for trained in runs for row in contenders(trained)] + of_pytorch(first)
+    rows += factorized_contender(first, arrays) if arrays else []
+    times = microseconds({row.name: row.step for row in rows if row.step}, options.rounds)
+    table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times.get(r.name)} for r in rows]
+    return {"run": str(options.run), "table": table, "written": [] if options.output is None else _written(first, options.output, arrays)}
+
+
+def _factorized(trained: Loaded) -> factorized.Network | None:
+    """Return the network for PyTorch's module, None if the module has no such cell or matrices."""
+    with suppress(UsageError):
+        task = trained.interface
+        return factorized.of_model(trained.variables["params"], trained.config.model, int(task.input_size), task.reads)
+    return None
+
+
+def _written(trained: Loaded, output: Path, arrays: factorized.Network | None) -> list[str]:
+    paths = []
+    output.mkdir(parents=True, exist_ok=True)
+    for form, variables in forms(trained).items():
+        for name, program in programs(trained, variables, export.PLATFORMS).items():
+            paths.append(output / f"{name}{'-int8' * (form == 'int8')}.jax")
+            paths[-1].write_bytes(_serialized(program))
+    if arrays is not None:
+        paths += factorized.write(output, arrays)
+    with suppress(UsageError):
+        state_dict = pytorch.write(*pytorch.bound_layers(trained.variables["params"]["recurrent"], trained.recurrent))
+        save_weights(output / "state_dict.npz", state_dict)
+        paths.append(output / "state_dict.npz")
+    return [str(path) for path in paths]
+
+
+def _serialized(program: Any) -> bytes:
+    try:
+        return bytes(program.serialize())
+    except ImportError:
+        raise UsageError("jax.export needs flatbuffers to write programs: pip install flatbuffers, or pip install 'lrpt[export]'") from None
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Print the table and the written files."""
+    metrics = list(found["table"][0]["test"])
+    rows = []
+    for row in found["table"]:
+        scores = [f"{row['test'][name]:.4g}" if name in row["test"] else "" for name in metrics]
+        rows.append([row["network"], f"{row['parameters']:,}", f"{row['kB']:.1f}", *scores, f"{row['us']:.0f}"])
+    console.table(["network", "parameters", "kB", *(f"test {name}" for name in metrics), "us a step, batch 1"], rows)
+    for path in found["written"]:
+        console.say(f"written: {path} ({Path(path).stat().st_size / 1000:.1f} kB)")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command. Exit with 2 if a flag is wrong, 1 if a file is damaged or cannot be written."""
+    console = Console()
+    with leaving_with_a_line(console, OF_A_READER):
+        about = "Programs of any batch and length, 8-bit weights and PyTorch modules of a trained run; size, score and latency."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        found = report(options, console)
+        print(json.dumps(found, indent=2)) if options.json else show(found, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Post-training quantization: matrices and their factors as 8-bit integers with scales, everything else as it is.
+
+Symmetric and without calibration data: w ~ q s, with q an integer from -127 to 127 and s one scale for each index of the shorter axis. So
+each of the d rows of a factor (d, n) has its own scale, and so does each output of a readout (n, classes).
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int8
+
+LARGEST = 127
+
+
+class Quantized(NamedTuple):
+    """A matrix as integers and scales; the scales broadcast against the integers."""
+
+    values: Int8[np.ndarray, "i o"]
+    scale: Float[np.ndarray, "..."]
+
+    def dequantized(self) -> Float[Array, "i o"]:
+        """Return q s in float32."""
+        return jnp.asarray(self.values).astype(jnp.float32) * self.scale
+
+
+def quantize(params: Any) -> Any:
+    """Return parameters with each matrix as `Quantized`. Vectors (biases, diagonals, states) and scalars stay.
+
+    Raises:
+      FloatingPointError: a parameter is not finite.
+    """
+    return jax.tree.map(lambda array: _quantized(np.asarray(array)) if np.ndim(array) == 2 else array, params)
+
+
+def dequantize(params: Any) -> Any:
+    """Return parameters in float32, of the tree that `quantize` was given."""
+    return jax.tree.map(lambda node: node.dequantized() if _is_quantized(node) else node, params, is_leaf=_is_quantized)
+
+
+def num_bytes(params: Any) -> int:
+    """Return the bytes of all numbers, scales included."""
+    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(params))
+
+
+def _quantized(array: Float[np.ndarray, "i o"]) -> Quantized:
+    if not np.isfinite(array).all():
+        raise FloatingPointError("a parameter is not finite: quantize a network that did not diverge")
+    largest = np.abs(array).max(axis=int(np.argmax(array.shape)), keepdims=True, initial=0)
+    scale = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
+    return Quantized(np.rint(array / scale).astype(np.int8), scale)
+
+
+def _is_quantized(node: Any) -> bool:
+    return isinstance(node, Quantized)

@@ -1,0 +1,83 @@
+"""Trained networks as serialized programs (StableHLO, by `jax.export`) with their weights inside. Running one needs JAX only:
+
+program = jax.export.deserialize(Path("sequence.jax").read_bytes())
+predictions = program.call(inputs)             any batch size and any length
+
+program = jax.export.deserialize(Path("step.jax").read_bytes())
+state = [numpy.zeros((1, *aval.shape[1:]), aval.dtype) for aval in program.in_avals[2:]]
+prediction, *state = program.call(x, True, *state)    the first step; then False
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import export
+from jaxtyping import Array, Bool
+
+from lrpt.analysis.quantization import dequantize
+from lrpt.networks.protocol import Start
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+
+
+def portable(model: Any) -> nn.Module:
+    """Return the network with the loop that programs of symbolic length can have: `lax.scan`, with matrices as they are stored."""
+    settings = {"recurrence": "plain", "materialize": "never"}
+    known = getattr(type(model.config), "short_names", {})
+    return model.clone(config=replace(model.config, **{name: value for name, value in settings.items() if name in known}))
+
+
+def sequence(
+    model: nn.Module, variables: Any, step: Sequence[int], dtype: str, *, is_sequence: bool = True, platforms: Sequence[str] = PLATFORMS
+) -> export.Exported:
+    """Return the program `inputs -> predictions` for any batch size and length.
+
+    Args:
+      model: the network.
+      variables: its variables; matrices may be `Quantized`, and are stored so.
+      step: shape of the inputs of one step, () for symbols.
+      dtype: of the inputs.
+      is_sequence: whether inputs have steps.
+      platforms: where the program runs.
+    """
+    shape = export.symbolic_shape("b, t" if is_sequence else "b", constraints=["b >= 1", *(["t >= 1"] if is_sequence else [])])
+    network = portable(model)
+
+    def predict(inputs: Array) -> Array:
+        return network.apply(dequantize(variables), inputs)  # type: ignore[return-value]
+
+    return export.export(jax.jit(predict), platforms=platforms)(jax.ShapeDtypeStruct((*shape, *step), dtype))
+
+
+def one_step(
+    model: nn.Module, variables: Any, step: Sequence[int], dtype: str, *, reads: str = "last", platforms: Sequence[str] = PLATFORMS
+) -> export.Exported:
+    """Return the program `(x, is_first, *state) -> (prediction, *state)` for any batch size. In the first step, the given state is ignored.
+
+    Args:
+      model: the network; it reads sequences.
+      variables: its variables; matrices may be `Quantized`, and are stored so.
+      step: shape of the inputs of one step, () for symbols.
+      dtype: of the inputs.
+      reads: 'last' or 'all', as the network.
+      platforms: where the program runs.
+    """
+    (rows,) = export.symbolic_shape("b", constraints=["b >= 1"])
+    network = portable(model)
+
+    def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
+        return network.apply(dequantize(variables), x[:, None], None, start, method="advance")  # type: ignore[return-value]
+
+    x = jax.ShapeDtypeStruct((rows, *step), dtype)
+    state = jax.eval_shape(lambda x: advance(x, None)[1], x)
+    leaves, treedef = jax.tree.flatten(state)
+
+    def program(x: Array, is_first: Bool[Array, ""], *state: Array) -> tuple[Array, ...]:
+        predictions, carry = advance(x, Start(treedef.unflatten(state), is_first))
+        return predictions[:, 0] if reads == "all" else predictions, *jax.tree.leaves(carry)
+
+    return export.export(jax.jit(program), platforms=platforms)(x, jax.ShapeDtypeStruct((), jnp.bool_), *leaves)

@@ -1,0 +1,118 @@
+"""Layers for `flax.nnx` against Flax's own on equal parameters, and against those for `flax.linen`."""
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from flax import nnx
+from table import CELLS, RANK, SIZE, assert_close, weighted_sum
+
+from lrpt.interop import linen
+from lrpt.interop.nnx import RNN, Bidirectional, Cell
+from lrpt.parametrizations import MatrixConfig
+
+BATCH, STEPS, WIDTH = 3, 7, 4
+LENGTHS = jnp.array([7, 1, 4])
+LRD = MatrixConfig("low_rank_plus_diagonal", RANK)
+ARGUMENTS = [
+    {},
+    {"time_major": True, "return_carry": True, "seq_lengths": LENGTHS},
+    {"reverse": True, "return_carry": True, "seq_lengths": LENGTHS, "initial_carry": jnp.full((BATCH, SIZE), 0.5)},
+    {"time_major": True, "reverse": True, "keep_order": True, "seq_lengths": LENGTHS},
+    {"reverse": True, "keep_order": True, "return_carry": True, "initial_carry": jnp.full((BATCH, SIZE), 0.5)},
+]
+
+
+def inputs(time_major=False):
+    return jax.random.normal(jax.random.key(0), (STEPS, BATCH, WIDTH) if time_major else (BATCH, STEPS, WIDTH))
+
+
+@nnx.jit(static_argnames=("time_major", "reverse", "keep_order", "return_carry"))
+def value_and_gradients(module, xs, **arguments):
+    def loss(module, xs):
+        found = module(xs, **arguments)
+        return weighted_sum(found), found
+
+    (_, found), gradients = nnx.value_and_grad(loss, argnums=(0, 1), has_aux=True)(module, xs)
+    return found, gradients
+
+
+def equal_grus():
+    """Flax's GRU, and ours with its parameters; (z, r, n) of ours from (r, z, n) stacked."""
+    theirs = nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0))
+    theirs.dense_i.bias[...] = jnp.arange(3 * SIZE) / 10
+    ours = Cell("gru_cudnn", WIDTH, SIZE, rngs=nnx.Rngs(1))
+    W, U, b = (jnp.split(a[...], 3, axis=-1) for a in (theirs.dense_i.kernel, theirs.dense_h.kernel, theirs.dense_i.bias))
+    for k, gate in enumerate(("reset", "update", "candidate")):
+        ours.input[gate]["kernel"][...], ours.recurrent[gate]["kernel"][...], ours.bias[gate][...] = W[k], U[k], b[k]
+    return theirs, ours
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda arguments: "-".join(arguments))
+def test_equals_flax_with_every_argument(arguments):
+    theirs, ours = equal_grus()
+    xs = inputs(arguments.get("time_major", False))
+    expected, (of_module, to_xs) = value_and_gradients(nnx.RNN(theirs), xs, **arguments)
+    actual, (of_ours, to_our_xs) = value_and_gradients(RNN(ours), xs, **arguments)
+    assert_close(actual, expected, atol=1e-5)
+    assert_close(to_our_xs, to_xs, atol=1e-5)
+    stacked = jnp.concatenate([of_ours.cell.recurrent[gate]["kernel"][...] for gate in ("reset", "update", "candidate")], axis=-1)
+    assert_close(stacked, of_module.cell.dense_h.kernel[...], atol=1e-5)
+    attributes = {name: value for name, value in arguments.items() if isinstance(value, bool)}
+    others = {name: value for name, value in arguments.items() if name not in attributes}
+    assert_close(RNN(ours, **attributes)(xs, **others), actual)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_is_usable_in_flax_as_it_is(name):
+    cell = Cell(name, WIDTH, SIZE, LRD, depth=2 if CELLS[name].deep else 1, rngs=nnx.Rngs(0))
+    asked = {"return_carry": True, "seq_lengths": LENGTHS}
+    expected = nnx.RNN(cell)(inputs(), **asked)
+    assert_close(RNN(cell)(inputs(), **asked), expected)
+    layer = linen.RNN(cell.module)
+    params = layer.init(jax.random.key(0), inputs())["params"]
+    ours = nnx.to_pure_dict(nnx.state(cell, nnx.Param))
+    assert jax.tree.map(jnp.shape, ours) == jax.tree.map(jnp.shape, params["cell"])
+    assert_close(layer.apply({"params": {"cell": ours}}, inputs(), **asked), expected)
+
+
+def test_bidirectional():
+    (one, our_one), (other, our_other) = equal_grus(), equal_grus()
+    asked = {"seq_lengths": LENGTHS, "return_carry": True}
+    ours = Bidirectional(RNN(our_one), RNN(our_other))
+    assert_close(ours(inputs(), **asked), nnx.Bidirectional(nnx.RNN(one), nnx.RNN(other))(inputs(), **asked))
+
+
+def test_symbols():
+    symbols = jax.random.randint(jax.random.key(0), (BATCH, STEPS), 0, WIDTH)
+    cell = Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0))
+    assert_close(RNN(cell)(symbols), RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH)))
+
+
+def test_it_trains():
+    xs = jax.random.normal(jax.random.key(0), (64, STEPS, WIDTH))
+    ts = (xs[:, 0, 0] > 0).astype(int)
+    rngs = nnx.Rngs(0)
+
+    class Classifier(nnx.Module):
+        def __init__(self):
+            self.rnn = RNN(Cell("gru", WIDTH, 8, LRD, rngs=rngs))
+            self.readout = nnx.Linear(8, 2, rngs=rngs)
+
+        def __call__(self, xs):
+            return self.readout(self.rnn(xs)[:, -1])
+
+    model = Classifier()
+    optimizer = nnx.Optimizer(model, optax.adam(0.03), wrt=nnx.Param)
+
+    @nnx.jit
+    def update(model, optimizer):
+        def loss(model):
+            return optax.softmax_cross_entropy_with_integer_labels(model(xs), ts).mean()
+
+        value, gradients = nnx.value_and_grad(loss)(model)
+        optimizer.update(model, gradients)
+        return value
+
+    losses = [update(model, optimizer) for _ in range(60)]
+    assert losses[-1] < 0.2 < losses[0]
