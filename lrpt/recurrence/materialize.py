@@ -12,7 +12,7 @@ ADVANTAGE = 0.7
 """A full product runs as fast as two thin products of 0.7 times as much work (measured on a CPU at n = 128)."""
 
 
-def materialized(params: Any, choice: str, rows: int) -> Any:
+def materialized(params: Any, choice: str, rows: Any) -> Any:
     """Replace structured matrices by full ones. The function stays the same, and gradients reach the factors through `to_dense`.
 
     Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`lrpt.matrices.Costed`) is
@@ -22,7 +22,7 @@ def materialized(params: Any, choice: str, rows: int) -> Any:
       params: a cell's parameters.
       choice: 'always', 'never', or 'auto': multiply out if `to_dense` and full products take less work than structured ones. For low rank,
         many rows and a square matrix that is the case for 2d > 0.7 n.
-      rows: rows that each matrix will be applied to: steps times batch.
+      rows: rows that each matrix will be applied to: steps times batch, an integer. In exported programs it may be symbolic for 'never'.
     """
     if choice == "never":
         return params

@@ -1,0 +1,69 @@
+"""Exported programs give the network's numbers for any batch and length, whole or step by step, with matrices in 8 bits too."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import assert_close
+
+from lrpt.analysis.quantization import Quantized, dequantize, num_bytes, quantize
+from lrpt.interop import export
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+
+NETWORKS = {
+    "gru": (ModelConfig("gru", 24, rank=4), "last", None),
+    "lstm": (ModelConfig("lstm", 16, rank=4, layers=2, embedding=5), "all", 11),
+    "lattice": (ModelConfig("lru", 8, rank=2, embedding=8), "all", 11),
+}
+
+
+def made(name, batch, steps):
+    config, reads, symbols = NETWORKS[name]
+    model = SequenceModel(config, symbols or 3, 7, reads)
+    key = jax.random.key(0)
+    xs = jax.random.randint(key, (batch, steps), 0, symbols) if symbols else jax.random.normal(key, (batch, steps, 3))
+    return model, xs, {"params": model.init(jax.random.key(1), xs)["params"]}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("in_8_bits", [False, True])
+def test_programs_equal_the_network(name, in_8_bits):
+    pytest.importorskip("flatbuffers")
+    model, xs, variables = made(name, 3, 5)
+    stored = quantize(variables) if in_8_bits else variables
+    step, dtype = xs.shape[2:], str(xs.dtype)
+    whole = jax.export.deserialize(export.sequence(model, stored, step, dtype).serialize())
+    assert set(whole.platforms) == {"cpu", "cuda", "tpu"}
+    streaming = jax.export.deserialize(export.one_step(model, stored, step, dtype, reads=model.reads).serialize())
+    for batch, steps in ((3, 5), (1, 2)):
+        _, xs, _ = made(name, batch, steps)
+        expected = model.apply(dequantize(stored), xs)
+        assert_close(whole.call(xs), expected)
+        state = [np.full((batch, *aval.shape[1:]), np.nan, aval.dtype) for aval in streaming.in_avals[2:]]  # ignored by the first step
+        for t in range(steps):
+            y, *state = streaming.call(xs[:, t], t == 0, *state)
+        assert_close(y, expected if model.reads == "last" else expected[:, -1])
+
+
+def test_quantized_matrices_are_near_and_small():
+    params = {"left": np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32), "bias": np.ones(50, np.float32)}
+    params["left"][1] = 0
+    found = quantize(params)
+    assert found["bias"] is params["bias"]
+    assert isinstance(found["left"], Quantized)
+    assert found["left"].values.dtype == np.int8
+    assert found["left"].scale.shape == (3, 1)
+    assert num_bytes(found) == 150 + 3 * 4 + 50 * 4
+    step = np.abs(params["left"]).max(1, keepdims=True) / 127
+    assert (np.abs(dequantize(found)["left"] - params["left"]) <= step / 2 + 1e-7).all()
+    assert np.abs(found["left"].values[[0, 2]]).max() == 127
+
+
+def test_readouts_have_a_scale_for_each_output():
+    kernel = np.stack([np.ones(20), 100 * np.ones(20)], 1)
+    assert_close(dequantize(quantize(kernel)), jnp.asarray(kernel, jnp.float32), 1e-6)
+
+
+def test_parameters_that_are_not_finite():
+    with pytest.raises(FloatingPointError, match="not finite"):
+        quantize(np.full((2, 2), np.nan))

@@ -1,0 +1,224 @@
+"""Weights from PyTorch and to it: files, all layers and directions, outputs that agree to 1e-6; nothing in a file is run."""
+
+import json
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lrpt.analysis.compression import compress
+from lrpt.cells import CELLS
+from lrpt.errors import UsageError
+from lrpt.interop import factorized, files
+from lrpt.interop.pytorch import as_linen, bound, bound_layers, read_layers, replaced, write
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
+
+WIDTH, SIZE, BATCH, STEPS = 3, 5, 4, 6
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def module_of(torch, tmp_path_factory):
+    """The class in the source that the command writes, imported from there."""
+    namespace = {"__name__": "network"}
+    exec(compile(factorized.source(), "network.py", "exec"), namespace)
+    folder = tmp_path_factory.mktemp("networks")
+
+    def load(arrays):
+        _, path = factorized.write(folder, arrays)
+        return namespace["Network"].load(path)
+
+    return load
+
+
+def inputs(width=WIDTH):
+    return np.random.default_rng(0).standard_normal((BATCH, STEPS, width)).astype(np.float32)
+
+
+def compressed(cells, rank=2):
+    found = {name: (compress(params, network, rank=rank), network) for name, (params, network) in cells.items()}
+    return {name: (small.params, Recurrent(small.config, network.input_size)) for name, (small, network) in found.items()}
+
+
+def outputs(cells, xs):
+    module, params = as_linen(cells)
+    return np.asarray(module.apply({"params": params}, jnp.asarray(xs)))
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_layers_in_and_compressed_layers_out(kind, directions, torch, module_of):
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, kind)(WIDTH, SIZE, 2, batch_first=True, bidirectional=directions == 2)
+    cells = read_layers({name: array.numpy() for name, array in theirs.state_dict().items()})
+    assert len(cells) == 2 * directions
+    xs = inputs()
+    with torch.no_grad():
+        np.testing.assert_allclose(outputs(cells, xs), theirs(torch.tensor(xs))[0].numpy(), atol=1e-6)
+        small = compressed(cells)
+        expected = outputs(small, xs)
+        theirs.load_state_dict({name: torch.tensor(array) for name, array in write(*bound(small)).items()})
+        np.testing.assert_allclose(theirs(torch.tensor(xs))[0].numpy(), expected, atol=1e-6)
+        network = module_of(factorized.of_layers(*bound(small), WIDTH))
+        found, _ = network(torch.tensor(xs))
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    assert sum(p.numel() for p in network.parameters()) == sum(a.size for params, _ in small.values() for a in jax.tree.leaves(params))
+
+
+NETWORKS = {
+    "gru": (ModelConfig("gru", SIZE, rank=2), "last", None),
+    "gru_reset_after, dense": (ModelConfig("gru_reset_after", SIZE, parametrization="dense"), "all", None),
+    "lstm, tied": (ModelConfig("lstm", SIZE, parametrization="low_rank", rank=2, tied=True, layers=2), "all", 7),
+    "embedding": (
+        ModelConfig("gru_cudnn", SIZE, rank=2, embedding=4, embedding_rank=2, layers=2, input_parametrization="low_rank"),
+        "last",
+        7,
+    ),
+    "tied embedding": (ModelConfig("lstm", SIZE, rank=2, weight_norm=True, embedding=SIZE, tie_embedding=True), "all", 7),
+}
+
+
+def trained(name):
+    """A model with noise in all its parameters, and inputs."""
+    config, reads, symbols = NETWORKS[name]
+    model = SequenceModel(config, symbols or WIDTH, 7, reads)
+    xs = inputs() if symbols is None else np.random.default_rng(0).integers(0, symbols, (BATCH, STEPS))
+    params = model.init(jax.random.key(0), jnp.asarray(xs))["params"]
+    leaves, treedef = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    return model, treedef.unflatten(a + 0.2 * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=True)), xs
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_trained_networks_as_modules_of_pytorch(name, torch, module_of):
+    model, params, xs = trained(name)
+    network = module_of(factorized.of_model(params, model.config, model.input_size, model.reads))
+    expected = np.asarray(model.apply({"params": params}, jnp.asarray(xs)))
+    with torch.no_grad():
+        found, _ = network(torch.tensor(xs))
+        np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+        _, state = network(torch.tensor(xs[:, :2]))
+        again, _ = network(torch.tensor(xs[:, 2:]), state)
+    np.testing.assert_allclose(again.numpy(), expected if model.reads == "last" else expected[:, 2:], atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["gru_reset_after, dense", "lstm, tied"])
+def test_trained_networks_as_state_dicts(name, torch):
+    model, params, _ = trained(name)
+    config, xs = model.config, inputs(model.input_size)
+    network = Recurrent(config, model.input_size)
+    kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
+    theirs = kind(model.input_size, SIZE, config.layers, batch_first=True)
+    theirs.load_state_dict({n: torch.tensor(a) for n, a in write(*bound_layers(params["recurrent"], network)).items()})
+    of_layers = params["recurrent"]["initial_state"] if config.layers > 1 else (params["recurrent"]["initial_state"],)
+
+    def stacked(part):
+        rows = [getattr(own, part, own) for own in of_layers]
+        return torch.tensor(np.repeat(np.stack(rows)[:, None], BATCH, 1))
+
+    state = (stacked("h"), stacked("c")) if config.cell == "lstm" else stacked("h")
+    _, expected = network.apply({"params": params["recurrent"]}, jnp.swapaxes(xs, 0, 1))
+    with torch.no_grad():
+        np.testing.assert_allclose(theirs(torch.tensor(xs), state)[0].numpy(), jnp.swapaxes(expected, 0, 1), atol=2e-6)
+
+
+def test_cells_that_pytorch_has_not():
+    network = Recurrent(ModelConfig("gru", SIZE, rank=2), WIDTH)
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
+    with pytest.raises(UsageError, match="cell gru is none of PyTorch's layers"):
+        write(*bound_layers(params, network))
+    network = Recurrent(ModelConfig("elman", SIZE, rank=2), WIDTH)
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]
+    with pytest.raises(UsageError, match="cell elman cannot be written for PyTorch"):
+        factorized.of_layers(*bound_layers(params, network), WIDTH)
+    assert set(factorized.CELLS) <= CELLS.keys()
+
+
+def random_state(*suffixes, rng=None):
+    rng = rng or np.random.default_rng(0)
+    shapes = {"weight_ih": (15, WIDTH), "weight_hh": (15, SIZE), "bias_ih": (15,), "bias_hh": (15,)}
+    return {f"{name}_{end}": rng.standard_normal(shape).astype(np.float32) for end in suffixes for name, shape in shapes.items()}
+
+
+def test_a_missing_direction_is_named():
+    arrays = random_state("l0", "l0_reverse", "l1_reverse")
+    with pytest.raises(UsageError, match="weight_hh_l1"):
+        read_layers(arrays)
+
+
+def test_other_arrays_of_a_state_dict_stay():
+    arrays = {f"rnn.{name}": array for name, array in random_state("l0").items()} | {"head": {"weight": np.ones(3)}}
+    found = replaced(arrays, {"weight_hh_l0": np.zeros((15, SIZE))})
+    assert found.keys() == {*(f"rnn.{name}" for name in random_state("l0")), "head.weight"}
+    assert not found["rnn.weight_hh_l0"].any()
+    assert found["rnn.weight_ih_l0"] is arrays["rnn.weight_ih_l0"]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])
+def test_files(suffix, tmp_path):
+    needed = {".safetensors": "safetensors", ".pt": "torch"}
+    if suffix in needed:
+        pytest.importorskip(needed[suffix])
+    arrays = random_state("l0")
+    files.save_weights(tmp_path / f"w{suffix}", arrays)
+    found = files.load_weights(tmp_path / f"w{suffix}")
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+    assert list(read_layers(found)) == ["l0"]
+
+
+def test_bfloat16(torch, tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    arrays = {name: torch.tensor(array).bfloat16() for name, array in random_state("l0").items()}
+    safetensors.save_file(arrays, tmp_path / "w.safetensors")
+    torch.save({"model": {"rnn": torch.nn.ParameterDict(arrays).state_dict()}, "epoch": 3}, tmp_path / "w.pt")
+    (params, _) = read_layers(files.load_weights(tmp_path / "w.safetensors"))["l0"]
+    (nested, _) = read_layers(files.load_weights(tmp_path / "w.pt"))["l0"]
+    expected = arrays["weight_hh_l0"].float().numpy()[:SIZE].T
+    np.testing.assert_array_equal(params["cell"]["recurrent"]["reset"]["kernel"], expected)
+    np.testing.assert_array_equal(nested["cell"]["recurrent"]["reset"]["kernel"], expected)
+
+
+class Harmful:
+    """What runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return (json.loads, ("[1]",))
+
+
+def test_nothing_in_a_file_is_run(torch, tmp_path):
+    torch.save({"weight_hh_l0": Harmful()}, tmp_path / "w.pt")
+    with pytest.raises(UsageError, match="damaged or holds more than weights"):
+        files.load_weights(tmp_path / "w.pt")
+    (tmp_path / "w.pth").write_bytes(pickle.dumps(Harmful()))
+    with pytest.raises(UsageError, match="damaged or holds more than weights"):
+        files.load_weights(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"), [("w.safetensors", b"no", "damaged or no"), ("w.safetensors", None, "cannot be read")]
+)
+def test_files_that_cannot_be_read(name, content, says, tmp_path):
+    pytest.importorskip("safetensors")
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=says):
+        files.load_weights(tmp_path / name)
+
+
+def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(UsageError, match=r"needs PyTorch, which is not installed: pip install 'lrpt\[torch\]'"):
+        files.load_weights(tmp_path / "w.pt")
+
+
+def test_other_suffixes_are_not_written(tmp_path):
+    with pytest.raises(UsageError, match="no suffix of a file of weights"):
+        files.save_weights(tmp_path / "w.h5", {})
