@@ -1,0 +1,62 @@
+"""The command that exports a run: files that work without this library, and figures that can be checked."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+import lrpt
+from experiments.export import main
+from lrpt.cli.command import main as train
+from lrpt.interop import factorized
+
+pytest.importorskip("flatbuffers")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "run"
+    train(tiny.EXPERIMENT, [*tiny.flags(tiny.EVEN), "--workdir", str(path)])
+    return path
+
+
+def test_files_and_figures(finished, tmp_path, capsys):
+    before = tiny.tree(finished)
+    main([str(finished), "--output", str(tmp_path), "--rounds", "1", "--beside", str(finished), "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert tiny.tree(finished) == before
+    result = json.loads(before["result.json"])
+    float32, int8, *_ = report["table"]
+    assert (float32["network"], int8["network"]) == ("LRD-GRU 4/2, float32", "LRD-GRU 4/2, int8")
+    assert float32["parameters"] == int8["parameters"] == result["parameters"]["true"]
+    assert float32["kB"] == 4 * result["parameters"]["true"] / 1000 > int8["kB"]
+    assert float32["test"] == pytest.approx(result["metrics"]["test"], rel=1e-5)
+    assert int8["test"]["loss"] == pytest.approx(result["metrics"]["test"]["loss"], rel=0.1) != float32["test"]["loss"]
+    assert all(row["us"] > 0 for row in report["table"])
+    trained = lrpt.load(finished)
+    inputs = jnp.asarray(np.random.default_rng(0).integers(0, trained.interface.input_size, (3, 9)), trained.interface.dtype)
+    expected = trained.model.apply(trained.variables, inputs)
+    program = jax.export.deserialize((tmp_path / "sequence.jax").read_bytes())
+    np.testing.assert_allclose(program.call(inputs), expected, rtol=1e-5, atol=1e-6)
+    assert (tmp_path / "network.py").read_text() == factorized.source()
+    names = {Path(path).name for path in report["written"]}
+    assert names == {"sequence.jax", "step.jax", "sequence-int8.jax", "step-int8.jax", "network.py", "network.npz"}
+
+
+def test_the_table(finished, capsys):
+    main([str(finished), "--rounds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:3] == ["network", "parameters", "kB"]
+    assert lines[1].startswith("LRD-GRU 4/2, float32")
+    assert not any(line.startswith("written") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [([], ["no run is given"]), (["gone"], ["config.json cannot be read"]), (["gone", "--rounds", "0"], ["rounds is 0"])]
+)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, *says)

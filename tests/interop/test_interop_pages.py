@@ -1,0 +1,18 @@
+"""The code of the pages about other frameworks runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["flax", "pytorch"])
+def test_python_blocks_run(page):
+    path = DOCS / f"{page}.md"
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+    assert blocks
+    names: dict = {"__name__": page}
+    exec(compile("\n".join(blocks), str(path), "exec"), names)
+    assert page != "flax" or names["value"] < 0.4
