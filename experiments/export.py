@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import jax
@@ -29,7 +28,6 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import export, factorized, pytorch
 from lrpt.interop.files import save_weights
 from lrpt.matrices import num_params
-from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded
 
@@ -76,14 +74,18 @@ class Contender:
 
 
 def contenders(trained: Loaded) -> list[Contender]:
-    """Return a network as it was trained, and with its matrices in 8-bit integers."""
-    found = []
+    """Return a network as it was trained, and with its matrices in 8-bit integers.
+
+    Raises:
+      UsageError: it is no recurrent network.
+    """
+    label, found = trained.recurrent.config.label, []
     for form, variables in forms(trained).items():
         restored = {**variables, "params": dequantize(variables["params"])}
         metrics = trained.evaluate(variables=restored)["test"]
         program = jax.jit(programs(trained, variables, ("cpu",))["step"].call)
         count, size = num_params(trained.variables["params"]), num_bytes(variables["params"]) / 1000
-        found.append(Contender(f"{trained.config.model.label}, {form}", count, size, metrics, _stepping(trained, program)))
+        found.append(Contender(f"{label}, {form}", count, size, metrics, _stepping(trained, program)))
     return found
 
 
@@ -119,7 +121,7 @@ def of_pytorch(trained: Loaded) -> list[Contender]:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         return []
-    config, task = trained.config.model, trained.interface
+    config, task = trained.recurrent.config, trained.interface
     kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
     width = config.embedding_width or int(task.input_size)
     layer, readout = kind(width, config.size, config.layers), torch.nn.Linear(config.size, task.output_size)
@@ -158,7 +160,10 @@ def factorized_contender(trained: Loaded, arrays: Any) -> list[Contender]:
 
 
 def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median time of a call of each function, in microseconds. Each round runs all of them, one after another."""
+    """Return the time of a call of each function in microseconds: the shortest of all rounds, which other programs disturbed least.
+
+    Each round runs all functions, one after another.
+    """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for step in steps.values():
         step()
@@ -168,7 +173,7 @@ def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[st
             for _ in range(CALLS):
                 step()
             times[name].append((time.perf_counter() - start) / CALLS * 1e6)
-    return {name: median(found) for name, found in times.items()}
+    return {name: min(found) for name, found in times.items()}
 
 
 def report(options: Options, console: Console) -> dict[str, Any]:
@@ -181,9 +186,6 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     if options.run is None:
         raise UsageError("no run is given: name a run directory, or the directory of a kept result")
     runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
-    for trained in runs:
-        if not isinstance(trained.config.model, ModelConfig):
-            raise UsageError(f"{trained.path} holds a {trained.config.model.label}: name a run of a recurrent network")
     first = runs[0]
     arrays = _factorized(first)
     rows = [row for trained in runs for row in contenders(trained)] + of_pytorch(first)
@@ -197,7 +199,7 @@ def _factorized(trained: Loaded) -> factorized.Network | None:
     """Return the network for PyTorch's module, None if the module has no such cell or matrices."""
     with suppress(UsageError):
         task = trained.interface
-        return factorized.of_model(trained.variables["params"], trained.config.model, int(task.input_size), task.reads)
+        return factorized.of_model(trained.variables["params"], trained.recurrent.config, int(task.input_size), task.reads)
     return None
 
 
