@@ -31,7 +31,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import experiment_with, flags, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
-from lrpt.interop.files import load_weights, save_weights
+from lrpt.interop.files import SUFFIXES, load_weights, save_weights
 from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
 from lrpt.matrices import num_params
 from lrpt.networks.sequence_model import Recurrent
@@ -153,7 +153,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
     _, params = as_linen(smaller)
     written = options.output / CELL
     _save(written, params)
-    paths = [written, *_for_pytorch(options.output, path, arrays, smaller)]
+    paths = [written, *_for_pytorch(options, path, arrays, smaller)]
     return {**report, "written": str(written), "files": [str(each) for each in paths], "python": _python(smaller, written)}
 
 
@@ -167,14 +167,15 @@ def _report_of_layers(cells: Cells, found: Mapping[str, Compression]) -> dict[st
     return {"model": label, "parameters": {t: sum(r["parameters"][t] for r in reports.values()) for t in when}, "matrices": matrices}
 
 
-def _for_pytorch(output: Path, source: Path, arrays: Mapping[str, Any], cells: Cells) -> list[Path]:
+def _for_pytorch(options: Options, source: Path, arrays: Mapping[str, Any], cells: Cells) -> list[Path]:
     """Write a state dict like the one that was read, and the module with factors. Return the paths."""
+    output = options.output or Path()
     cell, layers = bound(cells)
     width = next(iter(cells.values()))[1].input_size
     paths = list(factorized.write(output, factorized.of_layers(cell, layers, width)))
-    state_dict = replaced(arrays, write(cell, layers))
+    state_dict = replaced(arrays, write(cell, layers if options.layer is None else {options.layer: layers["l0"]}))
     if any(name.rpartition(".")[2] == "weight_hh_l0" for name in state_dict):
-        paths.append(output / f"state_dict{source.suffix}")
+        paths.append(output / f"state_dict{source.suffix if source.suffix in SUFFIXES else '.npz'}")
         save_weights(paths[-1], state_dict)
     return paths
 

@@ -121,6 +121,7 @@ def of_pytorch(trained: Loaded) -> list[Contender]:
         import torch  # pyright: ignore[reportMissingImports]
     except ImportError:
         return []
+    torch.set_num_threads(1)  # its threads wait actively, and would slow down the contender that comes next
     config, task = trained.recurrent.config, trained.interface
     kind = torch.nn.LSTM if config.cell == "lstm" else torch.nn.GRU
     width = config.embedding_width or int(task.input_size)
@@ -169,6 +170,8 @@ def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[st
         step()
     for _ in range(rounds):
         for name, step in steps.items():
+            for _ in range(CALLS):  # untimed, so that no contender pays for what the one before left in caches and threads
+                step()
             start = time.perf_counter()
             for _ in range(CALLS):
                 step()

@@ -150,6 +150,10 @@ def test_all_layers_and_directions_in_one_call(tmp_path, capsys):
         np.testing.assert_array_equal(state_dict["head.weight"], arrays["head.weight"])
         for name in ("encoder.weight_ih_l1", "encoder.weight_hh_l1_reverse"):  # rank 4 of 4 changes nothing
             np.testing.assert_allclose(state_dict[name], arrays[name], atol=1e-5)
+    report(capsys, "--from", tmp_path / "encoder.npz", "--rank", 1, "--output", tmp_path / "one", "--layer", "l1_reverse")
+    with np.load(tmp_path / "one" / "state_dict.npz") as state_dict:
+        changed = {name for name, array in arrays.items() if name.startswith("encoder.weight") and np.any(state_dict[name] != array)}
+    assert changed == {"encoder.weight_hh_l1_reverse"}
 
 
 OF_A_RUN = {
