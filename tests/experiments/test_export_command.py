@@ -48,6 +48,7 @@ def test_files_and_figures(finished, tmp_path, capsys):
     assert names == {"sequence.jax", "step.jax", "sequence-int8.jax", "step-int8.jax", "network.py", "network.npz"}
 
 
+@pytest.mark.slow
 def test_the_table(finished, capsys):
     main([str(finished), "--rounds", "1"])
     lines = capsys.readouterr().out.splitlines()

@@ -23,6 +23,8 @@ BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
 FLAX = {"gru_cudnn": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
 LRD = MatrixConfig("low_rank_plus_diagonal", RANK)
+FEW = ("gru", "lru", "vclstm")
+"""Cells that the default run takes: one of any inputs, one that embeds them, one with settings and a state of two parts."""
 
 
 def inputs(time_major=False, seed=0):
@@ -95,7 +97,7 @@ def test_any_number_of_batch_axes(axes, time_major):
     assert_close(found, theirs.apply({"params": foreign}, xs, time_major=time_major))
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in CELLS])
 def test_every_cell_is_usable_in_flax_as_it_is(name):
     """And gives the numbers of our layer, gradients too, with the parameters of either."""
     cell = Cell(name, SIZE, LRD, depth=2 if CELLS[name].deep else 1)
@@ -106,6 +108,7 @@ def test_every_cell_is_usable_in_flax_as_it_is(name):
     assert_close(value_and_gradients(ours, params, xs, **asked), value_and_gradients(theirs, params, xs, **asked), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PARAMETRIZATIONS)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_every_parametrization_and_stacks(kind, layers):
@@ -157,6 +160,7 @@ def test_a_sequence_without_steps_keeps_its_state(length):
     assert_close(end, carry if length == 0 else ys[:, -1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "checkpoint"])
 def test_loops_are_twins(kind):
     cell, xs = Cell("gru", SIZE, LRD), inputs()
@@ -190,6 +194,7 @@ class Classifier(nn.Module):
         return nn.Dense(2)(self.rnn(xs)[:, -1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rnn", [nn.RNN(nn.GRUCell(features=8)), RNN(Cell("gru", 8, LRD))], ids=["flax", "ours"])
 def test_it_trains_with_the_users_loop_and_is_saved_by_her_code(rnn, tmp_path):
     xs = jax.random.normal(jax.random.key(0), (64, STEPS, WIDTH))

@@ -14,6 +14,7 @@ from lrpt.parametrizations import MatrixConfig
 BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
 LRD = MatrixConfig("low_rank_plus_diagonal", RANK)
+FEW = ("gru", "lru", "vclstm")
 ARGUMENTS = [
     {},
     {"time_major": True, "return_carry": True, "seq_lengths": LENGTHS},
@@ -63,7 +64,7 @@ def test_equals_flax_with_every_argument(arguments):
     assert_close(RNN(ours, **attributes)(xs, **others), actual)
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in FEW else pytest.mark.slow) for name in CELLS])
 def test_every_cell_is_usable_in_flax_as_it_is(name):
     cell = Cell(name, WIDTH, SIZE, LRD, depth=2 if CELLS[name].deep else 1, rngs=nnx.Rngs(0))
     asked = {"return_carry": True, "seq_lengths": LENGTHS}
@@ -89,6 +90,7 @@ def test_symbols():
     assert_close(RNN(cell)(symbols), RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH)))
 
 
+@pytest.mark.slow
 def test_it_trains():
     xs = jax.random.normal(jax.random.key(0), (64, STEPS, WIDTH))
     ts = (xs[:, 0, 0] > 0).astype(int)
