@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, Projection, Rotation, leading_block, num_params
+from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, Projection, Rotation, leading_block, low_rank_plus_diagonal, num_params
 from lrpt.symbols import Weighted
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
@@ -34,7 +34,9 @@ def make(kind, n_in, n_out, rank, seed):
     full = (left.astype(np.float64) @ right).T
     if kind == "low_rank":
         return LowRank(jnp.asarray(left.T), jnp.asarray(right)), full
-    return LowRankPlusDiagonal(jnp.asarray(left.T), jnp.asarray(right), jnp.asarray(diagonal)), full + np.diag(diagonal.astype(np.float64))
+    return low_rank_plus_diagonal(jnp.asarray(left.T), jnp.asarray(right), jnp.asarray(diagonal)), full + np.diag(
+        diagonal.astype(np.float64)
+    )
 
 
 @jax.jit
@@ -203,7 +205,7 @@ def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
     rng = np.random.default_rng(4)
     n, d, k = 5, 2, 3
     kernel, left, right, diagonal = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((n, n), (d, n), (d, n), (n,)))
-    for whole in (Dense(kernel), LowRank(left, right), LowRankPlusDiagonal(left, right, diagonal), Diagonal(diagonal)):
+    for whole in (Dense(kernel), LowRank(left, right), low_rank_plus_diagonal(left, right, diagonal), Diagonal(diagonal)):
         block = leading_block(whole, k)
         assert type(block) is type(whole)
         np.testing.assert_allclose(block.to_dense(), whole.to_dense()[:k, :k], rtol=1e-6)

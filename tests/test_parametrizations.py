@@ -11,6 +11,7 @@ from table import (
     RANK,
     ROWS,
     SIZE,
+    SIZES,
     Row,
     assert_close,
     assert_equal,
@@ -23,13 +24,13 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal
-from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
+from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, field_of, low_rank_plus_diagonal
+from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, row_norms
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
 GATES = ("update", "reset", "candidate")
-ROW_FACTORS = ("kernel", "left", "right")
+ROW_FACTORS = tuple(ROW_AXIS)
 
 
 def gru_parameters(recurrent, inputs=DENSE, size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
@@ -46,6 +47,11 @@ def initialized(recurrent, inputs=DENSE):
 
 def matrices_of(params):
     return [op for gate in params for op in (gate.input, gate.recurrent)]
+
+
+def fields_of(operator):
+    """The stored arrays of an operator, or of the terms of a sum, by field."""
+    return {field_of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(operator)}
 
 
 def of_role(params, role):
@@ -77,7 +83,7 @@ def test_matrices_that_are_handed_out_hold_what_is_stored():
     stored, params = initialized(MatrixConfig("low_rank_plus_diagonal", RANK, tied=True), MatrixConfig("low_rank", 1))
     shared = stored["recurrent"]["shared"]["right"]
     for name, gate in zip(GATES, params, strict=True):
-        assert_equal(gate.recurrent, LowRankPlusDiagonal(**stored["recurrent"][name], right=shared))
+        assert_equal(gate.recurrent, low_rank_plus_diagonal(**stored["recurrent"][name], right=shared))
         assert_equal(gate.input, LowRank(**stored["input"][name]))
         assert_equal(gate.bias, Bias(stored["bias"][name]))
 
@@ -192,9 +198,10 @@ def test_rows_have_the_norms_that_are_stored_and_those_of_projections_one(row):
     for role in ("recurrent", "input"):
         for name, op in zip(GATES, of_role(params, role), strict=True):
             scales = stored["params"][f"{role}_scale"][name]
-            assert set(scales) == set(vars(op)) & {"kernel", "left"}
-            for factor in set(vars(op)) & set(ROW_FACTORS):
-                norms = np.linalg.norm(np.asarray(getattr(op, factor), np.float64), axis=ROW_AXIS[factor])
+            own = fields_of(op)
+            assert set(scales) == set(own) & set(ROW_FACTORS) - {"right"}
+            for factor in set(own) & set(ROW_FACTORS):
+                norms = np.linalg.norm(np.asarray(own[factor], np.float64), axis=ROW_AXIS[factor])
                 expected = np.ones(RANK) if factor == "right" else np.abs(scales[factor])
                 np.testing.assert_allclose(norms, expected, rtol=1e-6)
 
@@ -208,19 +215,19 @@ def test_rows_point_where_the_stored_directions_do(row):
         directions = {**stored["params"]["recurrent"].get("shared", {}), **stored["params"]["recurrent"][name]}
         for factor, value in directions.items():
             if factor == "diagonal":
-                np.testing.assert_array_equal(op.diagonal, value)
+                np.testing.assert_array_equal(fields_of(op)["diagonal"], value)
                 continue
             axis = ROW_AXIS[factor]
             unit = value / np.linalg.norm(value, axis=axis, keepdims=True)
             scale = 1.0 if factor == "right" else np.expand_dims(stored["params"]["recurrent_scale"][name][factor], axis)
-            np.testing.assert_allclose(getattr(op, factor), scale * unit, rtol=2e-6, atol=1e-7)
+            np.testing.assert_allclose(fields_of(op)[factor], scale * unit, rtol=2e-6, atol=1e-7)
 
 
 @pytest.mark.slow
 @every_normalized_row
 def test_starts_where_the_plain_network_does_but_for_projections(row):
     def start(weight_norm):
-        kind = MatrixConfig(row.parametrization, RANK, row.tied, weight_norm)
+        kind = MatrixConfig(row.parametrization, RANK, row.tied, weight_norm, **SIZES)
         return initialized(kind, MatrixConfig(weight_norm=weight_norm))[1]
 
     plain, normalized = start(False), start(True)
@@ -261,13 +268,13 @@ def test_row_norms_of_zeros_have_a_finite_gradient():
 @pytest.mark.parametrize(
     ("recurrent", "inputs", "message"),
     [
-        (MatrixConfig("low_rank", 6), DENSE, "rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5"),
+        (MatrixConfig("low_rank", 7), DENSE, "rank 7 does not fit the recurrent matrix 'update' of 6 x 6: choose one from 1 to 6"),
         (MatrixConfig("low_rank_plus_diagonal", 0), DENSE, "rank 0 does not fit the recurrent matrix"),
         (MatrixConfig("low_rank", -1), DENSE, "rank -1 does not fit"),
-        (DENSE, MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
-        (DENSE, MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
-        (MatrixConfig("circulant"), DENSE, "recurrent parametrization is 'circulant': choose from dense, low_rank"),
-        (DENSE, MatrixConfig("sparse"), "input parametrization is 'sparse': choose from dense, low_rank"),
+        (DENSE, MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 6: choose one from 1 to 3"),
+        (DENSE, MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 6"),
+        (MatrixConfig("hankel"), DENSE, "recurrent parametrization is 'hankel': choose from dense, low_rank"),
+        (DENSE, MatrixConfig("hankel"), "input parametrization is 'hankel': choose from dense, low_rank"),
     ],
 )
 def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
@@ -286,7 +293,7 @@ def test_low_rank_inputs_may_be_tied_and_normalized():
 
 def test_each_group_has_its_own_projection():
     specs = {name: MatrixSpec(4, 4, "recurrent", group) for name, group in (("a", "one"), ("b", "one"), ("c", "two"))}
-    module = LowRankMatrices(specs, MatrixConfig("low_rank", 2, tied=True))
+    module = PARAMETRIZATIONS["low_rank"](specs, MatrixConfig("low_rank", 2, tied=True))
     op, stored = jax.jit(module.init_with_output)(jax.random.key(0))
     assert set(stored["params"]) == {"a", "b", "c", "shared_one", "shared_two"}
     assert_equal(op["a"].right, op["b"].right)
