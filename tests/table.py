@@ -54,13 +54,15 @@ class Row(NamedTuple):
 
 
 def can_be_tied(parametrization):
-    return bool(FORMS[parametrization].shared)
+    return parametrization in FORMS and bool(FORMS[parametrization].shared)
 
 
 def has_rows(parametrization):
     """Whether weight normalization finds rows in it."""
     spec = MatrixSpec(SIZE, SIZE, "recurrent")
-    return bool(FORMS[parametrization].arrays("a", spec, MatrixConfig(parametrization, RANK, **SIZES)).keys() & ROW_AXIS.keys())
+    return parametrization in FORMS and bool(
+        FORMS[parametrization].arrays("a", spec, MatrixConfig(parametrization, RANK, **SIZES)).keys() & ROW_AXIS.keys()
+    )
 
 
 def rows_of(cell):

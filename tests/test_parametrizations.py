@@ -25,7 +25,7 @@ from table import (
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, field_of, low_rank_plus_diagonal
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, row_norms
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters, label_of, row_norms
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
@@ -298,3 +298,47 @@ def test_each_group_has_its_own_projection():
     assert set(stored["params"]) == {"a", "b", "c", "shared_one", "shared_two"}
     assert_equal(op["a"].right, op["b"].right)
     assert not np.array_equal(op["a"].right, op["c"].right)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (MatrixConfig("monarch", blocks=5), "blocks 5 do not divide the recurrent matrix 'update' of 12 x 12: .* are 4 and 6"),
+        (MatrixConfig("kronecker", blocks=0), "blocks 0 do not divide .*: the nearest that do are 1"),
+        (MatrixConfig("block_diagonal", blocks=13), "blocks 13 do not divide .*: the nearest that do are 12"),
+        (MatrixConfig("tensor_train", 17, blocks=4), "rank 17 does not fit .*: choose one from 1 to 9"),
+        (MatrixConfig("householder", 13), "rank 13 does not fit the recurrent matrix 'update' of 12 x 12: choose one from 1 to 12"),
+        (MatrixConfig("toeplitz_like_plus_diagonal", 0), "rank 0 does not fit"),
+        (MatrixConfig("sparse", density=1.5), "density is 1.5 for the recurrent matrix 'update': expected a share above 0, at most 1"),
+        (MatrixConfig("circulant", weight_norm=True), "weight_norm needs matrices with rows of their own, and 'update' is a Circulant"),
+    ],
+)
+def test_sizes_that_do_not_fit_a_structure_are_one_line(config, message):
+    with pytest.raises(UsageError, match=message) as error:
+        jax.eval_shape(gru_parameters(config, size=12).init, jax.random.key(0))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["circulant", "toeplitz_like"])
+def test_matrices_that_are_square_only_say_so(kind):
+    with pytest.raises(UsageError, match=f"{kind} needs a square matrix, and the input matrix 'update' is 3 x 12"):
+        jax.eval_shape(gru_parameters(DENSE, MatrixConfig(kind, 2), size=12).init, jax.random.key(0))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMS if not kind.startswith(("low_rank", "householder"))])
+def test_structured_matrices_start_with_entries_as_large_as_those_of_full_ones(kind):
+    """Within a factor of two: the variance of Glorot's entries is 1/n. Low-rank factors follow the original code, reflections are fixed."""
+    n = 64
+    config = MatrixConfig(kind, 4, blocks=8, density=0.25)
+    module = PARAMETRIZATIONS[kind]({"a": MatrixSpec(n, n, "recurrent")}, config)
+    (matrix, _) = module.init_with_output(jax.random.key(0))
+    variance = float(jnp.sum(jnp.square(matrix["a"].to_dense()))) / n
+    assert 0.5 < variance < (8 if kind.startswith("tensor_train") else 2)
+
+
+def test_names_of_networks_say_what_their_matrices_are():
+    assert label_of(MatrixConfig("monarch_plus_diagonal", blocks=8)) == ("MOD-", "/8")
+    assert label_of(MatrixConfig("tensor_train", 3, blocks=8)) == ("TT-", "/8/3")
+    assert label_of(MatrixConfig("low_rank_plus_diagonal", 24)) == ("LRD-", "/24")
+    assert label_of(MatrixConfig("dense")) == ("", "")
+    assert label_of(MatrixConfig("mine")) == ("mine-", "")

@@ -9,13 +9,15 @@ needs to know about vectors only: `Parameters` sees to it that it never gets sym
 """
 
 from lrpt.parametrizations.configuration import MatrixConfig
-from lrpt.parametrizations.forms import FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
-from lrpt.parametrizations.modules import PARAMETRIZATIONS, Parametrization, Structured
+from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
+from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
 from lrpt.parametrizations.parameters import Parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
 
 __all__ = [
+    "ADAPTERS",
     "FORMS",
+    "FROZEN",
     "PARAMETRIZATIONS",
     "Form",
     "MatrixConfig",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lrpt import matrices
@@ -27,14 +28,20 @@ class Stored(NamedTuple):
       shape: its shape. With three axes, it holds a matrix for each entry of the first one, and each is drawn as a matrix.
       row_of: shape of a matrix, if the array holds rows whose entries are drawn as those of such a matrix.
       is_diagonal: whether it is drawn as diagonals are.
+      is_zero: whether it starts at zero.
+      is_frozen: whether training leaves it alone. It lies in the collection 'frozen', and has no gradient and no state of the optimizer.
     """
 
     shape: tuple[int, ...]
     row_of: tuple[int, int] | None = None
     is_diagonal: bool = False
+    is_zero: bool = False
+    is_frozen: bool = False
 
     def draw(self, key: Array, start: Initialization, scale: float) -> Array:
         """Draw the array as an initialization says."""
+        if self.is_zero:
+            return jnp.zeros(self.shape)
         if self.is_diagonal:
             return start.diagonal(key, self.shape, scale)
         *leading, last = self.shape
@@ -236,6 +243,34 @@ class SparseForm(Simple):
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A form with other arrays of the same shapes: frozen ones, or ones that start at zero."""
+
+    form: Form
+    zero: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def shared(self) -> frozenset[str]:
+        return frozenset()
+
+    @property
+    def short(self) -> str:
+        return self.form.short
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return self.form.settings
+
+    def arrays(self, name: str, spec: MatrixSpec, config: MatrixConfig) -> dict[str, Stored]:
+        found = self.form.arrays(name, spec, config)
+        return {field: stored._replace(is_zero=field in self.zero, is_frozen=field in self.frozen) for field, stored in found.items()}
+
+    def matrix(self, name: str, spec: MatrixSpec, config: MatrixConfig, arrays: Mapping[str, Array]) -> Matrix:
+        return self.form.matrix(name, spec, config, arrays)
+
+
+@dataclass(frozen=True)
 class SumForm:
     """Sums of matrices in several forms, whose arrays lie side by side under the name of the matrix."""
 
@@ -328,6 +363,15 @@ FORMS |= {
     for name in ("monarch", "kronecker", "tensor_train", "circulant", "toeplitz_like", "householder", "sparse")
 }
 
+ADAPTER = SumForm((Changed(FORMS["dense"], frozen=("kernel",)), Changed(LOW_RANK, zero=("left",))))
+"""Frozen full matrices with a trainable low-rank term that starts at zero (Hu et al. 2022, section 4.1)."""
+
+ADAPTERS: dict[str, Form] = {
+    "adapter": ADAPTER,
+    "adapter_plus_diagonal": SumForm((*ADAPTER.terms, Changed(DiagonalForm(), zero=("diagonal",)))),
+}
+"""Forms for networks that were trained before: see `lrpt.analysis.adapters`."""
+
 
 class Label(NamedTuple):
     """What the storage of its matrices adds to the name of a network: 'LRD-' before its cell, '/24' after its width."""
@@ -338,7 +382,7 @@ class Label(NamedTuple):
 
 def label_of(config: MatrixConfig) -> Label:
     """Return the label of a configuration. A form that is not in `FORMS` has its name for a prefix."""
-    form = FORMS.get(config.kind)
+    form = {**FORMS, **ADAPTERS}.get(config.kind)
     if form is None:
         return Label(f"{config.kind}-", "")
     return Label(f"{form.short}-" if form.short else "", "".join(f"/{getattr(config, setting)}" for setting in form.settings))

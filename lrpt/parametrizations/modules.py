@@ -11,8 +11,11 @@ from jaxtyping import Array
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Matrix
 from lrpt.parametrizations.configuration import MatrixConfig
-from lrpt.parametrizations.forms import FORMS, Form, Stored
+from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored
 from lrpt.specs import MatrixSpec, shared_name
+
+FROZEN = "frozen"
+"""Name of the Flax collection of arrays that training leaves alone."""
 
 
 class Parametrization(nn.Module):
@@ -36,12 +39,17 @@ class Parametrization(nn.Module):
     def create(self, name: str, arrays: Mapping[str, Stored]) -> dict[str, Array]:
         """Create the parameter `name` with these arrays of one matrix, each initialized as the configuration says."""
         start = INITIALIZATIONS[self.config.initialization]
+        frozen = {field: stored for field, stored in arrays.items() if stored.is_frozen}
+        trained = {field: stored for field, stored in arrays.items() if not stored.is_frozen}
 
-        def draw(key: Array) -> dict[str, Array]:
+        def draw(arrays: Mapping[str, Stored], key: Array) -> dict[str, Array]:
             keys = dict(zip(arrays, jax.random.split(key, len(arrays)), strict=True))
             return {field: stored.draw(keys[field], start, self.config.initial_scale) for field, stored in arrays.items()}
 
-        return self.param(name, draw)
+        found: dict[str, Array] = self.param(name, partial(draw, trained)) if trained else {}
+        if frozen:
+            found = found | self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value
+        return found
 
 
 class Structured(Parametrization):
@@ -69,5 +77,5 @@ class Structured(Parametrization):
         return self.get_variable("params", name) if self.has_variable("params", name) else self.create(name, shared)
 
 
-PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {name: partial(Structured, form=form) for name, form in FORMS.items()}
+PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {name: partial(Structured, form=form) for name, form in {**FORMS, **ADAPTERS}.items()}
 """Parametrizations by name: subclasses of `Parametrization`, or other functions of specifications, configuration and `name`."""
