@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with leaving_with_a_line(console):
         about = "Train low-rank changes of a trained network on a new text."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
-        found = fine_tune(options, console)
+        found = fine_tune(options, Console(quiet=True) if options.json else console)
         print(json.dumps(found, indent=2)) if options.json else show(found, console)
 
 
