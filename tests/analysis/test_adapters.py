@@ -34,7 +34,7 @@ def with_adapters(row, diagonal=False):
     other = new.build(SYMBOLS, SYMBOLS, "all")
     start = adapted(trained, jax.jit(other.init)(jax.random.key(1), XS))
     readout = {name: tree for name, tree in variables["params"].items() if name != "recurrent"}
-    return (model, variables), (other, {**start, "params": {**start["params"], **readout}})
+    return (model, variables), (other, jax.tree.map(jnp.asarray, {**start, "params": {**start["params"], **readout}}))
 
 
 @pytest.mark.parametrize("row", [Row("gru", "low_rank", tied=True, weight_norm=True), Row("rhn", "monarch")], ids=str)
