@@ -8,7 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, Projection, Rotation, leading_block, low_rank_plus_diagonal, num_params
+from lrpt.matrices import (
+    ROW_AXIS,
+    Bias,
+    BlockDiagonal,
+    Dense,
+    Diagonal,
+    LowRank,
+    Projection,
+    Rotation,
+    Sparse,
+    field_of,
+    leading_block,
+    low_rank_plus_diagonal,
+    num_params,
+)
 from lrpt.symbols import Weighted
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
@@ -186,12 +200,26 @@ def test_rows_of_the_paper_lie_along_the_row_axis(kind):
     matrix, full = make(kind, 4, 4, 2, 0)
     scale = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     name = {"dense": "kernel", "low_rank": "left", "low_rank_plus_diagonal": "left"}.get(kind)
-    assert set(ROW_AXIS) == {"kernel", "left", "right"}
     if name is not None:
-        fields = {**vars(matrix)}
-        fields[name] = fields[name] * np.expand_dims(scale, ROW_AXIS[name])
-        diagonal = np.diag(np.asarray(fields.get("diagonal", np.zeros(4))))
-        np.testing.assert_allclose(type(matrix)(**fields).to_dense(), (full - diagonal) * scale + diagonal, rtol=1e-5, atol=1e-5)
+        diagonal = np.diag(matrix.terms[1].diagonal) if kind in SQUARE else np.zeros((4, 4))
+        np.testing.assert_allclose(scaled(matrix, name, scale).to_dense(), (full - diagonal) * scale + diagonal, rtol=1e-5, atol=1e-5)
+
+
+def scaled(matrix, name, scale):
+    """The matrix with the paper's rows of one of its arrays scaled."""
+
+    def of(path, array):
+        return array * np.expand_dims(scale, ROW_AXIS[name]) if field_of(path) == name else array
+
+    return jax.tree_util.tree_map_with_path(of, matrix)
+
+
+def test_rows_of_blocks_and_of_sparse_matrices_are_outputs():
+    rng = np.random.default_rng(3)
+    blocks, entries = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((2, 2, 3), (6, 2)))
+    scale = np.arange(1, 7, dtype=np.float32)
+    for matrix, name, by in ((BlockDiagonal(blocks), "blocks", scale.reshape(2, 3)), (Sparse(entries, 4), "entries", scale)):
+        np.testing.assert_allclose(scaled(matrix, name, by).to_dense(), matrix.to_dense() * scale, rtol=1e-6)
 
 
 @every_kind

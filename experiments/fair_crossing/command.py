@@ -145,7 +145,7 @@ class Pair:
         ]
 
 
-def pairs(options: Options, console: Console) -> list[Pair]:
+def pairs(options: Options) -> list[Pair]:
     """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
     path, found = options.workdir / SIZES, []
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
@@ -203,7 +203,7 @@ def _size(options: Options, problem: Problem, task: Task, cell: str, kind: str, 
 def run(options: Options, console: Console) -> None:
     """Train what is not finished: first the learning rates, then the other seeds. Conclude even after an interruption."""
     parallel.request_devices(options.devices, max(options.seeds, len(options.rates)), 20)
-    found = pairs(options, console)
+    found = pairs(options)
     with concluding(partial(conclude, options, found, console)):
         fit_all([job for pair in found for job in pair.search()], names=NAMES, devices=options.devices, console=console)
         fit_all([job for pair in found for job in pair.chosen()], names=NAMES, devices=options.devices, console=console)

@@ -113,13 +113,13 @@ def compress(
     stored = _stored(params, network, "recurrent")
     if not stored:
         raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
-    sizes: dict[str, Any] = {"blocks": blocks, "density": density}
     if parametrization in DIAGONAL:
         groups = _groups("recurrent", stored, DIAGONAL[parametrization], tied, moments)
-        sizes["rank"] = rank if rank is not None else _common_rank(groups, error or 0.0)
+        sizes: dict[str, Any] = {"rank": rank if rank is not None else _common_rank(groups, error or 0.0)}
         recurrent, reports = _fitted(groups, sizes["rank"], tied)
     else:
-        sizes |= {} if rank is None else {"rank": rank}
+        given = {"rank": rank, "blocks": blocks, "density": density}
+        sizes = {setting: given[setting] for setting in FORMS[parametrization].settings}
         recurrent, reports = _projected(full_matrices(params, network), MatrixConfig(parametrization, **sizes), moments)
     inputs, changes, more = _inputs(params, network, input_rank)
     kept = {name: part for name, part in params["cell"].items() if not name.endswith("_scale")}
