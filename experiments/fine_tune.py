@@ -1,4 +1,4 @@
-"""Trains a small change of a trained network on a new text: its recurrent matrices are frozen, and each gets a low-rank term.
+"""The command that trains a small change of a trained network on a new text: frozen recurrent matrices, each with a low-rank term.
 
     python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 8             a run, or a kept result, of characters
     python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 4 --diagonal

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.analysis.figures import png
+from lrpt.analysis.plots import png
 
 MARKERS = "osD^vPX*<>"
 
