@@ -1,7 +1,7 @@
 """Matrices made of blocks on the diagonal, and products of two of them with a permutation between."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ class BlockDiagonal:
     grouped recurrent networks (Kuchaiev and Ginsburg 2017, section 3).
     """
 
+    slowness: ClassVar[float] = 4.0
     blocks: Float[Array, "k i o"]
 
     @property
@@ -72,6 +73,7 @@ class Monarch(Composite):
     n_out / k blocks of k x k. Every output sees every input. Parameters and multiplications: n_in n_out / k + n_out k.
     """
 
+    slowness: ClassVar[float] = 6.0
     first: Float[Array, "k i o"]
     second: Float[Array, "o k k"]
 

@@ -31,7 +31,7 @@ class Circulant:
     2n log2 n + 2n.
     """
 
-    slowness: ClassVar[float] = 1.0
+    slowness: ClassVar[float] = 6.0
     first_row: Float[Array, " n"]
 
     @property
@@ -74,7 +74,7 @@ class ToeplitzLike:
     Parameters: 2 n r. Multiplications: about (3 + 3 r) n log2 n.
     """
 
-    slowness: ClassVar[float] = 1.0
+    slowness: ClassVar[float] = 7.0
     circulant: Float[Array, "r n"]
     skew: Float[Array, "r n"]
 

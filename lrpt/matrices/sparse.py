@@ -22,7 +22,7 @@ class Sparse:
     stay fixed: Jaeger 2001 (echo state networks), and Prabhu et al. 2018 for trained entries. Multiplications: k n_out.
     """
 
-    slowness: ClassVar[float] = 1.0
+    slowness: ClassVar[float] = 11.0
     entries: Float[Array, "o k"]
     n_in: int = field(metadata={"static": True})
     seed: int = field(default=0, metadata={"static": True})
