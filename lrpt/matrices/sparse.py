@@ -66,11 +66,12 @@ class Sparse:
 
 
 def _outputs(entries: Float[Array, "o k"]) -> Int[np.ndarray, "o 1"]:
-    return np.arange(entries.shape[0])[:, None]
+    return np.arange(entries.shape[0], dtype=np.int32)[:, None]
 
 
 @cache
 def places(n_in: int, n_out: int, count: int, seed: int) -> Int[np.ndarray, "o k"]:
     """Draw `count` different inputs for each output, in increasing order."""
     rng = np.random.default_rng([seed, n_in, n_out, count])
-    return np.sort(np.argsort(rng.random((n_out, n_in)), axis=1)[:, :count], axis=1)
+    found = np.sort(np.argsort(rng.random((n_out, n_in)), axis=1)[:, :count], axis=1)
+    return found.astype(np.int32)  # JAX adds to 64-bit numbers in the type of its mode, which a test or user may switch
