@@ -16,7 +16,8 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.specs import MatrixSpec
 
-WIDEST = 4096
+WIDEST = 2048
+"""Width at which a search ends."""
 
 
 class Size(NamedTuple):
@@ -88,9 +89,11 @@ def at_parameters(frame: Frame, kind: str, budget: int) -> Size:
     at, found = frame.sizes(kind), None
     for width in range(2, WIDEST):
         size = at(width)
-        if fits(frame, size) and (found is None or abs(size.parameters - budget) < abs(found.parameters - budget)):
+        if not fits(frame, size):
+            continue
+        if found is None or abs(size.parameters - budget) < abs(found.parameters - budget):
             found = size
-        if size.parameters > 2 * budget and width > 16:
+        if size.parameters > 2 * budget:
             break
     if found is None or abs(found.parameters - budget) > budget / 10:
         raise UsageError(

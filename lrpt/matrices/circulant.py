@@ -90,8 +90,7 @@ class ToeplitzLike:
 
     @property
     def dense_products(self) -> int:
-        rank, n = self.skew.shape
-        return rank * n**3
+        return self.skew.shape[1] * self.work().products
 
     def work(self, share: Any = 1) -> Work:
         """Return the work for one row. A share of the state saves nothing, as a transform needs all of it."""
@@ -107,10 +106,7 @@ class ToeplitzLike:
         return 0.5 * jnp.real(jnp.fft.ifft(total) * row(jnp.conj(twist), v))
 
     def to_dense(self) -> Float[Array, "n n"]:
-        n = self.skew.shape[1]
-        signs = np.where(np.tril(np.ones((n, n)), -1), -1.0, 1.0)
-        skew = self.skew[:, _places(n)] * jnp.asarray(signs, self.skew.dtype)[None]
-        return 0.5 * jnp.einsum("tij,tjk->ik", self.circulant[:, _places(n)], skew)
+        return self.apply(jnp.eye(self.skew.shape[1], dtype=self.skew.dtype))
 
 
 def _twist(n: int, dtype: Any) -> Complex[Array, " n"]:

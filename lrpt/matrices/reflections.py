@@ -1,7 +1,7 @@
 """Products of reflections (Householder), real and complex."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ class Householder:
     after the other. n reflections reach every orthogonal matrix of determinant (-1)^n. Parameters: k n. Multiplications: 2 k n + k^2.
     """
 
+    slowness: ClassVar[float] = 8.0
     vectors: Float[Array, "k n"]
 
     @property

@@ -74,4 +74,4 @@ def places(n_in: int, n_out: int, count: int, seed: int) -> Int[np.ndarray, "o k
     """Draw `count` different inputs for each output, in increasing order."""
     rng = np.random.default_rng([seed, n_in, n_out, count])
     found = np.sort(np.argsort(rng.random((n_out, n_in)), axis=1)[:, :count], axis=1)
-    return found.astype(np.int32)  # JAX adds to 64-bit numbers in the type of its mode, which a test or user may switch
+    return found.astype(np.int32)  # JAX may not take 64-bit indices

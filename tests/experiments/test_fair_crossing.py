@@ -33,6 +33,11 @@ def test_no_other_width_is_closer_to_the_budget_and_the_count_is_that_of_the_net
     assert abs(found.parameters - budget) == min(abs(size.parameters - budget) for size in others) <= 5
 
 
+@pytest.mark.parametrize("kind", ["monarch", "kronecker"])
+def test_widths_that_blocks_do_not_divide_do_not_end_the_search(kind):
+    assert abs(at_parameters(frame_of("gru", INITIAL, 10, 10, 2, 0.25), kind, 20_000).parameters - 20_000) < 400
+
+
 def test_budgets_that_no_width_reaches_are_refused():
     with pytest.raises(UsageError, match="no gru with monarch matrices has about 30 parameters"):
         at_parameters(frame_of("gru", INITIAL, 7, 5, 2, 0.25), "monarch", 30)
