@@ -219,7 +219,7 @@ def test_rows_of_blocks_and_of_sparse_matrices_are_outputs():
     blocks, entries = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((2, 2, 3), (6, 2)))
     scale = np.arange(1, 7, dtype=np.float32)
     for matrix, name, by in ((BlockDiagonal(blocks), "blocks", scale.reshape(2, 3)), (Sparse(entries, 4), "entries", scale)):
-        np.testing.assert_allclose(scaled(matrix, name, by).to_dense(), matrix.to_dense() * scale, rtol=1e-6)
+        np.testing.assert_allclose(scaled(matrix, name, by).to_dense(), np.asarray(matrix.to_dense()) * scale, rtol=1e-6)
 
 
 @every_kind
