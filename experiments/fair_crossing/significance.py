@@ -51,4 +51,4 @@ def _p(one: Sequence[float], other: Sequence[float]) -> float | None:
         return None
     if np.var(one) == np.var(other) == 0:
         return float(np.mean(one) == np.mean(other))
-    return float(stats.ttest_ind(one, other, equal_var=False).pvalue)
+    return float(tuple(stats.ttest_ind(one, other, equal_var=False))[1])  # (statistic, p)

@@ -29,7 +29,7 @@ class Size(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What all networks of a cell have in common on one task.
+    """The common part of all networks of a cell on one task.
 
     Attributes:
       model: a network with full matrices, of any width.

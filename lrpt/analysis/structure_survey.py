@@ -1,4 +1,4 @@
-"""Which structure a trained network has: the distance of its matrices from every structure, at equal numbers of parameters."""
+"""Distances of the matrices of a trained network from every structure, at equal numbers of parameters."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -374,7 +374,7 @@ ADAPTERS: dict[str, Form] = {
 
 
 class Label(NamedTuple):
-    """What the storage of its matrices adds to the name of a network: 'LRD-' before its cell, '/24' after its width."""
+    """The part of a network's name that says how its matrices are stored: 'LRD-' before its cell, '/24' after its width."""
 
     prefix: str
     suffix: str
