@@ -1,8 +1,10 @@
-"""The command that compresses the matrices of a trained run to low rank, or to low rank plus a diagonal, for further training.
+"""The command that compresses the matrices of a trained run to a structure, such as low rank plus diagonal, for further training.
 
     python -m experiments.compress RUN_DIRECTORY --rank 8
     python -m experiments.compress RUN_DIRECTORY --error 0.2 --tied --output DIR
-    python -m experiments.compress --from FILE --rank 8 --output DIR      a GRU or LSTM of PyTorch or Flax: .pt, .safetensors, .npz
+    python -m experiments.compress RUN_DIRECTORY --parametrization monarch --blocks 8
+    python -m experiments.compress RUN_DIRECTORY --structures --rank 8     the distance from each structure, at equal numbers of parameters
+    python -m experiments.compress --from FILE --rank 8 --output DIR       a GRU or LSTM of PyTorch or Flax: .pt, .safetensors, .npz
 
 All layers and directions of a network of PyTorch are compressed in one call. With --output, the command writes the weights for Flax, the
 state dict for PyTorch with the matrices multiplied out, and a PyTorch module that keeps the factors.
@@ -25,7 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from lrpt.analysis.compression import Compression, Moments, compress, second_moments
+from lrpt.analysis.compression import TARGETS, Compression, Moments, compress, full_matrices, second_moments
+from lrpt.analysis.structure_survey import distances
 from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import experiment_with, flags, read_run
@@ -35,15 +38,16 @@ from lrpt.interop.files import SUFFIXES, load_weights, save_weights
 from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
 from lrpt.matrices import num_params
 from lrpt.networks.sequence_model import Recurrent
+from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import to_named
+from lrpt.settings import OneOf
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
-SHORT = {"low_rank": "lr", "low_rank_plus_diagonal": "lrd"}
 
 
 @dataclass(frozen=True)
@@ -57,13 +61,18 @@ class Options:
     layer: str | None = None
     """one layer of a PyTorch network, such as l0, or l0_reverse for the other direction (None: all)"""
     rank: int | None = None
-    """rank d of every recurrent matrix"""
+    """rank d of every recurrent matrix, for structures that have a rank"""
+    blocks: int = MatrixConfig.blocks
+    """blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
+    density: float = MatrixConfig.density
+    """share of the entries that sparse matrices have"""
     error: float | None = None
-    """largest relative error of any matrix, instead of --rank"""
-    parametrization: str = "low_rank_plus_diagonal"
-    """low_rank or low_rank_plus_diagonal"""
+    """largest relative error of any matrix, instead of --rank (low rank only)"""
+    parametrization: Annotated[str, OneOf("structure", TARGETS, notes="errors are weighted for low rank only")] = "low_rank_plus_diagonal"
+    structures: bool = False
+    """compress nothing: print the distance of every matrix from every structure, at the parameters of rank d plus diagonal"""
     tied: bool = False
-    """use one projection R for all recurrent matrices"""
+    """use one projection R for all recurrent matrices (low rank only)"""
     input_rank: int | None = None
     """rank of the input matrices (None: they stay as they are)"""
     examples: int = 500
@@ -82,6 +91,8 @@ class Options:
           UsageError: the options contradict each other.
         """
         check_at_least(0, self, "examples")
+        if self.structures:
+            return survey(self, console)
         if self.run is not None and self.source is None:
             return compress_run(self, self.run, console)
         if self.run is None and self.source is not None:
@@ -91,7 +102,7 @@ class Options:
     def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
         """Compress the parameters of a network as the options specify."""
         how = {"parametrization": self.parametrization, "tied": self.tied, "input_rank": self.input_rank, "moments": moments}
-        return compress(params, network, rank=self.rank, error=self.error, **how)
+        return compress(params, network, rank=self.rank, error=self.error, blocks=self.blocks, density=self.density, **how)
 
 
 def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | None:
@@ -107,6 +118,32 @@ def moments(trained: Loaded, network: Recurrent, examples: int) -> Moments | Non
     pairs = ((trained.embed(trained.variables, batch.inputs), batch.mask) for batch in batches)
     settings = trained.variables.get("settings", {}).get("recurrent")
     return second_moments(trained.variables["params"]["recurrent"], network, pairs, streams=task.streams, settings=settings)
+
+
+def survey(options: Options, console: Console) -> dict[str, Any]:
+    """Return how near every structure comes to every recurrent matrix of a run or cell.
+
+    Raises:
+      UsageError: neither or both are named, or there is no rank to give the number of parameters.
+    """
+    if options.rank is None or (options.run is None) == (options.source is None):
+        raise UsageError("expected --structures with --rank, and one run directory, or --from and a file")
+    if options.source is not None:
+        cells = _cells(options, load_weights(options.source))
+    else:
+        trained = read_run(options.run, console, data_dir=options.data_dir)  # type: ignore[arg-type]
+        cells = {"": (trained.variables["params"]["recurrent"], trained.recurrent)}
+    matrices = {
+        f"{name}/{matrix}" if len(cells) > 1 else matrix: full
+        for name, (params, network) in cells.items()
+        for matrix, full in full_matrices(params, network).items()
+    }
+    return {"structures": [distance._asdict() for distance in distances(matrices, options.rank)]}
+
+
+def _cells(options: Options, arrays: Mapping[str, Any]) -> Cells:
+    """Return the layers and directions of a file, or the one that the options name."""
+    return read_layers(arrays) if options.layer is None else {"l0": read(arrays, options.layer)}
 
 
 def compress_run(options: Options, path: Path, console: Console) -> dict[str, Any]:
@@ -144,7 +181,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
       UsageError: the file cannot be read, or the options do not fit what it holds.
     """
     arrays = load_weights(path)
-    cells = read_layers(arrays) if options.layer is None else {"l0": read(arrays, options.layer)}
+    cells = _cells(options, arrays)
     found = {name: options.compress(params, network) for name, (params, network) in cells.items()}
     smaller = {name: (found[name].params, Recurrent(found[name].config, network.input_size)) for name, (_, network) in cells.items()}
     report = {"from": str(path), **_report_of_layers(cells, found)}
@@ -216,7 +253,8 @@ def _beside(trained: Loaded, found: Compression) -> Path:
     if trained.is_kept:
         directory = Path("runs") / trained.experiment / directory.name
     stored = found.config.matrices
-    name = f"{SHORT[stored.kind]}{stored.rank}{'-tied' * stored.tied}"
+    form = FORMS[stored.kind]
+    name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' * stored.tied}"
     return directory.with_name(f"{directory.name}-{name}")
 
 
@@ -235,6 +273,10 @@ def _save(path: Path, params: Any) -> None:
 
 def show(report: Mapping[str, Any], console: Console) -> None:
     """Print the report as a table and some lines."""
+    if "structures" in report:
+        rows = [_distance_row(**distance) for distance in report["structures"]]
+        console.table(["matrix", "structure", "sizes", "parameters", "residual"], rows)
+        return
     columns = ["matrix", "shape", "rank", "residual", "output error", "iterations"]
     console.table(columns, [_row(**matrix) for matrix in report["matrices"]])
     before, after = report["parameters"]["before"], report["parameters"]["after"]
@@ -250,16 +292,21 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         console.say(f"train it further:\n  {report['command']}")
 
 
-def _row(matrix: str, shape: Sequence[int], rank: int, residual: float, output_error: float | None, iterations: int) -> list[str]:
+def _row(matrix: str, shape: Sequence[int], rank: int | None, residual: float, output_error: float | None, iterations: int) -> list[str]:
     of_outputs = "" if output_error is None else f"{output_error:.4f}"
-    return [matrix, " x ".join(map(str, shape)), str(rank), f"{residual:.4f}", of_outputs, str(iterations)]
+    return [matrix, " x ".join(map(str, shape)), "" if rank is None else str(rank), f"{residual:.4f}", of_outputs, str(iterations)]
+
+
+def _distance_row(matrix: str, parametrization: str, sizes: Mapping[str, Any], parameters: int, residual: float) -> list[str]:
+    written = ", ".join(f"{name} {value:g}" for name, value in sizes.items())
+    return [matrix, parametrization.replace("_", " "), written, f"{parameters:,}", f"{residual:.4f}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compress, and print the report. Exit with 2 if a flag is wrong, with 1 if a file is damaged or cannot be written."""
     console = Console()
     with leaving_with_a_line(console, OF_A_READER):
-        about = "Low-rank and low-rank-plus-diagonal parameters for a trained network, to be trained further."
+        about = "Bring the matrices of a trained network to a structure, to be trained further."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         report = options.report(console)
         print(json.dumps(report, indent=2)) if options.json else show(report, console)

@@ -7,7 +7,7 @@ The names below are what one builds on; training lives in `lrpt.training`, tasks
 
 from lrpt.cells import CELLS, Cell, CellSpec, Gate, gate_spec
 from lrpt.errors import UsageError
-from lrpt.matrices import Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum, low_rank_plus_diagonal
 from lrpt.networks.counting import Counts, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
@@ -29,7 +29,6 @@ __all__ = [
     "Gate",
     "Loaded",
     "LowRank",
-    "LowRankPlusDiagonal",
     "MatrixConfig",
     "MatrixSpec",
     "ModelConfig",
@@ -37,9 +36,11 @@ __all__ = [
     "Parametrization",
     "SequenceModel",
     "SettingSpec",
+    "Sum",
     "UsageError",
     "count",
     "gate_spec",
     "load",
+    "low_rank_plus_diagonal",
     "recur",
 ]

@@ -1,6 +1,7 @@
 """The table of everything under test: every cell with every parametrization.
 
-A new name in `CELLS` or `PARAMETRIZATIONS` is a row by itself; a new cell needs its loop in `tests/oracles.py`.
+A new name in `CELLS` or `PARAMETRIZATIONS` is a row by itself; a new cell needs its loop in `tests/oracles.py`. Cells do not see how their
+matrices are stored, so the fast rows have every parametrization in a GRU, and the first three in every cell. Rows of all others are slow.
 """
 
 import dataclasses
@@ -12,14 +13,22 @@ import numpy as np
 import pytest
 
 from lrpt.cells import CELLS, Cell, CellSpec
-from lrpt.matrices import Dense
+from lrpt.matrices import ROW_AXIS, Dense
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.parametrizations import PARAMETRIZATIONS, LowRankMatrices, MatrixConfig, Parameters
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters
 from lrpt.recurrence import BY_RULE, recur
 from lrpt.specs import MatrixSpec
 
-SIZE, RANK, INPUT_SIZE, STEPS, BATCH = 5, 2, 3, 6, 4
+SIZE, RANK, BLOCKS, DENSITY, INPUT_SIZE, STEPS, BATCH = 6, 2, 2, 0.5, 3, 6, 4
 SPEC = CellSpec(INPUT_SIZE, SIZE, depth=2)
+SIZES = {"blocks": BLOCKS, "density": DENSITY}
+
+IN_EVERY_CELL = ("dense", "low_rank", "low_rank_plus_diagonal")
+FAST_KINDS = [kind for kind in PARAMETRIZATIONS if not kind.endswith("_plus_diagonal") or kind in IN_EVERY_CELL]
+"""Parametrizations without the sums, which differ from each other in nothing that a cell or loop could see."""
+every_kind_of_matrix = pytest.mark.parametrize(
+    "kind", [kind if kind in FAST_KINDS else pytest.param(kind, marks=pytest.mark.slow) for kind in PARAMETRIZATIONS]
+)
 
 
 def width_of_input(cell):
@@ -39,11 +48,21 @@ class Row(NamedTuple):
         return "-".join([self.cell, self.parametrization, *["tied"] * self.tied, *["weight_norm"] * self.weight_norm])
 
     def config(self, **changes):
-        return ModelConfig(**{"size": SIZE, "depth": SPEC.depth if CELLS[self.cell].deep else 1, "rank": RANK, **self._asdict(), **changes})
+        return ModelConfig(
+            **{"size": SIZE, "depth": SPEC.depth if CELLS[self.cell].deep else 1, "rank": RANK, **SIZES, **self._asdict(), **changes}
+        )
 
 
 def can_be_tied(parametrization):
-    return issubclass(PARAMETRIZATIONS[parametrization], LowRankMatrices)
+    return parametrization in FORMS and bool(FORMS[parametrization].shared)
+
+
+def has_rows(parametrization):
+    """Whether weight normalization finds rows in it."""
+    spec = MatrixSpec(SIZE, SIZE, "recurrent")
+    return parametrization in FORMS and bool(
+        FORMS[parametrization].arrays("a", spec, MatrixConfig(parametrization, RANK, **SIZES)).keys() & ROW_AXIS.keys()
+    )
 
 
 def rows_of(cell):
@@ -51,25 +70,29 @@ def rows_of(cell):
     if not CELLS[cell].has_recurrent_matrices:
         return [Row(cell, "dense"), Row(cell, "dense", weight_norm=True)]
     if cell != "gru":
-        return [*(Row(cell, kind) for kind in PARAMETRIZATIONS), Row(cell, "low_rank_plus_diagonal", tied=True, weight_norm=True)]
+        return [*(Row(cell, kind) for kind in IN_EVERY_CELL), Row(cell, "low_rank_plus_diagonal", tied=True, weight_norm=True)]
     return [
         Row(cell, kind, tied, weight_norm)
-        for kind in PARAMETRIZATIONS
+        for kind in FAST_KINDS
         for tied in (False, True)[: 1 + can_be_tied(kind)]
-        for weight_norm in (False, True)
+        for weight_norm in (False, True)[: 1 + has_rows(kind)]
     ]
 
 
 ROWS = [row for cell in CELLS for row in rows_of(cell)]
+SLOW_ROWS = [
+    Row(cell, kind) for cell in CELLS if CELLS[cell].has_recurrent_matrices for kind in PARAMETRIZATIONS if Row(cell, kind) not in ROWS
+]
 PLAIN_ROWS = [row for row in ROWS if not row.tied and not row.weight_norm]
-LAST_PLAIN_ROW = {row.cell: row for row in PLAIN_ROWS}  # low-rank plus diagonal, the most general
+LAST_PLAIN_ROW = {row.cell: row for row in PLAIN_ROWS if row.parametrization in IN_EVERY_CELL}  # low-rank plus diagonal
 FEW_ROWS = [row for row in ROWS if row.cell == "gru" or row is LAST_PLAIN_ROW[row.cell]]
 
 KINDS_OF_STATE = {str(CELLS[row.cell].carry(SPEC)): row for row in reversed(LAST_PLAIN_ROW.values())}  # all that a loop sees of a cell
 
-every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+SLOW = [pytest.param(row, marks=pytest.mark.slow) for row in SLOW_ROWS]
+every_row = pytest.mark.parametrize("row", [*ROWS, *SLOW], ids=str)
 every_row_but_most_of_them_slow = pytest.mark.parametrize(
-    "row", [row if row in FEW_ROWS else pytest.param(row, marks=pytest.mark.slow) for row in ROWS], ids=str
+    "row", [*(row if row in FEW_ROWS else pytest.param(row, marks=pytest.mark.slow) for row in ROWS), *SLOW], ids=str
 )
 every_cell_and_every_row_of_the_gru = pytest.mark.parametrize("row", FEW_ROWS, ids=str)
 every_kind_of_state = pytest.mark.parametrize("row", KINDS_OF_STATE.values(), ids=str)
@@ -110,7 +133,7 @@ class Network(NamedTuple):
 def parameters_module(row, carry_bias=1.0, input_size=None):
     size = input_size or width_of_input(row.cell)
     template = CELLS[row.cell].template(dataclasses.replace(SPEC, input_size=size, carry_bias=carry_bias))
-    recurrent = MatrixConfig(row.parametrization, RANK, row.tied, row.weight_norm)
+    recurrent = MatrixConfig(row.parametrization, RANK, row.tied, row.weight_norm, **SIZES)
     return template, Parameters(template, recurrent, MatrixConfig(weight_norm=row.weight_norm))
 
 

@@ -13,6 +13,7 @@ import yaml
 from experiments.sweep import Options, split
 from experiments.wiki import EXPERIMENT as WIKI
 from lrpt.cli.flags import parse, parse_dataclass
+from lrpt.parametrizations import FORMS
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = sorted((DOCS / "launch").glob("*.sh"))
@@ -103,3 +104,10 @@ def test_modules_and_files_that_are_named_exist():
             assert name == "experiments.NAME" or importlib.util.find_spec(name), f"{path.name} names {name}"
         for name in re.findall(r"\]\(([\w./]+)\)", text):
             assert (path.parent / name).exists(), f"{path.name} names {name}"
+
+
+def test_every_parametrization_has_a_row():
+    text = (DOCS / "parametrizations.md").read_text()
+    for kind in FORMS:
+        name = kind.removesuffix("_plus_diagonal")
+        assert f"| `{kind}` |" in text or (f"`{name}`" in text and "`NAME_plus_diagonal`" in text), kind

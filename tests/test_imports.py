@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "interop": {*LOWER, "parametrizations", "networks", "analysis", "runs"},
     "devices": {"recurrence"},
     "runs": {"devices", "settings"},
-    "training": {"symbols", "settings", "devices", "runs", "networks", "losses", "metrics", "tasks", "optim"},
+    "training": {"symbols", "settings", "devices", "runs", "networks", "parametrizations", "losses", "metrics", "tasks", "optim"},
     "engines": {"devices", "runs", "settings", "training"},
     "cli": {*LOWER, "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }

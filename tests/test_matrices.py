@@ -8,7 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, Diagonal, LowRank, LowRankPlusDiagonal, Projection, Rotation, leading_block, num_params
+from lrpt.matrices import (
+    ROW_AXIS,
+    Bias,
+    BlockDiagonal,
+    Dense,
+    Diagonal,
+    LowRank,
+    Projection,
+    Rotation,
+    Sparse,
+    field_of,
+    leading_block,
+    low_rank_plus_diagonal,
+    num_params,
+)
 from lrpt.symbols import Weighted
 
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
@@ -34,7 +48,9 @@ def make(kind, n_in, n_out, rank, seed):
     full = (left.astype(np.float64) @ right).T
     if kind == "low_rank":
         return LowRank(jnp.asarray(left.T), jnp.asarray(right)), full
-    return LowRankPlusDiagonal(jnp.asarray(left.T), jnp.asarray(right), jnp.asarray(diagonal)), full + np.diag(diagonal.astype(np.float64))
+    return low_rank_plus_diagonal(jnp.asarray(left.T), jnp.asarray(right), jnp.asarray(diagonal)), full + np.diag(
+        diagonal.astype(np.float64)
+    )
 
 
 @jax.jit
@@ -184,12 +200,26 @@ def test_rows_of_the_paper_lie_along_the_row_axis(kind):
     matrix, full = make(kind, 4, 4, 2, 0)
     scale = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     name = {"dense": "kernel", "low_rank": "left", "low_rank_plus_diagonal": "left"}.get(kind)
-    assert set(ROW_AXIS) == {"kernel", "left", "right"}
     if name is not None:
-        fields = {**vars(matrix)}
-        fields[name] = fields[name] * np.expand_dims(scale, ROW_AXIS[name])
-        diagonal = np.diag(np.asarray(fields.get("diagonal", np.zeros(4))))
-        np.testing.assert_allclose(type(matrix)(**fields).to_dense(), (full - diagonal) * scale + diagonal, rtol=1e-5, atol=1e-5)
+        diagonal = np.diag(matrix.terms[1].diagonal) if kind in SQUARE else np.zeros((4, 4))
+        np.testing.assert_allclose(scaled(matrix, name, scale).to_dense(), (full - diagonal) * scale + diagonal, rtol=1e-5, atol=1e-5)
+
+
+def scaled(matrix, name, scale):
+    """The matrix with the paper's rows of one of its arrays scaled."""
+
+    def of(path, array):
+        return array * np.expand_dims(scale, ROW_AXIS[name]) if field_of(path) == name else array
+
+    return jax.tree_util.tree_map_with_path(of, matrix)
+
+
+def test_rows_of_blocks_and_of_sparse_matrices_are_outputs():
+    rng = np.random.default_rng(3)
+    blocks, entries = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((2, 2, 3), (6, 2)))
+    scale = np.arange(1, 7, dtype=np.float32)
+    for matrix, name, by in ((BlockDiagonal(blocks), "blocks", scale.reshape(2, 3)), (Sparse(entries, 4), "entries", scale)):
+        np.testing.assert_allclose(scaled(matrix, name, by).to_dense(), np.asarray(matrix.to_dense()) * scale, rtol=1e-6)
 
 
 @every_kind
@@ -203,7 +233,7 @@ def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
     rng = np.random.default_rng(4)
     n, d, k = 5, 2, 3
     kernel, left, right, diagonal = (jnp.asarray(rng.standard_normal(s), jnp.float32) for s in ((n, n), (d, n), (d, n), (n,)))
-    for whole in (Dense(kernel), LowRank(left, right), LowRankPlusDiagonal(left, right, diagonal), Diagonal(diagonal)):
+    for whole in (Dense(kernel), LowRank(left, right), low_rank_plus_diagonal(left, right, diagonal), Diagonal(diagonal)):
         block = leading_block(whole, k)
         assert type(block) is type(whole)
         np.testing.assert_allclose(block.to_dense(), whole.to_dense()[:k, :k], rtol=1e-6)

@@ -11,6 +11,7 @@ from table import (
     RANK,
     ROWS,
     SIZE,
+    SIZES,
     Row,
     assert_close,
     assert_equal,
@@ -23,13 +24,13 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, LowRankPlusDiagonal
-from lrpt.parametrizations import LowRankMatrices, MatrixConfig, Parameters, row_norms
+from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, field_of, low_rank_plus_diagonal
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters, label_of, row_norms
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
 GATES = ("update", "reset", "candidate")
-ROW_FACTORS = ("kernel", "left", "right")
+ROW_FACTORS = tuple(ROW_AXIS)
 
 
 def gru_parameters(recurrent, inputs=DENSE, size=SIZE, input_size=INPUT_SIZE, carry_bias=1.0):
@@ -46,6 +47,11 @@ def initialized(recurrent, inputs=DENSE):
 
 def matrices_of(params):
     return [op for gate in params for op in (gate.input, gate.recurrent)]
+
+
+def fields_of(operator):
+    """The stored arrays of an operator, or of the terms of a sum, by field."""
+    return {field_of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(operator)}
 
 
 def of_role(params, role):
@@ -77,7 +83,7 @@ def test_matrices_that_are_handed_out_hold_what_is_stored():
     stored, params = initialized(MatrixConfig("low_rank_plus_diagonal", RANK, tied=True), MatrixConfig("low_rank", 1))
     shared = stored["recurrent"]["shared"]["right"]
     for name, gate in zip(GATES, params, strict=True):
-        assert_equal(gate.recurrent, LowRankPlusDiagonal(**stored["recurrent"][name], right=shared))
+        assert_equal(gate.recurrent, low_rank_plus_diagonal(**stored["recurrent"][name], right=shared))
         assert_equal(gate.input, LowRank(**stored["input"][name]))
         assert_equal(gate.bias, Bias(stored["bias"][name]))
 
@@ -192,9 +198,10 @@ def test_rows_have_the_norms_that_are_stored_and_those_of_projections_one(row):
     for role in ("recurrent", "input"):
         for name, op in zip(GATES, of_role(params, role), strict=True):
             scales = stored["params"][f"{role}_scale"][name]
-            assert set(scales) == set(vars(op)) & {"kernel", "left"}
-            for factor in set(vars(op)) & set(ROW_FACTORS):
-                norms = np.linalg.norm(np.asarray(getattr(op, factor), np.float64), axis=ROW_AXIS[factor])
+            own = fields_of(op)
+            assert set(scales) == set(own) & set(ROW_FACTORS) - {"right"}
+            for factor in set(own) & set(ROW_FACTORS):
+                norms = np.linalg.norm(np.asarray(own[factor], np.float64), axis=ROW_AXIS[factor])
                 expected = np.ones(RANK) if factor == "right" else np.abs(scales[factor])
                 np.testing.assert_allclose(norms, expected, rtol=1e-6)
 
@@ -208,19 +215,19 @@ def test_rows_point_where_the_stored_directions_do(row):
         directions = {**stored["params"]["recurrent"].get("shared", {}), **stored["params"]["recurrent"][name]}
         for factor, value in directions.items():
             if factor == "diagonal":
-                np.testing.assert_array_equal(op.diagonal, value)
+                np.testing.assert_array_equal(fields_of(op)["diagonal"], value)
                 continue
             axis = ROW_AXIS[factor]
             unit = value / np.linalg.norm(value, axis=axis, keepdims=True)
             scale = 1.0 if factor == "right" else np.expand_dims(stored["params"]["recurrent_scale"][name][factor], axis)
-            np.testing.assert_allclose(getattr(op, factor), scale * unit, rtol=2e-6, atol=1e-7)
+            np.testing.assert_allclose(fields_of(op)[factor], scale * unit, rtol=2e-6, atol=1e-7)
 
 
 @pytest.mark.slow
 @every_normalized_row
 def test_starts_where_the_plain_network_does_but_for_projections(row):
     def start(weight_norm):
-        kind = MatrixConfig(row.parametrization, RANK, row.tied, weight_norm)
+        kind = MatrixConfig(row.parametrization, RANK, row.tied, weight_norm, **SIZES)
         return initialized(kind, MatrixConfig(weight_norm=weight_norm))[1]
 
     plain, normalized = start(False), start(True)
@@ -261,13 +268,13 @@ def test_row_norms_of_zeros_have_a_finite_gradient():
 @pytest.mark.parametrize(
     ("recurrent", "inputs", "message"),
     [
-        (MatrixConfig("low_rank", 6), DENSE, "rank 6 does not fit the recurrent matrix 'update' of 5 x 5: choose one from 1 to 5"),
+        (MatrixConfig("low_rank", 7), DENSE, "rank 7 does not fit the recurrent matrix 'update' of 6 x 6: choose one from 1 to 6"),
         (MatrixConfig("low_rank_plus_diagonal", 0), DENSE, "rank 0 does not fit the recurrent matrix"),
         (MatrixConfig("low_rank", -1), DENSE, "rank -1 does not fit"),
-        (DENSE, MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 5: choose one from 1 to 3"),
-        (DENSE, MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 5"),
-        (MatrixConfig("circulant"), DENSE, "recurrent parametrization is 'circulant': choose from dense, low_rank"),
-        (DENSE, MatrixConfig("sparse"), "input parametrization is 'sparse': choose from dense, low_rank"),
+        (DENSE, MatrixConfig("low_rank", 4), r"rank 4 does not fit the input matrix 'update' of 3 x 6: choose one from 1 to 3"),
+        (DENSE, MatrixConfig("low_rank_plus_diagonal", 1), "needs a square matrix, and the input matrix 'update' is 3 x 6"),
+        (MatrixConfig("hankel"), DENSE, "recurrent parametrization is 'hankel': choose from dense, low_rank"),
+        (DENSE, MatrixConfig("hankel"), "input parametrization is 'hankel': choose from dense, low_rank"),
     ],
 )
 def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
@@ -286,8 +293,52 @@ def test_low_rank_inputs_may_be_tied_and_normalized():
 
 def test_each_group_has_its_own_projection():
     specs = {name: MatrixSpec(4, 4, "recurrent", group) for name, group in (("a", "one"), ("b", "one"), ("c", "two"))}
-    module = LowRankMatrices(specs, MatrixConfig("low_rank", 2, tied=True))
+    module = PARAMETRIZATIONS["low_rank"](specs, MatrixConfig("low_rank", 2, tied=True))
     op, stored = jax.jit(module.init_with_output)(jax.random.key(0))
     assert set(stored["params"]) == {"a", "b", "c", "shared_one", "shared_two"}
     assert_equal(op["a"].right, op["b"].right)
     assert not np.array_equal(op["a"].right, op["c"].right)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (MatrixConfig("monarch", blocks=5), "blocks 5 do not divide the recurrent matrix 'update' of 12 x 12: .* are 4 and 6"),
+        (MatrixConfig("kronecker", blocks=0), "blocks 0 do not divide .*: the nearest that do are 1"),
+        (MatrixConfig("block_diagonal", blocks=13), "blocks 13 do not divide .*: the nearest that do are 12"),
+        (MatrixConfig("tensor_train", 17, blocks=4), "rank 17 does not fit .*: choose one from 1 to 9"),
+        (MatrixConfig("householder", 13), "rank 13 does not fit the recurrent matrix 'update' of 12 x 12: choose one from 1 to 12"),
+        (MatrixConfig("toeplitz_like_plus_diagonal", 0), "rank 0 does not fit"),
+        (MatrixConfig("sparse", density=1.5), "density is 1.5 for the recurrent matrix 'update': expected a share above 0, at most 1"),
+        (MatrixConfig("circulant", weight_norm=True), "weight_norm needs matrices with rows of their own, and 'update' is a Circulant"),
+    ],
+)
+def test_sizes_that_do_not_fit_a_structure_are_one_line(config, message):
+    with pytest.raises(UsageError, match=message) as error:
+        jax.eval_shape(gru_parameters(config, size=12).init, jax.random.key(0))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["circulant", "toeplitz_like"])
+def test_matrices_that_are_square_only_say_so(kind):
+    with pytest.raises(UsageError, match=f"{kind} needs a square matrix, and the input matrix 'update' is 3 x 12"):
+        jax.eval_shape(gru_parameters(DENSE, MatrixConfig(kind, 2), size=12).init, jax.random.key(0))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMS if not kind.startswith(("low_rank", "householder"))])
+def test_structured_matrices_start_with_entries_as_large_as_those_of_full_ones(kind):
+    """Within a factor of two: the variance of Glorot's entries is 1/n. Low-rank factors follow the original code, reflections are fixed."""
+    n = 64
+    config = MatrixConfig(kind, 4, blocks=8, density=0.25)
+    module = PARAMETRIZATIONS[kind]({"a": MatrixSpec(n, n, "recurrent")}, config)
+    (matrix, _) = module.init_with_output(jax.random.key(0))
+    variance = float(jnp.sum(jnp.square(matrix["a"].to_dense()))) / n
+    assert 0.5 < variance < (8 if kind.startswith("tensor_train") else 2)
+
+
+def test_names_of_networks_say_what_their_matrices_are():
+    assert label_of(MatrixConfig("monarch_plus_diagonal", blocks=8)) == ("MOD-", "/8")
+    assert label_of(MatrixConfig("tensor_train", 3, blocks=8)) == ("TT-", "/8/3")
+    assert label_of(MatrixConfig("low_rank_plus_diagonal", 24)) == ("LRD-", "/24")
+    assert label_of(MatrixConfig("dense")) == ("", "")
+    assert label_of(MatrixConfig("mine")) == ("mine-", "")

@@ -13,7 +13,7 @@ import pytest
 from table import assert_close, weighted_sum
 
 from lrpt.cells import CELLS, CellSpec
-from lrpt.matrices import Composite, Dense, Diagonal, LowRank, LowRankPlusDiagonal, SymbolInputs
+from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
@@ -100,20 +100,8 @@ def test_such_a_matrix_can_be_multiplied_out(monkeypatch):
     assert_close(always.update.input.apply(symbols), params.update.input.apply(symbols))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Sum(Composite):
-    """A sum of two parametrizations, as low rank plus diagonal is one."""
-
-    selects_rows = True
-    terms: tuple
-
-    def apply_by(self, call, v):
-        return call(self.terms[0], v) + call(self.terms[1], v)
-
-
 @pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("kind", ["low_rank_plus_diagonal", "sum", "sum_of_blocks"])
+@pytest.mark.parametrize("kind", ["low_rank_plus_diagonal", "sum_of_blocks"])
 def test_every_term_of_a_sum_gets_symbols_as_it_takes_them(kind, loop):
     """A diagonal gets one-hot vectors, low rank selects rows; shapes are square, so that nothing else would tell the two apart."""
     rng = np.random.default_rng(1)
@@ -121,8 +109,7 @@ def test_every_term_of_a_sum_gets_symbols_as_it_takes_them(kind, loop):
     diagonal = Diagonal(jnp.asarray(rng.standard_normal(SIZE), jnp.float32))
     blocks = SymbolInputs(BlockDiagonal(jnp.asarray(rng.standard_normal((2, SIZE // 2, SIZE // 2)), jnp.float32)), SIZE)
     matrix = {
-        "low_rank_plus_diagonal": LowRankPlusDiagonal(low_rank.left, low_rank.right, diagonal.diagonal),
-        "sum": Sum((low_rank, diagonal)),
+        "low_rank_plus_diagonal": Sum((low_rank, diagonal)),
         "sum_of_blocks": Sum((blocks, diagonal)),
     }[kind]
     full = low_rank.to_dense() + diagonal.to_dense() if kind != "sum_of_blocks" else blocks.to_dense() + diagonal.to_dense()
@@ -138,7 +125,7 @@ def test_every_term_of_a_sum_gets_symbols_as_it_takes_them(kind, loop):
     value, gradient = jax.jit(jax.value_and_grad(loss), static_argnums=1)(matrix, loop)
     expected, to_full = jax.jit(jax.value_and_grad(loss), static_argnums=1)(Dense(full), "plain")
     assert_close(value, expected, rtol=1e-5)
-    of_terms = gradient.terms[1].diagonal if kind.startswith("sum") else gradient.diagonal
+    of_terms = gradient.terms[1].diagonal
     assert_close(of_terms, np.diag(to_full.kernel), atol=1e-5)
 
 

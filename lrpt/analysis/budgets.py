@@ -1,8 +1,9 @@
-"""Networks with equal numbers of parameters: the width at which a model is closest to a parameter budget."""
+"""Equal numbers of parameters: the sizes of a matrix, and the width of a network, that are closest to a parameter budget."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +11,7 @@ import jax
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import num_params
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec
 
 DENSE = MatrixConfig()
@@ -52,6 +53,51 @@ def quadratic(count: Callable[[int], int]) -> Callable[[int], int]:
     return lambda width: one + (width - 1) * slope + (width - 1) * (width - 2) // 2 * bend
 
 
+def parameters_of(spec: MatrixSpec, config: MatrixConfig) -> int:
+    """Count the parameters of one matrix that is not tied.
+
+    Raises:
+      UsageError: the sizes do not fit the matrix, or the configuration names no form in `FORMS`.
+    """
+    check_choice("parametrization", config.kind, FORMS)
+    return sum(math.prod(stored.shape) for stored in FORMS[config.kind].arrays("", spec, config).values())
+
+
+def storages(kind: str, spec: MatrixSpec) -> Iterator[MatrixConfig]:
+    """Yield the configurations of a form with every size that fits a matrix."""
+    check_choice("parametrization", kind, FORMS)
+    least = min(spec.n_in, spec.n_out)
+    values = {
+        "rank": range(1, least + 1),
+        "blocks": [k for k in range(1, least + 1) if spec.n_in % k == spec.n_out % k == 0],
+        "density": [count / spec.n_in for count in range(1, spec.n_in + 1)],
+    }
+    settings = FORMS[kind].settings
+    for sizes in product(*(values[setting] for setting in settings)):
+        config = replace(MatrixConfig(kind), **dict(zip(settings, sizes, strict=True)))
+        try:
+            parameters_of(spec, config)
+        except UsageError:  # the rank of a tensor train is limited by its blocks
+            continue
+        yield config
+
+
+def closest_storage(kind: str, spec: MatrixSpec, budget: int) -> MatrixConfig:
+    """Find the sizes at which a matrix of a form has the number of parameters closest to a budget. The first wins ties.
+
+    All sizes are tried at which the matrix has fewer parameters than a full one; all sizes if there are none.
+
+    Raises:
+      UsageError: no size fits the matrix, as for a form of square matrices and a matrix that is not square.
+    """
+    counts = {config: parameters_of(spec, config) for config in storages(kind, spec)}
+    fewer = {config: count for config, count in counts.items() if count < spec.n_in * spec.n_out}
+    found = min(fewer or counts, key=lambda config: abs(counts[config] - budget), default=None)
+    if found is None:
+        raise UsageError(f"no {kind} matrix is {spec.n_in} x {spec.n_out}: choose another parametrization")
+    return found
+
+
 @dataclass(frozen=True)
 class LanguageModelSize:
     """Sizes, other than the width, of a character language model of the lattice paper.
@@ -81,13 +127,13 @@ class LanguageModelSize:
         check_choice("the cell of a budget", self.cell, CELLS)
 
     def cell_parameters(self, width: int) -> int:
-        """Count the parameters of all layers, from the template if all matrices are dense, else from the shapes of the parameters."""
+        """Count the parameters of all layers: from the template, or from the shapes of the parameters if some are tied or normalized."""
         cell: Cell = stacked(CELLS[self.cell], self.layers, self.shared)
         template = cell.template(CellSpec(width, width, depth=self.depth))
         leaves = jax.tree.leaves(template)
         second = self.second_biases * sum(leaf.size for leaf in leaves if isinstance(leaf, BiasSpec))
-        if self.recurrent == self.input == DENSE:  # much faster, and does not initialize a device
-            return sum(map(_dense_parameters, leaves)) + second
+        if not (_shares(self.recurrent) or _shares(self.input)):  # much faster, and does not initialize a device
+            return sum(self._parameters_of(leaf) for leaf in leaves) + second
         module = Parameters(template, self.recurrent, self.input)
         stored: Any = jax.eval_shape(module.init, jax.random.key(0))["params"]
         return num_params(stored) + second
@@ -97,11 +143,15 @@ class LanguageModelSize:
         embedding = softmax = self.symbols * width
         return embedding + self.cell_parameters(width) + softmax + self.symbols
 
+    def _parameters_of(self, leaf: Any) -> int:
+        """Count the parameters of one entry of a template."""
+        if isinstance(leaf, MatrixSpec):
+            return parameters_of(leaf, self.recurrent if leaf.role == "recurrent" else self.input)
+        if isinstance(leaf, BiasSpec):
+            return leaf.size
+        return math.prod(leaf.shape) if isinstance(leaf, OperatorSpec) else 0
 
-def _dense_parameters(leaf: Any) -> int:
-    """Count the parameters of one entry of a template."""
-    if isinstance(leaf, MatrixSpec):
-        return leaf.n_in * leaf.n_out
-    if isinstance(leaf, BiasSpec):
-        return leaf.size
-    return math.prod(leaf.shape) if isinstance(leaf, OperatorSpec) else 0
+
+def _shares(config: MatrixConfig) -> bool:
+    """Return whether matrices have more or fewer arrays than those of their form, or no form."""
+    return config.tied or config.weight_norm or config.kind not in FORMS

@@ -1,4 +1,4 @@
-"""Compression of a trained network to low-rank or low-rank-plus-diagonal matrices, as a start for further training.
+"""Compression of a trained network to structured matrices, as a start for further training.
 
 After short training a matrix still contains much of its random initial value, in directions in which the state never moves. The error of
 a matrix can therefore be weighted by the second moments of the rows that the cell multiplies by it. These rows depend on where the reset
@@ -17,9 +17,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error, smallest
+from lrpt.analysis.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Matrix
+from lrpt.matrices import Matrix, field_of
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, initial_carry
+from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
 from lrpt.specs import MatrixSpec
@@ -32,7 +34,10 @@ moves there. Fractions of 0.1 to 0.3 gave GRUs 128/4 to 128/24 on permuted digit
 """
 
 DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
-"""Target parametrizations, and whether they have a diagonal."""
+"""Targets whose errors may be weighted, and whether they have a diagonal."""
+
+TARGETS = [kind for kind in FORMS if kind != "dense"]
+"""Parametrizations that a network can be brought to."""
 
 Moments = Mapping[str, Float[np.ndarray, "i i"]]
 Factors = dict[str, np.ndarray]
@@ -45,7 +50,7 @@ class MatrixReport:
     Attributes:
       matrix: its role and gate, such as 'recurrent/update'.
       shape: (n_in, n_out).
-      rank: rank of L R.
+      rank: rank of L R, displacement rank, number of reflections or rank of a tensor train; None for other structures.
       residual: |W' - W| / |W| in Frobenius norms.
       output_error: the root of E|v W' - v W|^2 / E|v W|^2 over rows v with the given moments; None without moments.
       iterations: singular value decompositions of the fit; matrices that share R are fitted together.
@@ -53,7 +58,7 @@ class MatrixReport:
 
     matrix: str
     shape: tuple[int, int]
-    rank: int
+    rank: int | None
     residual: float
     output_error: float | None
     iterations: int
@@ -82,6 +87,8 @@ def compress(
     tied: bool = False,
     input_rank: int | None = None,
     moments: Moments | None = None,
+    blocks: int = MatrixConfig.blocks,
+    density: float = MatrixConfig.density,
 ) -> Compression:
     """Replace the recurrent matrices of a network by the nearest ones of another parametrization. All other parameters are kept.
 
@@ -93,7 +100,7 @@ def compress(
       rank: d of every recurrent matrix.
       error: alternative to `rank`: the largest allowed relative error (`MatrixReport.error`) of any matrix. The smallest sufficient rank is
         chosen.
-      parametrization: low_rank or low_rank_plus_diagonal.
+      parametrization: a name in `TARGETS`. Only low rank, with or without a diagonal, may be tied and takes an `error`.
       tied: share one projection R among the matrices of a group.
       input_rank: rank of the input matrices, which are compressed too, each separately and with equal weights for all entries.
       moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
@@ -101,20 +108,59 @@ def compress(
     Raises:
       UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite.
     """
-    check_choice("parametrization", parametrization, DIAGONAL)
-    if (rank is None) == (error is None):
-        raise UsageError(f"rank is {rank} and error is {error}: give exactly one of them")
+    check_choice("parametrization", parametrization, TARGETS)
+    _check_size(parametrization, rank, error, tied)
     stored = _stored(params, network, "recurrent")
     if not stored:
         raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
-    groups = _groups("recurrent", stored, DIAGONAL[parametrization], tied, moments)
-    d = rank if rank is not None else _common_rank(groups, error or 0.0)
-    recurrent, reports = _fitted(groups, d, tied)
+    if parametrization in DIAGONAL:
+        groups = _groups("recurrent", stored, DIAGONAL[parametrization], tied, moments)
+        sizes: dict[str, Any] = {"rank": rank if rank is not None else _common_rank(groups, error or 0.0)}
+        recurrent, reports = _fitted(groups, sizes["rank"], tied)
+    else:
+        given = {"rank": rank, "blocks": blocks, "density": density}
+        sizes = {setting: given[setting] for setting in FORMS[parametrization].settings}
+        recurrent, reports = _projected(full_matrices(params, network), MatrixConfig(parametrization, **sizes), moments)
     inputs, changes, more = _inputs(params, network, input_rank)
     kept = {name: part for name, part in params["cell"].items() if not name.endswith("_scale")}
     smaller = {**params, "cell": {**kept, "recurrent": recurrent, **inputs}}
-    config = replace(network.config, parametrization=parametrization, rank=d, tied=tied, weight_norm=False, **changes)
+    config = replace(network.config, parametrization=parametrization, tied=tied, weight_norm=False, **sizes, **changes)
     return Compression(smaller, config, reports + more)
+
+
+def _check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
+    if kind in DIAGONAL:
+        if (rank is None) == (error is None):
+            raise UsageError(f"rank is {rank} and error is {error}: give exactly one of them")
+    elif error is not None or tied:
+        raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
+    elif (rank is None) == ("rank" in FORMS[kind].settings):
+        raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(FORMS[kind].settings) or 'no size'}: give these, and no other")
+
+
+def _projected(
+    stored: Mapping[str, tuple[MatrixSpec, np.ndarray]], config: MatrixConfig, moments: Moments | None
+) -> tuple[dict[str, Factors], list[MatrixReport]]:
+    """Bring each matrix to the nearest one of a structure. Return the parameters and a report for each."""
+    tree, reports = {}, []
+    for name, (spec, W) in stored.items():
+        arrays = nearest(W, name, spec, config)
+        approximation = to_dense(arrays, name, spec, config)
+        output_error = None if moments is None else relative_error(W, approximation, moments[name])
+        rank = config.rank if "rank" in FORMS[config.kind].settings else None
+        residual = relative_error(W, approximation)
+        reports.append(MatrixReport(f"recurrent/{name}", (spec.n_in, spec.n_out), rank, residual, output_error, 1))
+        tree[name] = {field: np.asarray(array, np.float32) for field, array in arrays.items()}
+    return tree, reports
+
+
+def full_matrices(
+    params: Any, network: Recurrent, role: str = "recurrent", frozen: Any = None
+) -> dict[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]]:
+    """Return the specification and the full form of each matrix of a role, by gate. `frozen` is as for `cell_params`."""
+    stored = _stored(params, network, role, frozen)
+    with jax.default_matmul_precision("highest"):
+        return {name: (spec, np.asarray(matrix.to_dense(), np.float64)) for name, (spec, matrix) in stored.items()}
 
 
 def second_moments(
@@ -241,7 +287,7 @@ def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str
         return {"input": tree}, {"input_parametrization": "low_rank", "input_rank": rank, "input_tied": False}, reports
     if stored and network.config.matrices.weight_norm:
         specs = {name: spec for name, (spec, _) in stored.items()}
-        return {"input": _tree({name: _factors(matrix) for name, (_, matrix) in stored.items()}, specs, network.config.inputs.tied)}, {}, []
+        return {"input": _tree({name: _arrays(matrix) for name, (_, matrix) in stored.items()}, specs, network.config.inputs.tied)}, {}, []
     return {}, {}, []
 
 
@@ -253,10 +299,15 @@ def _tree(factors: Mapping[str, Factors], specs: Mapping[str, MatrixSpec], tied:
     return tree
 
 
-def _factors(matrix: Any) -> Factors:
-    """Return the stored arrays of a matrix by name."""
-    names = ("kernel", "left", "right", "diagonal")
-    return {name: np.asarray(found, np.float32) for name in names if (found := getattr(matrix, name, None)) is not None}
+def _factors(found: Fit) -> Factors:
+    """Return the arrays of a fit by name."""
+    arrays = {"left": found.left, "right": found.right, "diagonal": found.diagonal}
+    return {name: np.asarray(array, np.float32) for name, array in arrays.items() if array is not None}
+
+
+def _arrays(matrix: Matrix) -> Factors:
+    """Return the stored arrays of a matrix by field."""
+    return {field_of(path): np.asarray(array, np.float32) for path, array in jax.tree_util.tree_leaves_with_path(matrix)}
 
 
 def _specs(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
@@ -269,7 +320,7 @@ def _specs(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
     return {i: (jax.tree_util.keystr(path, simple=True, separator="_").removesuffix(f"_{role}"), spec) for i, (path, spec) in found.items()}
 
 
-def _stored(params: Any, network: Recurrent, role: str) -> dict[str, _Stored]:
+def _stored(params: Any, network: Recurrent, role: str, frozen: Any = None) -> dict[str, _Stored]:
     """Return the matrices of a role by gate."""
-    operators = Leaves.of(cell_params(params, network)).leaves
+    operators = Leaves.of(cell_params(params, network, frozen=frozen)).leaves
     return {name: _Stored(spec, operators[i]) for i, (name, spec) in _specs(network, role).items()}

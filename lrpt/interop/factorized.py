@@ -13,11 +13,11 @@ import numpy as np
 from lrpt.cells import LSTMCarry
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import bound_layers
-from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
-MATRICES = Dense, LowRank, LowRankPlusDiagonal
+MATRICES = Dense, LowRank, Diagonal
 
 Network = dict[str, np.ndarray]
 """Content of the file that `torch_network.Network.load` reads: arrays by dotted name, and the configuration as JSON."""
@@ -39,7 +39,7 @@ def of_layers(cell: str, layers: Mapping[str, Any], input_size: int, reads: str 
       more: trees of further arrays: embedding, readout, initial state.
 
     Raises:
-      UsageError: the module has no such cell, or a matrix is of another kind than those in `MATRICES`.
+      UsageError: the module has no such cell, or a matrix is neither of a kind in `MATRICES` nor a sum of different ones.
     """
     if cell not in CELLS:
         raise UsageError(f"cell {cell} cannot be written for PyTorch: choose a network with one of {', '.join(CELLS)}")
@@ -87,10 +87,14 @@ def _gate(gate: Any) -> dict[str, Any]:
 def _operator(operator: Any) -> Any:
     if isinstance(operator, Bias):
         return operator.bias
-    if not isinstance(operator, MATRICES):
+    terms = operator.terms if isinstance(operator, Sum) else (operator,)
+    kinds = [type(term).__name__ for term in terms]
+    if not all(isinstance(term, MATRICES) for term in terms) or len(set(kinds)) < len(kinds):
         known = ", ".join(kind.__name__ for kind in MATRICES)
-        raise UsageError(f"a matrix is a {type(operator).__name__}, and the PyTorch module has {known} only: compress the network first")
-    return {field.name: getattr(operator, field.name) for field in fields(operator)}
+        raise UsageError(
+            f"a matrix is a {' + '.join(kinds)}, and the PyTorch module has {known} and sums of them only: compress the network first"
+        )
+    return {field.name: getattr(term, field.name) for term in terms for field in fields(term)}
 
 
 def _state(own: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@
     outputs, state = network(inputs)           (batch, time, features), or (batch, time) symbols
     outputs, state = network(more, state)      continues the sequences
 
-It can be trained and saved like every other module. A matrix is `kernel`, or right^T left, or right^T left + diag(diagonal).
+It can be trained and saved like every other module. A matrix is the sum of what it has: `kernel`,
+right^T left, and diag(diagonal).
 """
 
 import json
@@ -36,10 +37,14 @@ class Node(nn.Module):
 
     def forward(self, v: Tensor) -> Tensor:
         """Return v W for a matrix W."""
+        terms = []
         if hasattr(self, "kernel"):
-            return v @ self.kernel
-        y = (v @ self.right.T) @ self.left
-        return y + v * self.diagonal if hasattr(self, "diagonal") else y
+            terms.append(v @ self.kernel)
+        if hasattr(self, "left"):
+            terms.append((v @ self.right.T) @ self.left)
+        if hasattr(self, "diagonal"):
+            terms.append(v * self.diagonal)
+        return sum(terms[1:], terms[0])
 
 
 def affine(gate: Any, x: Tensor, h: Tensor) -> Tensor:

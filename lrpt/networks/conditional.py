@@ -21,7 +21,7 @@ from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
 from lrpt.networks.protocol import Reads, Start, Steady
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names
 from lrpt.symbols import CodedSize, decode
@@ -93,7 +93,8 @@ class ConditionalConfig(Steady):
     def label(self) -> str:
         """Return a short name for tables and plots: 'CRNN 100-100'."""
         stored = self.recurrent_matrices
-        return f"{stored.prefix}CRNN {self.size}-{self.slow_size or self.size}{stored.suffix}{' weight norm' * stored.weight_norm}"
+        label = label_of(stored)
+        return f"{label.prefix}CRNN {self.size}-{self.slow_size or self.size}{label.suffix}{' weight norm' * stored.weight_norm}"
 
 
 class ConditionalNetwork(nn.Module):

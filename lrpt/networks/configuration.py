@@ -18,7 +18,11 @@ class StorageConfig:
 
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
     rank: int = 24
-    """d: maximum rank of each low-rank matrix"""
+    """d: maximum rank of each low-rank matrix, displacement rank, number of reflections, rank of a tensor train"""
+    blocks: int = 4
+    """k: blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
+    density: float = 0.125
+    """share of the entries that sparse matrices have"""
     weight_norm: bool = False
     """weight normalization of all matrices of the cell (not of its diagonals, the embeddings and the readout)"""
 
@@ -27,7 +31,9 @@ class StorageConfig:
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
         """Return the configuration of matrices with this storage and initialization."""
-        return MatrixConfig(self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale)
+        return MatrixConfig(
+            self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale, blocks=self.blocks, density=self.density
+        )
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,11 @@ class InputStorageConfig:
 
     kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
     rank: int = 1
-    """maximum rank of each low-rank input matrix"""
+    """maximum rank of each low-rank input matrix, or as for recurrent matrices"""
+    blocks: int = 4
+    """blocks, as for recurrent matrices"""
+    density: float = 0.125
+    """share of the entries that sparse matrices have"""
     tied: bool = False
     """all input matrices share one low-rank factor R"""
 

@@ -36,7 +36,7 @@ from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import Reads, Steady
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 PenaltyForm = Literal["squared", "original"]
@@ -151,8 +151,9 @@ class HighwayConfig(Steady):
     def label(self) -> str:
         """Return a short name for tables and plots: 'LR-Highway 5x1024/256'."""
         stored = self.layer_matrices
+        label = label_of(stored)
         marks = " tied" * stored.tied + " weight norm" * stored.weight_norm
-        return f"{stored.prefix}Highway {self.depth}x{self.size}{stored.suffix}{marks}"
+        return f"{label.prefix}Highway {self.depth}x{self.size}{label.suffix}{marks}"
 
 
 class HighwayClassifier(nn.Module):

@@ -1,6 +1,6 @@
 """Recurrent networks as Flax modules: a cell with its parameters, initial state, loop over time and readout."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Self
 
@@ -16,7 +16,7 @@ from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputSto
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, Steady
-from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.settings import OneOf, accepts_short_names, check_choices
@@ -100,7 +100,7 @@ class ModelConfig(Steady):
 
     @property
     def input_matrices(self) -> MatrixConfig:
-        return replace(self.recurrent_matrices, kind=self.inputs.kind, rank=self.inputs.rank, tied=self.inputs.tied)
+        return replace(self.recurrent_matrices, **asdict(self.inputs))
 
     def owner(self, template: Any, name: str | None = None) -> Parameters:
         """Return the module that owns the parameters of a cell's template."""
@@ -132,7 +132,7 @@ class ModelConfig(Steady):
     def label(self) -> str:
         """Return a short name for tables and plots: 'LRD-GRU 128/24'."""
         cell, stored = CELLS[self.cell], self.recurrent_matrices
-        prefix, suffix = (stored.prefix, stored.suffix) if cell.has_recurrent_matrices else ("", "")
+        prefix, suffix = label_of(stored) if cell.has_recurrent_matrices else ("", "")
         deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
         tied = " tied" * (stored.tied and cell.has_recurrent_matrices)
         marks = deep + tied + " weight norm" * stored.weight_norm + " dropout" * self.dropout.drops
@@ -219,15 +219,22 @@ class Recurrent(nn.Module):
         return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
 
 
-def cell_params(params: Any, network: Recurrent, settings: Any = None) -> Any:
+def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
     """Return the parameters for the step of the network's cell.
 
     Args:
       params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
       network: the trained network.
       settings: the same part of the collection 'settings', for cells that have settings; by default the final values.
+      frozen: the same part of the collection 'frozen', for networks with adapters.
+
+    Raises:
+      UsageError: the network has adapters, and what is frozen is not given.
     """
-    collections = {"params": params} if settings is None else {"params": params, "settings": settings}
+    if frozen is None and {network.config.matrices.kind, network.config.inputs.kind} & ADAPTERS.keys():
+        raise UsageError(f"{network.config.label} has adapters: merge them with its frozen matrices first (experiments.fine_tune does)")
+    given = {"params": params, "settings": settings, FROZEN: frozen}
+    collections = {name: part for name, part in given.items() if part is not None}
     return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
 
 

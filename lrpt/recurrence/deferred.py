@@ -125,14 +125,16 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
+        frozen = [None if p.perturbed else () for p in perturbed[0]]
 
         body = bound(arrays)
         last, ys, before = _with_steps(body, carry, xs) if all_steps else _with_boundaries(body, carry, xs, length)
-        return (last, ys), (arrays, before, xs, () if wants_x else None)
+        return (last, ys), (arrays, before, xs, () if wants_x else None, frozen)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
-        arrays, before, xs, wants_x = saved
-        linear = LinearStep(step, calls, arrays, build, _first(before[0]), _first(xs), wants_x is not None)
+        arrays, before, xs, wants_x, marks = saved
+        frozen = {i for i, mark in enumerate(marks) if mark is not None}
+        linear = LinearStep(step, calls, arrays, build, _first(before[0]), _first(xs), wants_x is not None, frozen)
         return _backward(linear, before, xs, cotangents, length, all_steps)
 
     run.defvjp(forward, backward, symbolic_zeros=True)

@@ -1,6 +1,6 @@
 """Linearization of one step of a cell: a linear map of cotangents whose residuals are split by whether they depend on the step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import jax
@@ -29,12 +29,21 @@ class LinearStep:
       carry: state before a step, values or shapes.
       x: input of a step, values or shapes.
       wants_x: whether to compute the cotangent of the input.
+      frozen: places of the arrays whose gradients nobody asks for.
     """
 
     def __init__(
-        self, step: Step, calls: Calls, arrays: list[Array], build: Callable[[Sequence[Array]], Any], carry: Any, x: Any, wants_x: bool
+        self,
+        step: Step,
+        calls: Calls,
+        arrays: list[Array],
+        build: Callable[[Sequence[Array]], Any],
+        carry: Any,
+        x: Any,
+        wants_x: bool,
+        frozen: Set[int] = frozenset(),
     ) -> None:
-        self.step, self.calls, self.arrays, self.build, self.wants_x = step, calls, arrays, build, wants_x
+        self.step, self.calls, self.arrays, self.build, self.wants_x, self.frozen = step, calls, arrays, build, wants_x, frozen
         self._constants = calls.operators(arrays), arrays
         trace = jax.make_jaxpr(self._linearize, return_shape=True)
         self._jaxpr, (pull, inputs) = trace(*self._constants, carry, x, calls.kept_outputs())
@@ -96,7 +105,7 @@ class LinearStep:
 
     def zeros(self) -> tuple[dict[int, Array], list[Array]]:
         """Return zero-initialized gradient accumulators: of the arrays of operators, by their places, and of the raw parameters."""
-        used = {i for product in self.calls.products for part in product.parts for i in part.places}
+        used = {i for product in self.calls.products for part in product.parts for i in part.places} - self.frozen
         matrices = {i: self.arrays[i] for i in sorted(used) if is_inexact(self.arrays[i])}
         return jax.tree.map(jnp.zeros_like, (matrices, inexact(self._raw())[0]))
 
@@ -107,6 +116,8 @@ class LinearStep:
         """Add the gradients of a chunk: one batched product of inputs and output cotangents for each product of the step."""
         sums = dict(matrices)
         for product, prepared, v, d_y in zip(self.calls.products, self._constants[0], inputs, cotangents, strict=True):
+            if not sums.keys() & {i for part in product.parts for i in part.places}:
+                continue
             for i, gradient in product.by_place(_gradient(prepared.operator, v, d_y), self.arrays):
                 if i in sums:
                     sums[i] = sums[i] + gradient

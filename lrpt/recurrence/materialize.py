@@ -49,4 +49,5 @@ def _pays(matrix: Any, rows: int) -> bool:
     if not _knows_costs(matrix):
         return False
     n_in, n_out = matrix.shape
-    return rows * (matrix.work().products - ADVANTAGE * n_in * n_out) > matrix.dense_products
+    structured = matrix.work().products * getattr(matrix, "slowness", 1.0)
+    return rows * (structured - ADVANTAGE * n_in * n_out) > matrix.dense_products

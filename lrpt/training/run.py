@@ -20,6 +20,7 @@ from lrpt.errors import RemoteFailure, UsageError
 from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
 from lrpt.networks.counting import count
 from lrpt.optim import RECIPES
+from lrpt.parametrizations import FROZEN
 from lrpt.runs import named_arrays
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.classes import class_names
@@ -143,11 +144,21 @@ class Run:
         return jax.device_get(jax.block_until_ready(state))  # fetching arrays whose allocation failed would never return
 
     def _started(self, initial: TrainState) -> TrainState:
-        """Return the initial state, with the parameters of the start file if one is given."""
+        """Return the initial state, with the parameters of the start file if one is given, and with what is frozen."""
+        collections = initial.collections or {}
         if self.config.train.start is None:
+            if FROZEN in collections:
+                raise UsageError(
+                    f"{self.config.model.label} adapts a trained network: give its file as train.start, or use experiments.fine_tune"
+                )
             return initial
-        params = primary_only(named_arrays).load(self.config.train.start, initial.params)
-        return initial._replace(params=params, opt_state=jax.device_get(self.config.optim.build().init(params)))
+        frozen = {name: tree for name, tree in collections.items() if name == FROZEN}
+        found = primary_only(named_arrays).load(self.config.train.start, {**initial.params, **frozen})
+        params = {name: tree for name, tree in found.items() if name not in frozen}
+        opt_state = jax.device_get(self.config.optim.build().init(params))
+        return initial._replace(
+            params=params, opt_state=opt_state, collections={**collections, **{name: found[name] for name in frozen}} or None
+        )
 
     def _resumed(self, restored: Restored) -> TrainState:
         check_text(self.path, restored.metadata.get("sha256"), self.task, "name another --workdir")

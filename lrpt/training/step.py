@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import by_part, recoveries
+from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
 
 Metrics = dict[str, Array]
@@ -116,7 +117,7 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
       start: states at the start of the windows, in a task of streams.
       key: PRNG key for training; None evaluates the network.
     """
-    changing = [name for name in variables if name != "params"] if key is not None else []
+    changing = [name for name in variables if name not in ("params", FROZEN)] if key is not None else []
     (predictions, carry), new = model.apply(  # type: ignore[misc]
         variables,
         batch.inputs,
@@ -174,7 +175,8 @@ def train_step(
         metrics["recoveries"] = count
     carry = result.carry if task.streams else None
     params = optax.apply_updates(state.params, updates)
-    return TrainState(params, opt_state, state.update + 1, carry, collections or state.collections, state.key), metrics
+    kept = {**(state.collections or {}), **collections} or None  # what is frozen does not change
+    return TrainState(params, opt_state, state.update + 1, carry, kept, state.key), metrics
 
 
 def layer_norms(model: nn.Module, grads: Any) -> Metrics:

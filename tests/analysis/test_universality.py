@@ -14,7 +14,7 @@ from lrpt.analysis.universality import Precision, compile_network, rank_one_netw
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import HighwayParams
 from lrpt.errors import UsageError
-from lrpt.matrices import Bias, Dense, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Dense, low_rank_plus_diagonal
 
 RADIUS, ROUNDING = 2.0, 1e-11
 every_activation = pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -135,7 +135,7 @@ def test_networks_with_other_matrices():
     rng = np.random.default_rng(0)
 
     def gate():
-        matrix = LowRankPlusDiagonal(rng.standard_normal((1, 3)), rng.standard_normal((1, 3)), rng.standard_normal(3))
+        matrix = low_rank_plus_diagonal(rng.standard_normal((1, 3)), rng.standard_normal((1, 3)), rng.standard_normal(3))
         return StateGate(matrix, Bias(rng.standard_normal(3)))
 
     with jax.enable_x64(True):

@@ -30,7 +30,7 @@ from table import (
 )
 
 from lrpt.cells import CELLS
-from lrpt.matrices import Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Dense, Diagonal, LowRank, Sum
 from lrpt.recurrence import recur
 from lrpt.specs import BiasSpec
 
@@ -166,10 +166,10 @@ def test_zero_diagonal_is_low_rank(cell):
     net = network(Row(cell, "low_rank_plus_diagonal"))
 
     def zero_diagonal(_, op):
-        return LowRankPlusDiagonal(op.left, op.right, jnp.zeros_like(op.diagonal)) if isinstance(op, LowRankPlusDiagonal) else op
+        return Sum((op.terms[0], Diagonal(jnp.zeros_like(op.terms[1].diagonal)))) if isinstance(op, Sum) else op
 
     def low_rank(_, op):
-        return LowRank(op.left, op.right) if isinstance(op, LowRankPlusDiagonal) else op
+        return op.terms[0] if isinstance(op, Sum) else op
 
     actual, expected = net.replace_operators(zero_diagonal), net.replace_operators(low_rank)
     assert_close(run(net.cell, actual.params, net.carry, net.xs), run(net.cell, expected.params, net.carry, net.xs))

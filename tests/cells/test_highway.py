@@ -6,21 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import assert_close, assert_equal, check_slope, weighted_sum
+from table import SIZES, assert_close, assert_equal, check_slope, every_kind_of_matrix, weighted_sum
 
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_stack, highway_template
 from lrpt.matrices import Bias, Dense
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters
+from lrpt.parametrizations import MatrixConfig, Parameters
 
-SIZE, RANK, BATCH, DEPTH = 5, 2, 4, 3
+SIZE, RANK, BATCH, DEPTH = 6, 2, 4, 3
 
-every_parametrization = pytest.mark.parametrize("kind", PARAMETRIZATIONS)
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 
 
 @cache
 def layer(kind, seed=0, tied=False, transform_bias=-1.0):
-    module = Parameters(highway_template(SIZE, transform_bias), MatrixConfig(kind, RANK, tied), MatrixConfig())
+    module = Parameters(highway_template(SIZE, transform_bias), MatrixConfig(kind, RANK, tied, **SIZES), MatrixConfig())
     shapes = jax.eval_shape(module.init, jax.random.key(0))
     rng = np.random.default_rng(seed)
     stored = jax.tree.map(lambda a: (0.7 * rng.standard_normal(a.shape)).astype(np.float32), shapes)
@@ -50,7 +49,7 @@ def oracle(params, x, activation="relu"):
     return pi * tau + x * (1 - tau), {"candidate": pi, "transform": tau}
 
 
-@every_parametrization
+@every_kind_of_matrix
 @every_activation
 @pytest.mark.parametrize("tied", [False, True])
 def test_layer_equals_the_equations_in_float64(kind, activation, tied):
@@ -59,7 +58,7 @@ def test_layer_equals_the_equations_in_float64(kind, activation, tied):
     assert_close((y, info._asdict()), oracle(params, states(), activation), rtol=2e-6, atol=2e-6)
 
 
-@every_parametrization
+@every_kind_of_matrix
 def test_dense_equivalent(kind):
     params = layer(kind)
     dense = HighwayParams(*(gate._replace(recurrent=Dense(gate.recurrent.to_dense())) for gate in params))
@@ -93,7 +92,7 @@ def test_an_open_transform_gate_leaves_the_candidate():
     assert_equal(y, info.candidate)
 
 
-@every_parametrization
+@every_kind_of_matrix
 def test_a_stack_is_layer_after_layer(kind):
     layers = [layer(kind, seed) for seed in range(DEPTH)]
     x = states()

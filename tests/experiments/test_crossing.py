@@ -48,7 +48,7 @@ def test_trains_everything_once_and_keeps_what_a_table_needs(tmp_path, capsys):
     [
         ("--cells gru gnu", "cells is 'gnu': choose from "),
         ("--cells gru gru", "cells is gru gru: give at least one, and none twice"),
-        ("--matrices sparse", "matrices is 'sparse': choose from "),
+        ("--matrices hankel", "matrices is 'hankel': choose from "),
         ("--seeds 0", "seeds is 0: expected 1 or more"),
         ("--ratio 2", "ratio is 2.0: expected a number above 0, at most 1"),
         ("--parameters 10", "a budget of 10 parameters is too small"),

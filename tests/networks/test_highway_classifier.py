@@ -8,21 +8,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import assert_close, assert_equal, check_slope
+from table import IN_EVERY_CELL, assert_close, assert_equal, check_slope
 
 from lrpt.errors import UsageError
 from lrpt.losses import squared_hinge
-from lrpt.matrices import LowRankPlusDiagonal
+from lrpt.matrices import low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.highway_classifier import HighwayClassifier, HighwayConfig, HighwayLayer, readout_penalty
-from lrpt.parametrizations import PARAMETRIZATIONS
 
 INPUTS, SIZE, RANK, DEPTH, BATCH, CLASSES = 6, 5, 2, 2, 8, 3
 NO_DROPOUT = dict.fromkeys(("input_dropout", "state_dropout", "projection_dropout", "output_dropout"), 0.0)
 TINY = HighwayConfig(DEPTH, SIZE, parametrization="low_rank_plus_diagonal", rank=RANK)
 
 CONFIGS = {
-    **{kind: replace(TINY, parametrization=kind) for kind in PARAMETRIZATIONS},
+    **{kind: replace(TINY, parametrization=kind) for kind in (*IN_EVERY_CELL, "circulant")},
     "tied": replace(TINY, tied=True, activation="tanh"),
     "weight_norm": replace(TINY, parametrization="low_rank", weight_norm=True),
     "no_batch_norm": replace(TINY, batch_norm=False),
@@ -207,7 +206,7 @@ def test_dense_equivalent_without_batch_normalization():
     params = dict(stored["params"])
     for i in range(DEPTH):
         gates = dict(params[f"layer_{i}"]["gates"])
-        gates["recurrent"] = {name: {"kernel": LowRankPlusDiagonal(**f).to_dense()} for name, f in gates["recurrent"].items()}
+        gates["recurrent"] = {name: {"kernel": low_rank_plus_diagonal(**f).to_dense()} for name, f in gates["recurrent"].items()}
         params[f"layer_{i}"] = {"gates": gates}
     assert_close(run(config, stored, inputs())[0], run(dense, {"params": params}, inputs())[0])
 
@@ -298,7 +297,7 @@ def test_bad_configurations(changes, message):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"rank": 1025}, "rank 1025 does not fit"), ({"parametrization": "sparse"}, r"model\.matrices\.kind is 'sparse': choose from")],
+    [({"rank": 1025}, "rank 1025 does not fit"), ({"parametrization": "hankel"}, r"model\.matrices\.kind is 'hankel': choose from")],
 )
 def test_configurations_that_do_not_fit_together(changes, message):
     with pytest.raises(UsageError, match=message):

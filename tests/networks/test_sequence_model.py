@@ -23,7 +23,7 @@ from table import (
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
-from lrpt.matrices import Dense, Diagonal, LowRankPlusDiagonal, Work
+from lrpt.matrices import Dense, Diagonal, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
@@ -276,6 +276,6 @@ def test_matrices_without_matrix_products_stay_as_they_are():
     [("auto", 50, 9_000, True), ("auto", 24, 9_000, False), ("auto", 50, 100, False), ("always", 2, 1, True), ("never", 120, 9_000, False)],
 )
 def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows, full):
-    matrix = LowRankPlusDiagonal(jnp.ones((rank, 128)), jnp.ones((rank, 128)), jnp.ones(128))
+    matrix = low_rank_plus_diagonal(jnp.ones((rank, 128)), jnp.ones((rank, 128)), jnp.ones(128))
     (found,) = jax.tree.leaves(materialized([matrix], choice, rows), is_leaf=lambda node: hasattr(node, "apply"))
     assert isinstance(found, Dense) == full

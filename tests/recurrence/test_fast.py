@@ -13,7 +13,7 @@ import pytest
 from table import assert_close
 
 from lrpt.losses import cross_entropy
-from lrpt.matrices import Bias, Composite, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Composite, Dense, LowRank, Sum, low_rank_plus_diagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
@@ -23,7 +23,7 @@ SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
 
 
 class Params(NamedTuple):
-    recurrent: LowRankPlusDiagonal
+    recurrent: Sum
     embedding: Dense
     input: LowRank
     bias: Bias
@@ -53,7 +53,7 @@ def network(steps, dtype=jnp.float32):
         return jnp.asarray(0.3 * rng.standard_normal(shape), dtype)
 
     params = Params(
-        LowRankPlusDiagonal(normal(3, SIZE), normal(3, SIZE), normal(SIZE)),
+        low_rank_plus_diagonal(normal(3, SIZE), normal(3, SIZE), normal(SIZE)),
         Dense(normal(SYMBOLS, SIZE)),
         LowRank(normal(2, SIZE), normal(2, INPUTS)),
         Bias(normal(SIZE)),
@@ -150,14 +150,16 @@ def test_forward_mode_says_what_to_use():
 
 def test_reading_a_factor_is_refused_before_anything_runs():
     params, (h, _), _, _ = network(3)
-    with pytest.raises(AttributeError, match=r"read \.left of a LowRankPlusDiagonal .* use only apply"):
-        fast(lambda p, h, x: (jnp.tanh(h @ p.recurrent.left.T @ p.recurrent.right), None), params, h, jnp.zeros((3, BATCH)))
+    with pytest.raises(AttributeError, match=r"read \.terms of a Sum .* use only apply"):
+        fast(
+            lambda p, h, x: (jnp.tanh(h @ p.recurrent.terms[0].left.T @ p.recurrent.terms[0].right), None), params, h, jnp.zeros((3, BATCH))
+        )
 
 
 def test_projections_of_one_vector_are_one_product_and_a_shared_one_is_applied_once():
     params, (h, _), _, _ = network(3)
-    right = params.recurrent.right
-    tied = [LowRank(left, right) for left in (params.recurrent.left, 2 * params.recurrent.left)]
+    right = params.recurrent.terms[0].right
+    tied = [LowRank(left, right) for left in (params.recurrent.terms[0].left, 2 * params.recurrent.terms[0].left)]
 
     def step(matrices, h, _):
         return sum(jnp.tanh(matrix.apply(h)) for matrix in matrices), None

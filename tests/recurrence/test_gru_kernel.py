@@ -11,7 +11,7 @@ from table import weighted_sum
 from lrpt.cells.cell import Gate
 from lrpt.cells.gru import GRUParams, gru, gru_reset_after
 from lrpt.errors import UsageError
-from lrpt.matrices import Bias, Dense, LowRank, LowRankPlusDiagonal
+from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
 from lrpt.recurrence import recur
 from lrpt.recurrence.kernels import plan as plans
 from lrpt.recurrence.kernels import sequence
@@ -34,7 +34,7 @@ def network(size, ranks, input_size, batch, steps, diagonal, tied=False, symbols
 
     def gate(rank):
         factors = [normal(rng, rank, size), shared if tied else normal(rng, rank, size)]
-        recurrent = LowRankPlusDiagonal(*factors, normal(rng, size)) if diagonal else LowRank(*factors)
+        recurrent = low_rank_plus_diagonal(*factors, normal(rng, size)) if diagonal else LowRank(*factors)
         return Gate(Dense(normal(rng, input_size, size)), recurrent, Bias(normal(rng, size)))
 
     xs = jnp.asarray(rng.integers(0, input_size, (steps, batch))) if symbols else normal(rng, steps, batch, input_size)

@@ -7,7 +7,7 @@ backward pass recomputes the gates from the stored states in one batch. The back
 pre-activations, and the gradients of the factors are computed from those, again in one batch.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells.gru import GRUParams, gru
 from lrpt.errors import UsageError
-from lrpt.matrices import plus_diagonal
+from lrpt.matrices import Diagonal, LowRank, Sum
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
 
 SHUT = 1e9
@@ -44,8 +44,8 @@ def sequence(
 
     Args:
       step: `lrpt.cells.gru.gru`, the only supported cell.
-      params: with LowRank or LowRankPlusDiagonal recurrent matrices of size n up to 256 and rank up to 64, tied or not, and input matrices
-        of any kind.
+      params: with recurrent matrices of low rank, or low rank plus diagonal, of size n up to 256 and rank up to 64, tied or not, and input
+        matrices of any kind.
       h: state before the first step.
       xs: inputs, (t, b, m) floats or (t, b) integers.
       mask: true where a step counts.
@@ -73,14 +73,37 @@ def sequence(
     return states[-1], _outputs(states, mask, outputs)
 
 
+class _Parts(NamedTuple):
+    """The arrays of a matrix of low rank plus diagonal."""
+
+    left: Float[Array, "d n"]
+    right: Float[Array, "d n"]
+    diagonal: Float[Array, " n"]
+
+
+def _parts(operator: Any) -> _Parts | None:
+    """Return the arrays of a low-rank matrix, with its diagonal or a diagonal of zeros; None for other operators."""
+    match operator:
+        case LowRank(left, right):
+            return _Parts(left, right, jnp.zeros(operator.shape[0], left.dtype))
+        case Sum((LowRank(left, right), Diagonal(diagonal))):
+            return _Parts(left, right, diagonal)
+    return None
+
+
+def _rank(recurrent: Recurrent) -> int:
+    """Return the largest rank of these matrices."""
+    return max(parts.left.shape[0] for matrix in recurrent if (parts := _parts(matrix)) is not None)
+
+
 def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
     """Return the reason why the kernel does not support the arguments, or an empty string."""
     if step is not gru:
         return f"cell {getattr(step, '__name__', step)}"
-    others = [type(gate.recurrent).__name__ for gate in params if plus_diagonal(gate.recurrent) is None]
+    others = [type(gate.recurrent).__name__ for gate in params if _parts(gate.recurrent) is None]
     if others:
         return f"recurrent matrix {others[0]}"
-    rank = max(gate.recurrent.left.shape[0] for gate in params)
+    rank = _rank(tuple(gate.recurrent for gate in params))
     floats = [a for a in jax.tree.leaves((params, h, xs)) if not jnp.issubdtype(a.dtype, jnp.integer)]
     types = {str(a.dtype) for a in floats} - {"float32"}
     checks = {
@@ -142,7 +165,7 @@ _run.defvjp(_save, _pull)
 
 
 def _plan(recurrent: Recurrent, interpret: Any) -> Plan:
-    return plan_for(recurrent[0].shape[0], max(matrix.left.shape[0] for matrix in recurrent), interpret)
+    return plan_for(recurrent[0].shape[0], _rank(recurrent), interpret)
 
 
 def _pad(array: Array, *shape: int) -> Array:
@@ -151,10 +174,10 @@ def _pad(array: Array, *shape: int) -> Array:
 
 def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
     """Return the factors that map to d, those that map back to n, and the diagonals, each split into parts for `persistent`."""
-    matrices = [plus_diagonal(matrix) for matrix in recurrent]
+    matrices = [parts for matrix in recurrent if (parts := _parts(matrix)) is not None]
     rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in matrices])
     columns = jnp.stack([_pad(getattr(matrix, wide), plan.rank, plan.size).T for matrix in matrices])
-    diagonals = [matrix.diagonal for matrix in matrices if matrix is not None]
+    diagonals = [matrix.diagonal for matrix in matrices]
 
     def by_part(array: Array, axis: int) -> Array:
         return jnp.moveaxis(array.reshape(*array.shape[:axis], plan.parts, plan.rows, *array.shape[axis + 1 :]), axis, 0)

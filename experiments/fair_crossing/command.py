@@ -1,0 +1,253 @@
+"""Comparison of cells and parametrizations at equal parameters or equal time, on three tasks, at each pair's own learning rate.
+
+    python -m experiments.fair_crossing                                        equal parameters, three tasks, three seeds
+    python -m experiments.fair_crossing --equal time                           equal time per update, measured on this machine
+    python -m experiments.fair_crossing --tasks copy --cells gru --matrices dense monarch --updates 5000
+
+All recurrent matrices of a network are stored in one way, with about `--share` of the parameters of full ones. Inputs, biases and readout
+are full. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
+time`, it is the one whose update takes as long as that of the first cell's full matrices at that budget.
+
+Every pair of a cell and a parametrization first trains with one seed at each of `--rates`. The rate with the lowest validation loss trains
+with the other seeds. `sizes.json` in `--workdir` holds the widths that were found, so that a resumed comparison measures nothing again.
+`fair_crossing.json` holds every run, and the differences from full matrices with their significance (Welch's test, Holm's correction).
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments.fair_crossing.figure import score_figure
+from experiments.fair_crossing.problems import Problem, problems
+from experiments.fair_crossing.significance import differences
+from experiments.fair_crossing.sizes import Size, at_parameters, at_time, frame_of, widths_about
+from experiments.fair_crossing.timing import seconds_per_update
+from lrpt.cells import CELLS
+from lrpt.cli.command import concluding, leaving_with_a_line
+from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.studies import grouped
+from lrpt.cli.summary import mean_and_deviation
+from lrpt.devices import parallel
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.tasks import NextSymbol
+from lrpt.tasks.task import Task
+from lrpt.training.loop import Job, fit_all
+
+SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
+TASKS = "copy", "digits", "characters"
+NAMES = {"experiment": "fair_crossing", "preset": "custom"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Flags of the command."""
+
+    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    tasks: tuple[str, ...] = TASKS
+    """copy (of variable length), digits (permuted) and characters (of the text in data)"""
+    cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
+    """any cells of a sequence model"""
+    matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal", "block_diagonal", "monarch", "kronecker", "toeplitz_like")
+    """parametrizations of the recurrent matrices"""
+    equal: str = "parameters"
+    """parameters or time (of an update)"""
+    budget: int = 20_000
+    """number of parameters of each network; with time, of the reference"""
+    share: float = 0.25
+    """parameters of a structured matrix, as a share of those of a full one"""
+    depth: int = 2
+    """transitions within a step, for cells that can have several"""
+    lag: int = 30
+    """longest lag of the copy task"""
+    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    """learning rates of Adam to choose from"""
+    updates: int = 3_000
+    """updates of each network"""
+    evaluations: int = 12
+    """evaluations of each network, of which the best one counts"""
+    seeds: int = 3
+    """number of networks of each pair; more than one for the significance"""
+    seed: int = 0
+    """first seed, which chooses the learning rate"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/fair_crossing")
+    """directory of the runs, the summary and the plots"""
+
+    def __post_init__(self) -> None:
+        for name, known in (("tasks", TASKS), ("cells", CELLS), ("matrices", FORMS)):
+            check_distinct(name, getattr(self, name))
+            for one in getattr(self, name):
+                check_choice(name, one, known)
+        check_choice("equal", self.equal, ("parameters", "time"))
+        check_at_least(1, self, "budget", "depth", "lag", "updates", "evaluations", "seeds")
+        if not 0 < self.share <= 1:
+            raise UsageError(f"share is {self.share}: expected a number above 0, at most 1")
+        if not self.rates or min(self.rates) <= 0:
+            raise UsageError(f"rates is {' '.join(map(str, self.rates)) or 'empty'}: give learning rates above 0")
+        check_seeds(self.seed, self.seeds)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cell and a parametrization on one task."""
+
+    options: Options
+    task: str
+    problem: Problem
+    model: ModelConfig
+    parameters: int
+
+    @property
+    def names(self) -> dict[str, str]:
+        return {"task": self.task, "cell": self.model.cell, "parametrization": self.model.matrices.kind}
+
+    def job(self, rate: float, seed: int) -> Job:
+        """Return the run with a learning rate and a seed."""
+        config = self.problem.config(self.model, rate, self.options.updates, self.options.evaluations)
+        return Job(config, seed, self.options.workdir / f"{'-'.join(self.names.values())}-rate{rate:g}-seed{seed}")
+
+    def search(self) -> list[Job]:
+        """Return the runs that choose the learning rate."""
+        return [self.job(rate, self.options.seed) for rate in self.options.rates]
+
+    def rate(self) -> float | None:
+        """Return the learning rate with the lowest validation loss; None if a run is not finished."""
+        results = [RunDirectory(job.path).result() for job in self.search()]
+        if any(result is None for result in results):
+            return None
+        losses = [result["metrics"]["valid"]["loss"] for result in results if result is not None]
+        return self.options.rates[losses.index(min(losses))]
+
+    def chosen(self) -> list[Job]:
+        """Return the runs of all seeds at the chosen learning rate."""
+        rate = self.rate()
+        return [] if rate is None else [self.job(rate, self.options.seed + k) for k in range(self.options.seeds)]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each finished run at the chosen learning rate."""
+        rate, stored = self.rate(), self.model.matrices
+        results = [(job, RunDirectory(job.path).result()) for job in self.chosen()]
+        sizes = {setting: getattr(stored, setting) for setting in FORMS[stored.kind].settings}
+        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.parameters, "learning_rate": rate}
+        return [
+            {**shared, "seed": job.seed, "score": result["metrics"]["test"][self.problem.score], "seconds": result["seconds"]}
+            for job, result in results
+            if result is not None
+        ]
+
+
+def pairs(options: Options) -> list[Pair]:
+    """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
+    path, found = options.workdir / SIZES, []
+    decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
+    known: dict[str, Any] = _known(path, decides)
+    for name in options.tasks:
+        problem = problems(options.data, options.lag)[name]
+        task = problem.data.build(options.seed)
+        for cell in options.cells:
+            for kind in options.matrices:
+                key = f"{name}-{cell}-{kind}"
+                frame = frame_of(cell, problem.initial, task.input_size, task.output_size, options.depth, options.share)
+                if key not in known:
+                    size = _size(options, problem, task, cell, kind, known)
+                    known[key] = {"width": size.width, "storage": asdict(size.storage), "parameters": size.parameters}
+                    write_json(path, {"options": decides, "sizes": known})
+                size = Size(known[key]["width"], MatrixConfig(**known[key]["storage"]), known[key]["parameters"])
+                found.append(Pair(options, name, problem, frame.sized(size), size.parameters))
+    return found
+
+
+def _known(path: Path, decides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sizes of an earlier call.
+
+    Raises:
+      UsageError: it had other options.
+    """
+    if not path.exists():
+        return {}
+    content = json.loads(path.read_text())
+    if content["options"] != json.loads(json.dumps(decides)):
+        raise UsageError(f"{path} holds sizes for other options ({content['options']}): name another --workdir")
+    return content["sizes"]
+
+
+def _size(options: Options, problem: Problem, task: Task, cell: str, kind: str, known: dict[str, Any]) -> Size:
+    """Find the size of a network. The time of the reference is measured once for each task, and kept with the sizes."""
+
+    def frame(cell: str) -> Any:
+        return frame_of(cell, problem.initial, task.input_size, task.output_size, options.depth, options.share)
+
+    size = at_parameters(frame(cell), kind, options.budget)
+    if options.equal == "parameters":
+        return size
+
+    def measure(model: ModelConfig) -> float:
+        return seconds_per_update(problem.config(model, options.rates[0], options.updates, 1), task)
+
+    key = f"reference {type(problem.data).__name__}"
+    if key not in known:
+        reference = at_parameters(frame(options.cells[0]), "dense", options.budget)
+        known[key] = {"seconds": measure(frame(options.cells[0]).sized(reference))}
+    return at_time(frame(cell), kind, known[key]["seconds"], list(widths_about(size.width)), measure)
+
+
+def run(options: Options, console: Console) -> None:
+    """Train what is not finished: first the learning rates, then the other seeds. Conclude even after an interruption."""
+    parallel.request_devices(options.devices, max(options.seeds, len(options.rates)), 20)
+    found = pairs(options)
+    with concluding(partial(conclude, options, found, console)):
+        fit_all([job for pair in found for job in pair.search()], names=NAMES, devices=options.devices, console=console)
+        fit_all([job for pair in found for job in pair.chosen()], names=NAMES, devices=options.devices, console=console)
+
+
+def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
+    """Print a table for each task, draw its plot, and write the summary."""
+    rows = [row for pair in found for row in pair.rows()]
+    if not rows:
+        return
+    said: dict[str, Any] = {}
+    for task, of_task in grouped(rows, "task").items():
+        score = problems(options.data, options.lag)[task].score
+        scores = {
+            cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()}
+            for cell, kinds in grouped(of_task, "cell", "parametrization").items()
+        }
+        said[task] = [difference._asdict() for difference in differences(scores)]
+        title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
+        score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title)
+        columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "less dense", "p"]
+        table = [_row(own, said[task]) for kinds in grouped(of_task, "cell", "parametrization").values() for own in kinds.values()]
+        console.table(columns, table, title)
+    asked = json.loads(json.dumps(asdict(options), default=str))
+    environment = json.loads((found[0].search()[0].path / "environment.json").read_text())
+    path = options.workdir / SUMMARY
+    write_json(path, {"options": asked, "environment": environment, "runs": rows, "differences": said})
+    console.say(f"{len(rows)} runs   summary: {path}   figures: {options.workdir / 'figures'}")
+
+
+def _row(runs: Sequence[dict[str, Any]], said: Sequence[Mapping[str, Any]]) -> list[str]:
+    first = runs[0]
+    names = [first["cell"], first["parametrization"].replace("_", " "), str(first["size"]), f"{first['parameters']:,}"]
+    own = [one for one in said if (one["cell"], one["parametrization"]) == (first["cell"], first["parametrization"])]
+    difference = (
+        [f"{own[0]['mean']:+.4f}" + " *" * own[0]["significant"], "" if own[0]["p"] is None else f"{own[0]['p']:.3f}"] if own else ["", ""]
+    )
+    return [*names, f"{first['learning_rate']:g}", *mean_and_deviation([run["score"] for run in runs]), *difference]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparison from a command line. Map errors to one line and an exit status."""
+    console = Console()
+    with leaving_with_a_line(console):
+        words = sys.argv[1:] if arguments is None else arguments
+        about = "Compare cells and parametrizations at equal parameters or equal time, on three tasks."
+        run(parse_dataclass(Options, words, "python -m experiments.fair_crossing", about, Options()), console)

@@ -1,0 +1,54 @@
+"""Differences between parametrizations and full matrices, and which of them are more than chance."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+
+class Difference(NamedTuple):
+    """The difference of a parametrization from full matrices in one cell.
+
+    Attributes:
+      cell, parametrization: the pair.
+      mean: mean score less that of full matrices.
+      p: probability of a difference at least as large if there is none (Welch 1947), None with fewer than two seeds.
+      significant: whether it is below the level after the correction of Holm (1979) for all differences together.
+    """
+
+    cell: str
+    parametrization: str
+    mean: float
+    p: float | None
+    significant: bool
+
+
+def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: float = 0.05) -> list[Difference]:
+    """Compare each parametrization with full matrices in the same cell.
+
+    Args:
+      scores: cell -> parametrization -> scores of all seeds.
+      level: probability of calling any difference significant if there is none.
+    """
+    found = [
+        Difference(cell, kind, float(np.mean(own) - np.mean(of_cell["dense"])), _p(own, of_cell["dense"]), False)
+        for cell, of_cell in scores.items()
+        if "dense" in of_cell
+        for kind, own in of_cell.items()
+        if kind != "dense"
+    ]
+    known = sorted((i for i, one in enumerate(found) if one.p is not None), key=lambda i: found[i].p or 0.0)
+    for rank, i in enumerate(known):
+        if (found[i].p or 0.0) > level / (len(known) - rank):
+            break
+        found[i] = found[i]._replace(significant=True)
+    return found
+
+
+def _p(one: Sequence[float], other: Sequence[float]) -> float | None:
+    if min(len(one), len(other)) < 2:
+        return None
+    if np.var(one) == np.var(other) == 0:
+        return float(np.mean(one) == np.mean(other))
+    return float(tuple(stats.ttest_ind(one, other, equal_var=False))[1])  # (statistic, p)

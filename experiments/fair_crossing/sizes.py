@@ -1,0 +1,144 @@
+"""Sizes of networks for a fair comparison: equal numbers of parameters by exact search, or equal time per update by measurement."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+
+from lrpt.analysis.budgets import closest_storage, parameters_of, quadratic
+from lrpt.cells import CELLS, CellSpec
+from lrpt.errors import UsageError
+from lrpt.networks.configuration import TiedStorageConfig
+from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.specs import MatrixSpec
+
+WIDEST = 2048
+"""Width at which a search ends."""
+
+
+class Size(NamedTuple):
+    """A width, the sizes of its recurrent matrices, and the number of parameters of the network."""
+
+    width: int
+    storage: MatrixConfig
+    parameters: int
+
+
+class Frame(NamedTuple):
+    """The common part of all networks of a cell on one task.
+
+    Attributes:
+      model: a network with full matrices, of any width.
+      input_size, output_size: of the task.
+      share: parameters of a structured matrix, as a share of those of a full one.
+    """
+
+    model: ModelConfig
+    input_size: int
+    output_size: int
+    share: float
+
+    def sized(self, size: Size) -> ModelConfig:
+        """Return the network of a size."""
+        stored = size.storage
+        matrices = TiedStorageConfig(stored.kind, stored.rank, stored.blocks, stored.density)
+        return replace(self.model, size=size.width, matrices=matrices)
+
+    def sizes(self, kind: str) -> Callable[[int], Size]:
+        """Return a function from the width to the size at that width, whose matrices have the share of parameters that is closest."""
+        full = quadratic(lambda width: count(self.sized(Size(width, MatrixConfig(), 0)), self.input_size, self.output_size).true)
+
+        def at(width: int) -> Size:
+            specs = self._matrices(width)
+            target = max(1, round(self.share * width * width))
+            storage = MatrixConfig() if kind == "dense" else closest_storage(kind, MatrixSpec(width, width, "recurrent"), target)
+            saved = sum(spec.n_in * spec.n_out - parameters_of(spec, storage) for spec in specs)
+            return Size(width, storage, full(width) - saved)
+
+        return at
+
+    def _matrices(self, width: int) -> list[MatrixSpec]:
+        config = replace(self.model, size=width)
+        inputs = config.embedding_width or self.input_size
+        leaves = jax.tree.leaves(config.network.template(CellSpec(inputs, width, depth=config.depth)))
+        return [leaf for leaf in leaves if isinstance(leaf, MatrixSpec) and leaf.role == "recurrent"]
+
+
+def fits(frame: Frame, size: Size) -> bool:
+    """Return whether the matrices of a size have about the share of parameters that was asked for: within a quarter, or the most there is.
+
+    Blocks divide few widths, so that most widths have no block structure of that share.
+    """
+    kind = size.storage.kind
+    if kind == "dense" or not FORMS[kind].settings:
+        return True
+    share = parameters_of(MatrixSpec(size.width, size.width, "recurrent"), size.storage) / size.width**2
+    return frame.share / 1.25 <= share <= frame.share * 1.25
+
+
+def at_parameters(frame: Frame, kind: str, budget: int) -> Size:
+    """Find the size whose number of parameters is closest to a budget, of all widths with the share of parameters that was asked for.
+
+    Raises:
+      UsageError: no network is within a tenth of the budget.
+    """
+    at, found = frame.sizes(kind), None
+    for width in range(2, WIDEST):
+        size = at(width)
+        if not fits(frame, size):
+            continue
+        if found is None or abs(size.parameters - budget) < abs(found.parameters - budget):
+            found = size
+        if size.parameters > 2 * budget:
+            break
+    if found is None or abs(found.parameters - budget) > budget / 10:
+        raise UsageError(
+            f"no {frame.model.cell} with {kind} matrices has about {budget} parameters: choose another --budget, --share or parametrization"
+        )
+    return found
+
+
+def at_time(frame: Frame, kind: str, seconds: float, widths: Sequence[int], measure: Callable[[ModelConfig], float]) -> Size:
+    """Find the width at which an update takes the time that is closest to `seconds`, by bisection.
+
+    Args:
+      frame: the network.
+      kind: the parametrization.
+      seconds: time of an update of the reference.
+      widths: widths to choose from, ascending. Time is taken to increase with the width.
+      measure: returns the seconds of an update.
+    """
+    sizes = [size for size in map(frame.sizes(kind), widths) if fits(frame, size)]
+    if not sizes:
+        raise UsageError(f"no width from {widths[0]} to {widths[-1]} has {kind} matrices of that share: choose another --share")
+    known: dict[int, float] = {}
+
+    def taken(place: int) -> float:
+        if place not in known:
+            known[place] = measure(frame.sized(sizes[place]))
+        return known[place]
+
+    low, high = 0, len(sizes) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if taken(middle) < seconds else (low, middle)
+    near = [place for place in (low - 1, low) if place >= 0]
+    return sizes[min(near, key=lambda place: abs(math.log(taken(place) / seconds)))]
+
+
+def frame_of(cell: str, initial: Any, input_size: int, output_size: int, depth: int, share: float) -> Frame:
+    """Return what all networks of a cell have in common on a task."""
+    model = ModelConfig(cell, 2, depth if CELLS[cell].deep else 1, matrices=TiedStorageConfig("dense"), initial=initial)
+    return Frame(model, input_size, output_size, share)
+
+
+def widths_about(width: int) -> Iterator[int]:
+    """Yield widths from an eighth to eight times a width, at most six per cent apart."""
+    found = max(4, width // 8)
+    while found <= 8 * width:
+        yield found
+        found = max(found + 1, math.floor(found * 1.06))

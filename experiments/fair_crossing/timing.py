@@ -1,0 +1,33 @@
+"""The time of an update of a network."""
+
+import time
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lrpt.tasks.order import batch_indices
+from lrpt.tasks.task import Task
+from lrpt.training.config import RunConfig
+from lrpt.training.step import init_state, train_steps
+
+UPDATES, ROUNDS = 2, 4
+
+
+def seconds_per_update(config: RunConfig[Any], task: Task) -> float:
+    """Measure the time of an update: the shortest of some rounds, after compilation."""
+    train = config.train
+    model = config.model.build(task.input_size, task.output_size, task.reads)
+    optimizer = config.optim.build()
+    state = init_state(model, task, optimizer, 0, train.batch_size)
+    arrays = task.splits["train"].arrays
+    indices = jnp.asarray(batch_indices(train.order, task.splits["train"].size, train.batch_size, 0, 0, UPDATES))
+    update = jax.jit(partial(train_steps, model, task, lambda made: optimizer))
+    jax.block_until_ready(update(state, arrays, indices))
+    found = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        jax.block_until_ready(update(state, arrays, indices))
+        found.append((time.perf_counter() - began) / UPDATES)
+    return min(found)

@@ -1,0 +1,190 @@
+"""The command that trains a small change of a trained network on a new text: frozen recurrent matrices, each with a low-rank term.
+
+    python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 8             a run, or a kept result, of characters
+    python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 4 --diagonal
+    python -m experiments.fine_tune --from FILE.npz --data.file TEXT                    a GRU or LSTM of Flax or PyTorch
+
+What is frozen has no gradient and no state of the optimizer. Symbols keep their inputs and outputs, whatever their numbers in the new text;
+those of new symbols are drawn. A cell from a file gets a new embedding and a new readout. In the end the terms are added to the frozen
+matrices, which changes predictions by rounding only, and `merged.npz` holds the network with full matrices.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from lrpt.analysis.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
+from lrpt.cli.command import leaving_with_a_line
+from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.trained import read_run
+from lrpt.errors import UsageError, check_at_least
+from lrpt.interop.pytorch import read
+from lrpt.matrices import num_params
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.parametrizations import FROZEN
+from lrpt.runs.console import Console
+from lrpt.runs.named_arrays import load_arrays, to_named
+from lrpt.settings import changed_settings
+from lrpt.tasks import NextSymbol
+from lrpt.tasks.task import Task
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loading import load
+from lrpt.training.loop import fit
+
+PROGRAM = "python -m experiments.fine_tune"
+START, MERGED = "start.npz", "merged.npz"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Flags of the command."""
+
+    run: tyro.conf.Positional[Path | None] = None
+    """run directory, finished or not, or directory of a kept result"""
+    source: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
+    layer: str = "l0"
+    """of a PyTorch network: which layer, l0_reverse for the other direction"""
+    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    rank: int = 8
+    """rank of the trainable term of each recurrent matrix"""
+    diagonal: bool = False
+    """add a trainable diagonal, too"""
+    updates: int = 500
+    """updates on the new text"""
+    evaluate_every: int = 100
+    """updates between evaluations; the best one is kept"""
+    batch_size: int = 32
+    """examples, or streams, in each update"""
+    learning_rate: float = 1e-3
+    """learning rate of Adam"""
+    seed: int = 0
+    """decides what is drawn, and the order of batches"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/fine_tune")
+    """run directory, where the same command resumes"""
+    json: bool = False
+    """print a JSON object instead of a table"""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "rank", "updates", "evaluate_every", "batch_size")
+
+
+def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig, dict[str, Any]]:
+    """Return the configuration of the network with adapters, and its variables at the start.
+
+    Raises:
+      UsageError: no network is named, it cannot be read or predicts no symbols, or the rank does not fit.
+    """
+    if options.run is not None and options.source is None:
+        return _of_run(options, options.run, task, console)
+    if options.run is not None or options.source is None:
+        raise UsageError("expected one run directory, or --from and a file")
+    params, network = read(load_arrays(options.source), options.layer)
+    trained = in_full(params, network)
+    embedded: dict[str, Any] = {"embedding": network.input_size}
+    config = adapter_config(replace(trained.config, **embedded), options.rank, options.diagonal)
+    return config, adapted(trained, _initial(config, task, options.seed))
+
+
+def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple[ModelConfig, dict[str, Any]]:
+    loaded = read_run(path, console)
+    network, old, new = loaded.recurrent, loaded.vocabulary, task.vocabulary
+    if old is None or new is None or loaded.interface.reads != "all":
+        raise UsageError(f"{path} holds a network that predicts no symbols of a text: name a run of a language model of characters")
+    whole = loaded.variables["params"]
+    trained = in_full(whole["recurrent"], network, loaded.variables.get(FROZEN, {}).get("recurrent"))
+    config = adapter_config(trained.config, options.rank, options.diagonal)
+    initial = _initial(config, task, options.seed)
+    moved = with_symbols({**whole, "recurrent": trained.params}, initial["params"], network, old.symbols, new.symbols)
+    start = adapted(InFull(moved["recurrent"], trained.config), initial)
+    return config, {**start, "params": {**moved, "recurrent": start["params"]["recurrent"]}}
+
+
+def _initial(config: ModelConfig, task: Task, seed: int) -> dict[str, Any]:
+    """Draw the variables of a network for the task."""
+    model = config.build(task.input_size, task.output_size, task.reads)
+    drawn: Any = jax.jit(model.init)(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))
+    return jax.tree.map(np.asarray, {name: drawn[name] for name in ("params", FROZEN)})
+
+
+def fine_tune(options: Options, console: Console) -> dict[str, Any]:
+    """Train the adapters, merge them, and return everything that there is to say about it."""
+    task = options.data.build(options.seed)
+    model, start = prepare(options, task, console)
+    path = options.workdir / START
+    _save(path, {**start["params"], FROZEN: start[FROZEN]})
+    train = TrainConfig(
+        options.updates,
+        options.batch_size,
+        "stream" if task.streams else "epochs",
+        evaluate_every=options.evaluate_every,
+        evaluation_batch=min(options.batch_size, 16),
+        start=path,
+    )
+    config = RunConfig(model, OptimConfig("adam", options.learning_rate), train, options.data)
+    names = {"experiment": "fine_tune", "preset": "custom"}
+    fit(config, {options.seed: options.workdir}, names=names, devices=options.devices, console=console)
+    return report(options, start)
+
+
+def report(options: Options, start: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluate the network at the start, after training and merged; write the merged network."""
+    trained = load(options.workdir, data=NextSymbol)
+    variables, config = merged(trained.variables, trained.recurrent)
+    model = config.build(trained.task.input_size, trained.task.output_size, trained.task.reads)
+    _save(options.workdir / MERGED, variables["params"])
+    metrics = {"start": trained.evaluate(None, start), "adapted": trained.evaluate(), "merged": trained.evaluate(model, variables)}
+    return {
+        "model": trained.config.model.label,
+        "update": trained.update,
+        "parameters": {"trained": num_params(trained.variables["params"]), "frozen": num_params(trained.variables[FROZEN])},
+        "metrics": {split: {when: figures[split] for when, figures in metrics.items()} for split in metrics["start"]},
+        "written": str(options.workdir / MERGED),
+        "settings": changed_settings(config),
+    }
+
+
+def _save(path: Path, params: Any) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **to_named(params))  # type: ignore[arg-type]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): name another --workdir", code=1) from error
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Print a table of the metrics, the numbers of parameters, and where the merged network is."""
+    rows = [
+        [split, metric, *(f"{figures[when][metric]:.5g}" for when in ("start", "adapted", "merged"))]
+        for split, figures in found["metrics"].items()
+        for metric in figures["start"]
+    ]
+    console.table(["split", "metric", "at the start", "adapted", "merged"], rows)
+    console.say(f"{found['model']}: {found['parameters']['trained']:,} parameters trained, {found['parameters']['frozen']:,} frozen")
+    settings = ", ".join(f"{name}={value!r}" for name, value in found["settings"].items())
+    console.say(f"written: {found['written']}   parameters of ModelConfig({settings}), as for --train.start")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fine-tune from a command line. Map errors to one line and an exit status."""
+    console = Console()
+    with leaving_with_a_line(console):
+        about = "Train low-rank changes of a trained network on a new text."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        found = fine_tune(options, Console(quiet=True) if options.json else console)
+        print(json.dumps(found, indent=2)) if options.json else show(found, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Adapters: the recurrent matrices of a trained network are frozen, and a trainable term of low rank is added to each.
+
+    W' = W + L R (+ D), with W frozen, and L and D zero at the start (Hu et al. 2022, section 4.1)
+
+The network starts with the predictions of the trained one. What is frozen lies in the Flax collection 'frozen'. So it has no gradient and
+no state of the optimizer. Biases, inputs, embeddings, the initial state and the readout are trained as before. `in_full` adds the terms up
+again, after which the network is an ordinary one with full matrices.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lrpt.analysis.compression import full_matrices
+from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.parametrizations import FROZEN
+
+
+class InFull(NamedTuple):
+    """Parameters of a recurrent network with full matrices, and its configuration."""
+
+    params: Any
+    config: ModelConfig
+
+
+def in_full(params: Any, network: Recurrent, frozen: Any = None) -> InFull:
+    """Multiply out and add up all matrices of a network: the same function with full matrices, up to rounding.
+
+    Args:
+      params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
+      network: the trained network, with any parametrization, weight normalization or adapters.
+      frozen: the same part of the collection 'frozen', for networks with adapters.
+    """
+    cell = {name: part for name, part in params["cell"].items() if not name.endswith("_scale")}
+    for role in ("recurrent", "input"):
+        found = full_matrices(params, network, role, frozen)
+        cell |= {role: {name: {"kernel": W.astype(np.float32)} for name, (_, W) in found.items()}} if found else {}
+    changes: dict[str, Any] = {"parametrization": "dense", "tied": False, "weight_norm": False}
+    changes |= {"input_parametrization": "dense", "input_tied": False}
+    return InFull({**params, "cell": cell}, replace(network.config, **changes))
+
+
+def adapter_config(config: ModelConfig, rank: int, diagonal: bool) -> ModelConfig:
+    """Return the configuration of a network with full matrices, with an adapter beside each recurrent matrix."""
+    changes: dict[str, Any] = {"parametrization": "adapter_plus_diagonal" if diagonal else "adapter", "rank": rank}
+    return replace(config, **changes)
+
+
+def adapted(trained: InFull, initial: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of a network with adapters at the start of training.
+
+    Args:
+      trained: the network whose matrices are frozen.
+      initial: variables of the network with adapters as drawn, from which the adapters, the embedding and the readout are taken.
+    """
+    cell = trained.params["cell"]
+    drawn = initial["params"]["recurrent"]["cell"]["recurrent"]
+    recurrent = {**trained.params, "cell": {**cell, "recurrent": drawn}}
+    return {
+        **initial,
+        "params": {**initial["params"], "recurrent": recurrent},
+        FROZEN: {"recurrent": {"cell": {"recurrent": cell["recurrent"]}}},
+    }
+
+
+def merged(variables: Mapping[str, Any], network: Recurrent) -> tuple[dict[str, Any], ModelConfig]:
+    """Return the variables and the configuration of the network with full matrices that a network with adapters has become."""
+    params = variables["params"]
+    found = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
+    rest = {name: tree for name, tree in variables.items() if name != FROZEN}
+    return {**rest, "params": {**params, "recurrent": found.params}}, found.config
+
+
+def with_symbols(
+    params: Mapping[str, Any], initial: Mapping[str, Any], network: Recurrent, old: Sequence[str], new: Sequence[str]
+) -> dict[str, Any]:
+    """Return parameters for another vocabulary: what belongs to a symbol moves to its new number, and unknown symbols stay as drawn.
+
+    Args:
+      params: parameters of a `SequenceModel` whose input matrices are full.
+      initial: parameters as drawn for the new vocabulary.
+      network: its recurrent part.
+      old: the symbols that the network was trained with.
+      new: the symbols of the new vocabulary.
+    """
+    numbers = {symbol: number for number, symbol in enumerate(old)}
+    pairs = [(place, numbers[symbol]) for place, symbol in enumerate(new) if symbol in numbers]
+    to, of = [place for place, _ in pairs], [number for _, number in pairs]
+
+    def moved(trained: Any, drawn: Any, axis: int) -> np.ndarray:
+        found = np.moveaxis(np.array(drawn), axis, 0)
+        found[to] = np.moveaxis(np.asarray(trained), axis, 0)[of]
+        return np.moveaxis(found, 0, axis)
+
+    found = {**params}
+    for name in params.keys() & {"readout", "readout_bias"}:
+        found[name] = jax.tree.map(lambda trained, drawn: moved(trained, drawn, -1), params[name], initial[name])
+    if "embedding" in params:
+        table = moved(params["embedding"]["table"], initial["embedding"]["table"], 0)
+        return {**found, "embedding": {**params["embedding"], "table": table}}
+    cell, drawn = params["recurrent"]["cell"], initial["recurrent"]["cell"]["input"]
+    first = [name for name in cell["input"] if network.config.layers == 1 or name.startswith("0_")]
+    inputs = {name: {"kernel": moved(cell["input"][name]["kernel"], drawn[name]["kernel"], 0)} for name in first}
+    return {**found, "recurrent": {**params["recurrent"], "cell": {**cell, "input": {**cell["input"], **inputs}}}}

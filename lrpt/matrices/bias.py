@@ -1,0 +1,28 @@
+"""Biases, as operators that ignore their input."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lrpt.matrices.operator import Work
+from lrpt.matrices.rows import sum_of_rows
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Bias:
+    """The constant map v -> bias. Only the batch shape of its input is used."""
+
+    bias: Float[Array, " o"]
+
+    def work(self, share: Any = 1) -> Work:
+        return Work(0)
+
+    def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
+        return jnp.broadcast_to(self.bias, v.shape[:-1] + self.bias.shape)
+
+    def gradient(self, v: Float[Array, "*b i"], cotangent: Float[Array, "*b o"]) -> "Bias":
+        return Bias(sum_of_rows(cotangent))

@@ -1,0 +1,119 @@
+"""Circulant matrices, and Toeplitz-like ones as sums of products of circulant and skew-circulant matrices: products by FFT."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Complex, Float
+
+from lrpt.matrices.operator import Work
+from lrpt.matrices.rows import row
+
+
+def _transforms(n: int, count: int) -> int:
+    """Return the real multiplications of `count` FFTs of n real numbers, by radix 2."""
+    return count * n * max(1, (n - 1).bit_length())
+
+
+def _places(n: int) -> np.ndarray:
+    """Return (j - i) mod n for entry (i, j): where a circulant matrix has it in its first row."""
+    return (np.arange(n)[None] - np.arange(n)[:, None]) % n
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Circulant:
+    r"""A circulant matrix :math:`W_{ij} = c_{(j - i) \bmod n}`: every row is the one above, shifted by one.
+
+    A product is a circular convolution, v W = irfft(rfft(v) rfft(c)) (Cheng et al. 2015, eq. 3). Parameters: n. Multiplications: about
+    2n log2 n + 2n.
+    """
+
+    slowness: ClassVar[float] = 6.0
+    first_row: Float[Array, " n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.first_row.size, self.first_row.size
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """n."""
+        return self.first_row.size
+
+    @property
+    def diagonal_freedom(self) -> int:
+        """1: all entries of the diagonal are equal."""
+        return 1
+
+    @property
+    def dense_products(self) -> int:
+        return 0
+
+    def work(self, share: Any = 1) -> Work:
+        """Return the work for one row. A share of the state saves nothing, as a transform needs all of it."""
+        n = self.first_row.size
+        return Work(_transforms(n, 2) + 2 * n)
+
+    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        return jnp.fft.irfft(jnp.fft.rfft(v) * row(jnp.fft.rfft(self.first_row), v), v.shape[-1])
+
+    def to_dense(self) -> Float[Array, "n n"]:
+        return self.first_row[_places(self.first_row.size)]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ToeplitzLike:
+    r"""A Toeplitz-like matrix of displacement rank r: :math:`W = \tfrac12 \sum_{t=1}^{r} Z_1(g_t) Z_{-1}(h_t)`.
+
+    Z_1(g) is the circulant matrix with the first row g. Z_{-1}(h) is the skew-circulant one: circulant, with the entries below the diagonal
+    negated. Toeplitz matrices and their inverses have a displacement rank of at most 2 (Sindhwani et al. 2015, section 3 and eq. 6).
+    Parameters: 2 n r. Multiplications: about (3 + 3 r) n log2 n.
+    """
+
+    slowness: ClassVar[float] = 7.0
+    circulant: Float[Array, "r n"]
+    skew: Float[Array, "r n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.skew.shape[1], self.skew.shape[1]
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """r (2n - r): W is a linear and invertible function of its displacement, which is any matrix of rank r."""
+        rank, n = self.skew.shape
+        return rank * (2 * n - rank)
+
+    @property
+    def dense_products(self) -> int:
+        return self.skew.shape[1] * self.work().products
+
+    def work(self, share: Any = 1) -> Work:
+        """Return the work for one row. A share of the state saves nothing, as a transform needs all of it."""
+        rank, n = self.skew.shape
+        return Work(_transforms(n, 3 + 3 * rank) + 6 * rank * n + 2 * n)
+
+    def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        n = v.shape[-1]
+        twist = _twist(n, v.dtype)
+        spectra = jnp.fft.rfft(v)[..., None, :] * _rows(jnp.fft.rfft(self.circulant), v)
+        u = jnp.fft.fft(jnp.fft.irfft(spectra, n) * row(twist, spectra))
+        total = jnp.sum(u * _rows(jnp.fft.fft(self.skew * twist[None]), v), -2)
+        return 0.5 * jnp.real(jnp.fft.ifft(total) * row(jnp.conj(twist), v))
+
+    def to_dense(self) -> Float[Array, "n n"]:
+        return self.apply(jnp.eye(self.skew.shape[1], dtype=self.skew.dtype))
+
+
+def _twist(n: int, dtype: Any) -> Complex[Array, " n"]:
+    r"""Return :math:`e^{i \pi k / n}`, by which a skew-circulant product becomes a circulant one."""
+    return jnp.asarray(np.exp(1j * np.pi * np.arange(n) / n), jnp.result_type(dtype, jnp.complex64))
+
+
+def _rows(u: Array, v: Array) -> Array:
+    """Return the rows u with leading axes of length one, as many as the batch of v has."""
+    return u.reshape((1,) * (v.ndim - 1) + u.shape)

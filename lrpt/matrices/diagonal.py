@@ -1,0 +1,55 @@
+"""Diagonal matrices, real and unitary."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Complex, Float, Inexact
+
+from lrpt.matrices.operator import Work
+from lrpt.matrices.rows import row, sum_of_rows
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Diagonal:
+    """A diagonal matrix W = diag(diagonal)."""
+
+    diagonal: Float[Array, " n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.diagonal.size, self.diagonal.size
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """n."""
+        return self.diagonal.size
+
+    @property
+    def dense_products(self) -> int:
+        return 0
+
+    def work(self, share: Any = 1) -> Work:
+        return Work(0, self.diagonal.size * share)
+
+    def apply(self, v: Inexact[Array, "*b n"]) -> Inexact[Array, "*b n"]:
+        return v * row(self.diagonal, v)
+
+    def gradient(self, v: Float[Array, "*b n"], cotangent: Float[Array, "*b n"]) -> "Diagonal":
+        return Diagonal(sum_of_rows(v * cotangent))
+
+    def to_dense(self) -> Float[Array, "n n"]:
+        return jnp.diag(self.diagonal)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rotation:
+    r"""A diagonal unitary matrix W = diag(e^{i \theta}), for complex vectors."""
+
+    angles: Float[Array, " n"]
+
+    def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
+        return v * row(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)

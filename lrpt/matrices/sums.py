@@ -1,0 +1,72 @@
+"""Sums of matrices, such as low rank plus diagonal."""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar
+
+import jax
+from jaxtyping import Array, Float
+
+from lrpt.matrices.diagonal import Diagonal
+from lrpt.matrices.low_rank import LowRank
+from lrpt.matrices.operator import Call, Composite, Work
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Sum(Composite):
+    r"""A sum of matrices of one shape, each stored in its own way: :math:`W = \sum_t W_t`.
+
+    Low rank plus diagonal is one (`low_rank_plus_diagonal`), and so is a frozen full matrix with a trainable adapter.
+    """
+
+    selects_rows: ClassVar[bool] = True
+    terms: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.terms[0].shape
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Sum over terms, less what a diagonal has in common with another term, and at most n_in n_out.
+
+        Other terms are taken to have nothing in common.
+        """
+        total = sum(term.degrees_of_freedom for term in self.terms)
+        if any(isinstance(term, Diagonal) for term in self.terms):
+            total -= max((getattr(term, "diagonal_freedom", 0) for term in self.terms), default=0)
+        return min(total, self.shape[0] * self.shape[1])
+
+    @property
+    def dense_products(self) -> int:
+        return sum(term.dense_products for term in self.terms)
+
+    @property
+    def slowness(self) -> float:
+        """Return the mean of the terms' slowness, by their work."""
+        works = [term.work().products for term in self.terms]
+        slow = sum(work * getattr(term, "slowness", 1.0) for work, term in zip(works, self.terms, strict=True))
+        return slow / (sum(works) or 1)
+
+    def work(self, share: Any = 1) -> Work:
+        return Work(*(sum(costs) for costs in zip(*(term.work(share) for term in self.terms), strict=True)))
+
+    def apply_by(self, call: Call, v: Any) -> Float[Array, "*b o"]:
+        return reduce(operator.add, (call(term, v) for term in self.terms))
+
+    def apply_between(self, between: Callable[[Array], Array], v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
+        return reduce(
+            operator.add,
+            (term.apply_between(between, v) if isinstance(term, Composite) else term.apply(v) for term in self.terms),
+        )
+
+    def to_dense(self) -> Float[Array, "i o"]:
+        return reduce(operator.add, (term.to_dense() for term in self.terms))
+
+
+def low_rank_plus_diagonal(left: Float[Array, "d n"], right: Float[Array, "d n"], diagonal: Float[Array, " n"]) -> Sum:
+    r"""Return \theta^U = \theta^L \theta^R + \theta^D (Miceli Barone 2018, eq. 4): square, of full rank, and still of O(nd) parameters."""
+    return Sum((LowRank(left, right), Diagonal(diagonal)))

@@ -1,0 +1,37 @@
+"""Matrices that know vectors only, applied to symbols."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lrpt.matrices.operator import Call, Composite
+from lrpt.symbols import as_vectors, type_of_input
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SymbolInputs(Composite):
+    """A matrix that knows vectors only, and gets symbols as one-hot vectors.
+
+    `Parameters` wraps the input matrices of a cell in this unless they select rows.
+    """
+
+    selects_rows: ClassVar[bool] = True
+    matrix: Any
+    n_in: int = field(metadata={"static": True})
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the matrix knows about itself: `shape`, `work`, `dense_products`, `degrees_of_freedom`."""
+        if name.startswith("__") or name == "matrix":
+            raise AttributeError(name)
+        return getattr(self.matrix, name)
+
+    def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
+        types = [leaf.dtype for leaf in jax.tree.leaves(self.matrix) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+        return call(self.matrix, as_vectors(v, self.n_in, jnp.result_type(*types) if types else float))
+
+    def to_dense(self) -> Float[Array, "i o"]:
+        return self.matrix.to_dense()

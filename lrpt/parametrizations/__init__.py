@@ -1,0 +1,34 @@
+"""Parametrizations: Flax modules that own the parameters of a cell's matrices.
+
+A parametrization is built from the specifications of the matrices (`specs`). Calling it returns one structured matrix for each name.
+Weights are tied here (Sak et al. 2014): the low-rank matrices of one group share one projection R. `WeightNorm` wraps any parametrization.
+
+To add one, write a class with `apply` and `to_dense` as in `lrpt.matrices`. Then write a form of its arrays as in
+`lrpt.parametrizations.forms` and add it to `FORMS`, or write a subclass of `Parametrization` and add it to `PARAMETRIZATIONS`. The class
+needs to know about vectors only: `Parameters` sees to it that it never gets symbols.
+"""
+
+from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
+from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
+from lrpt.parametrizations.parameters import Parameters
+from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
+
+__all__ = [
+    "ADAPTERS",
+    "FORMS",
+    "FROZEN",
+    "PARAMETRIZATIONS",
+    "Form",
+    "MatrixConfig",
+    "Parameters",
+    "Parametrization",
+    "Stored",
+    "Structured",
+    "SumForm",
+    "WeightNorm",
+    "label_of",
+    "nearest_divisors",
+    "plus_diagonal",
+    "row_norms",
+]

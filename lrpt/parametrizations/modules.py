@@ -1,0 +1,81 @@
+"""Flax modules that own the arrays of matrices, and their table."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+from jaxtyping import Array
+
+from lrpt.initialization import INITIALIZATIONS
+from lrpt.matrices import Matrix
+from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored
+from lrpt.specs import MatrixSpec, shared_name
+
+FROZEN = "frozen"
+"""Name of the Flax collection of arrays that training leaves alone."""
+
+
+class Parametrization(nn.Module):
+    """Base class of the parametrizations. Calling one returns its matrices by name.
+
+    Attributes:
+      specs: the matrices to be stored, by name.
+      config: how they are stored.
+    """
+
+    specs: Mapping[str, MatrixSpec]
+    config: MatrixConfig
+
+    def factor(self, name: str, **shapes: tuple[int, ...]) -> dict[str, Array]:
+        """Create the parameter `name` with the factors of one matrix, each initialized as the configuration says.
+
+        A factor of three axes holds a matrix for each entry of the first one. A factor called `diagonal` is drawn as diagonals are.
+        """
+        return self.create(name, {field: Stored(shape, is_diagonal=field == "diagonal") for field, shape in shapes.items()})
+
+    def create(self, name: str, arrays: Mapping[str, Stored]) -> dict[str, Array]:
+        """Create the parameter `name` with these arrays of one matrix, each initialized as the configuration says."""
+        start = INITIALIZATIONS[self.config.initialization]
+        frozen = {field: stored for field, stored in arrays.items() if stored.is_frozen}
+        trained = {field: stored for field, stored in arrays.items() if not stored.is_frozen}
+
+        def draw(arrays: Mapping[str, Stored], key: Array) -> dict[str, Array]:
+            keys = dict(zip(arrays, jax.random.split(key, len(arrays)), strict=True))
+            return {field: stored.draw(keys[field], start, self.config.initial_scale) for field, stored in arrays.items()}
+
+        found: dict[str, Array] = self.param(name, partial(draw, trained)) if trained else {}
+        if frozen:
+            found = found | self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value
+        return found
+
+
+class Structured(Parametrization):
+    """Matrices in one form. Tied matrices of a group share the arrays that the form names.
+
+    Attributes:
+      form: which arrays a matrix stores.
+    """
+
+    form: Form
+
+    @nn.compact
+    def __call__(self) -> dict[str, Matrix]:
+        return {name: self.matrix(name, spec) for name, spec in self.specs.items()}
+
+    def matrix(self, name: str, spec: MatrixSpec) -> Matrix:
+        arrays = self.form.arrays(name, spec, self.config)
+        shared = {field: stored for field, stored in arrays.items() if self.config.tied and field in self.form.shared}
+        found = self.create(name, {field: stored for field, stored in arrays.items() if field not in shared})
+        return self.form.matrix(name, spec, self.config, found | self.of_group(spec, shared) if shared else found)
+
+    def of_group(self, spec: MatrixSpec, shared: Mapping[str, Stored]) -> dict[str, Array]:
+        """Return the arrays that the matrices of a group share; the first matrix of the group creates them."""
+        name = shared_name(spec)
+        return self.get_variable("params", name) if self.has_variable("params", name) else self.create(name, shared)
+
+
+PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {name: partial(Structured, form=form) for name, form in {**FORMS, **ADAPTERS}.items()}
+"""Parametrizations by name: subclasses of `Parametrization`, or other functions of specifications, configuration and `name`."""

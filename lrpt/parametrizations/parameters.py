@@ -1,0 +1,99 @@
+"""The parameters of a cell: its template, filled in with what the parametrizations own."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lrpt import matrices
+from lrpt.errors import check_choice
+from lrpt.initialization import INITIALIZATIONS
+from lrpt.matrices import Operator, SymbolInputs
+from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.modules import PARAMETRIZATIONS
+from lrpt.parametrizations.weight_norm import WeightNorm
+from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of
+
+
+class Parameters(nn.Module):
+    """The parameters of a cell. Calling it returns the cell's template, filled in.
+
+    Parameters are named by role, then by gate: `recurrent/update/left`, `input/update/kernel`, `bias/update`. With weight normalization
+    these are the directions v, and `recurrent_scale/update/left` holds the scales g. Operators that no configuration changes are arrays
+    under the name of their field: `operator/rotations_0`. Settings are variables of the collection 'settings' under the same names. They
+    have their initial values if that collection is missing.
+
+    Attributes:
+      template: what the cell asks for (see `lrpt.specs`).
+      recurrent: how matrices of the role 'recurrent' are stored.
+      input: how matrices of the role 'input' are stored.
+    """
+
+    template: Any
+    recurrent: MatrixConfig
+    input: MatrixConfig
+
+    @nn.compact
+    def __call__(self) -> Any:
+        leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
+        named = [(name_of(path, leaf), leaf) for path, leaf in leaves]
+        owned = {
+            "recurrent": self.own("recurrent", self.recurrent, named),
+            "input": self.own("input", self.input, named),
+            "bias": self.biases(_of(BiasSpec, named)),
+            "operator": self.operators(_of(OperatorSpec, named)),
+            "setting": {name: self.setting(name, spec) for name, spec in _of(SettingSpec, named).items()},
+        }
+        return treedef.unflatten(owned[role_of(leaf)][name] for name, leaf in named)
+
+    def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Operator]:
+        """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them."""
+        specs = {name: leaf for name, leaf in named if role_of(leaf) == role}
+        check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
+        owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
+        found = WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
+        return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}
+
+    def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        """Create the biases. The initialization draws those that start at 0."""
+        offset, scale = INITIALIZATIONS[self.recurrent.initialization].offset, self.recurrent.initial_scale
+
+        def draw(key: Array) -> dict[str, Array]:
+            keys = dict(zip(specs, jax.random.split(key, len(specs)), strict=True))
+            return {
+                name: jnp.full((spec.size,), spec.initial, float) if spec.initial else offset(keys[name], (spec.size,), scale)
+                for name, spec in specs.items()
+            }
+
+        stored = self.param("bias", draw) if specs else {}
+        return {name: matrices.Bias(value) for name, value in stored.items()}
+
+    def operators(self, specs: dict[str, Any]) -> dict[str, Operator]:
+        """Create the operators that no configuration changes."""
+
+        def draw(key: Array) -> dict[str, Array]:
+            keys = jax.random.split(key, len(specs))
+            return {
+                name: jax.random.uniform(k, spec.shape, minval=spec.initial - spec.spread, maxval=spec.initial + spec.spread)
+                for k, (name, spec) in zip(keys, specs.items(), strict=True)
+            }
+
+        stored = self.param("operator", draw) if specs else {}
+        return {name: specs[name].kind(value) for name, value in stored.items()}
+
+    def setting(self, name: str, spec: SettingSpec) -> Float[Array, ""]:
+        """Return the value of a setting, and create its variable if the collection may change."""
+        start = jnp.asarray(spec.initial, float)
+        if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
+            return start
+        return self.variable("settings", name, lambda: start).value
+
+
+def _taking_symbols(matrix: Operator, n_in: int) -> Operator:
+    return matrix if getattr(matrix, "selects_rows", False) else SymbolInputs(matrix, n_in)
+
+
+def _of(kind: type[Spec], named: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: leaf for name, leaf in named if isinstance(leaf, kind)}

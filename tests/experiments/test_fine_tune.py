@@ -1,0 +1,86 @@
+"""The command that fine-tunes a network with adapters: what it trains, writes and refuses."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from experiments.fine_tune import main
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.runs.named_arrays import load_arrays
+from lrpt.tasks import NextSymbol
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loading import load
+from lrpt.training.loop import fit
+
+OLD, NEW = "the cat sat on a mat\n", "a bat sat on the hat!\n"
+SMALL = ["--data.steps", "4", "--updates", "4", "--evaluate-every", "2", "--batch-size", "4", "--rank", "2", "--json"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run on one text."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text").write_text(OLD * 40)
+    data = NextSymbol(file=folder / "text", reading="stream", steps=4)
+    train = TrainConfig(3, 4, "stream", evaluate_every=3, evaluation_batch=4)
+    fit(RunConfig(ModelConfig(size=6, rank=2), OptimConfig("adam", 1e-2), train, data), {0: folder / "run"})
+    return folder / "run"
+
+
+def test_trains_adapters_on_a_new_text_and_writes_the_merged_network(run, tmp_path, capsys):
+    (tmp_path / "text").write_text(NEW * 40)
+    words = [str(run), "--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned"), "--learning-rate", "0.01"]
+    main(words)
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["frozen"] == 3 * 6 * 6
+    for figures in found["metrics"].values():
+        assert figures["adapted"]["loss"] < figures["start"]["loss"]
+        assert figures["merged"]["loss"] == pytest.approx(figures["adapted"]["loss"], rel=1e-5)
+    tuned, before = load(tmp_path / "tuned"), load(run)
+    frozen = tuned.variables["frozen"]["recurrent"]["cell"]["recurrent"]["update"]["kernel"]
+    matrix = before.variables["params"]["recurrent"]["cell"]["recurrent"]["update"]
+    np.testing.assert_allclose(frozen, matrix["right"].T @ matrix["left"] + np.diag(matrix["diagonal"]), rtol=1e-5, atol=1e-6)
+    merged = load_arrays(tmp_path / "tuned" / "merged.npz")
+    assert merged["recurrent/cell/recurrent/update/kernel"].shape == (6, 6)
+    assert not any("frozen" in name or "left" in name for name in merged)
+
+    main(words)  # finished: the same figures again
+    assert json.loads(capsys.readouterr().out) == found
+
+
+def test_the_optimizer_holds_nothing_of_what_is_frozen(run, tmp_path):
+    (tmp_path / "text").write_text(NEW * 40)
+    main([str(run), "--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned")])
+    tuned = load(tmp_path / "tuned")
+    state = jax.eval_shape(tuned.config.optim.build().init, tuned.variables["params"])
+    assert (6, 6) not in {leaf.shape for leaf in jax.tree.leaves(state)}
+
+
+def test_a_cell_of_pytorch_gets_an_embedding_and_a_readout(tmp_path, capsys):
+    (tmp_path / "text").write_text(NEW * 40)
+    rng = np.random.default_rng(0)
+    shapes = {"weight_ih_l0": (18, 5), "weight_hh_l0": (18, 6), "bias_ih_l0": (18,), "bias_hh_l0": (18,)}
+    np.savez(tmp_path / "gru.npz", **{name: rng.standard_normal(shape) for name, shape in shapes.items()})
+    main(["--from", str(tmp_path / "gru.npz"), "--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned")])
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"]["frozen"] == 3 * 6 * 6
+    assert found["settings"]["cell"] == "gru_cudnn"
+    assert found["settings"]["embedding"] == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ("", "expected one run directory, or --from and a file"),
+        ("RUN --rank 7", "rank 7 does not fit the recurrent matrix 'update' of 6 x 6"),
+        ("RUN --rank 0", "rank is 0: expected 1 or more"),
+        ("nowhere", "nowhere/config.json cannot be read"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(flags, says, run, tmp_path, assert_refused):
+    (tmp_path / "text").write_text(NEW * 40)
+    where = ["--data.file", tmp_path / "text", "--data.steps", "4", "--workdir", tmp_path / "tuned"]
+    assert_refused(main, [*flags.replace("RUN", str(run)).split(), *where], says)
