@@ -66,7 +66,9 @@ def test_rows_are_sorted_and_counted():
     assert [counts[i] for i in packing.numbers] == [8, 6, 4, 2, 2]  # rows left: 7, 5, 3, 2, 2
 
 
-@pytest.mark.parametrize(("rows", "pack", "counts"), [(16, "auto", 5), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)])
+@pytest.mark.parametrize(
+    ("rows", "pack", "counts"), [(16, "auto", 5), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
+)
 def test_small_batches_are_packed_when_asked_only(rows, pack, counts):
     assert len(row_counts(rows, pack)) == counts
 
