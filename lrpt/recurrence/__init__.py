@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.recurrence.deferred import fast, supported
+from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
 from lrpt.recurrence.packing import SEGMENT, RowWise, packed
@@ -107,7 +107,7 @@ def _run(
         return segment(parameters, carry, xs)
     if mask.shape[0] < 2 * SEGMENT and tuning.pack != "always":
         return segment(parameters, carry, (xs, mask))
-    return packed(segment, parameters, carry, xs, mask, tuning, deferred=loop == "fast" and supported())
+    return packed(segment, parameters, carry, xs, mask, tuning, recompute=loop == "fast")
 
 
 def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:

@@ -39,8 +39,8 @@ class LinearStep:
         trace = jax.make_jaxpr(self._linearize, return_shape=True)
         self._jaxpr, (pull, inputs) = trace(*self._constants, carry, x, calls.kept_outputs())
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
-        varies = depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))
-        self._varying = varies[: self._pull_tree.num_leaves]
+        depends = _depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))
+        self._varying = depends[: self._pull_tree.num_leaves]
 
     def _linearize(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any, kept: list[Any]) -> tuple[Any, list[Any]]:
         """Return the closure of `jax.vjp`, and the inputs of the products."""
@@ -136,7 +136,7 @@ def _as_stored(gradient: Array, own: Array) -> Array:
     return (gradient if jnp.iscomplexobj(own) else jnp.real(gradient)).astype(own.dtype)
 
 
-def depends(jaxpr: Any, first: int) -> list[bool]:
+def _depends(jaxpr: Any, first: int) -> list[bool]:
     """Return for each result of a jaxpr whether it depends on an argument from number `first` on."""
     reached = set(jaxpr.invars[first:])
     for equation in jaxpr.eqns:

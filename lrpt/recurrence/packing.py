@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from lrpt.recurrence.loops import BY_RULE, Tuning
-from lrpt.recurrence.switched import Segment, deferred_switch, plain_switch
+from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
 
 SEGMENT = 32
 """Steps in a segment, about: its number of rows is constant."""
@@ -76,7 +76,7 @@ def row_counts(rows: int, pack: str) -> tuple[int, ...]:
 
 
 def packed(
-    segment: Segment, parameters: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"], tuning: Tuning = BY_RULE, *, deferred: bool
+    segment: Segment, parameters: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"], tuning: Tuning = BY_RULE, *, recompute: bool
 ) -> Any:
     """Run segments of a sequence on the rows that have steps left. Results are those of one segment of all steps and rows.
 
@@ -89,7 +89,7 @@ def packed(
       xs: inputs, leaves (t, b, ...).
       mask: true at steps that count.
       tuning: `pack` decides whether segments may have fewer rows than the batch. A segment without rows is left out in any case.
-      deferred: store residuals as `deferred_switch` does.
+      recompute: run segments again in the backward pass (`recomputing_switch`) instead of storing their residuals.
     """
     steps, rows = mask.shape
     length = math.ceil(steps / math.ceil(steps / SEGMENT))
@@ -101,7 +101,7 @@ def packed(
         parameters = take_rows(parameters, packing.order)
         carry, sequence = _ordered(carry, packing.order, 0), _ordered(sequence, packing.order, 1)
     cut = jax.tree.map(lambda a: a.reshape((-1, length, *a.shape[1:])), sequence)
-    switch = deferred_switch if deferred else plain_switch
+    switch = recomputing_switch if recompute else plain_switch
     carry, ys = switch(branches(segment, counts), parameters, carry, cut, packing.numbers)
     ys = jax.tree.map(lambda y: y.reshape((-1, *y.shape[2:]))[:steps], ys)
     inverse = jnp.argsort(packing.order)
