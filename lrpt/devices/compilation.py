@@ -21,7 +21,7 @@ def keep_programs() -> Path | None:
     If JAX_COMPILATION_CACHE_DIR names another folder, that one is used as JAX uses it. Nothing is kept if the folder cannot be written, or
     if JAX_ENABLE_COMPILATION_CACHE is false. Then None is returned.
     """
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+    if jax.config.read("jax_compilation_cache_dir") or not jax.config.read("jax_enable_compilation_cache"):
         return None
     path = folder()
     with contextlib.suppress(OSError):
