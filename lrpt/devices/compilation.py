@@ -5,8 +5,11 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import jax
+
+JAX: Any = jax.config  # its attributes are made as options are defined
 
 LARGEST = 2**31
 """Bytes of the programs that are kept; those that were not used for longest are dropped first."""
@@ -21,7 +24,7 @@ def keep_programs() -> Path | None:
     If JAX_COMPILATION_CACHE_DIR names another folder, that one is used as JAX uses it. Nothing is kept if the folder cannot be written, or
     if JAX_ENABLE_COMPILATION_CACHE is false. Then None is returned.
     """
-    if jax.config.read("jax_compilation_cache_dir") or not jax.config.read("jax_enable_compilation_cache"):
+    if JAX.jax_compilation_cache_dir or not JAX.jax_enable_compilation_cache:
         return None
     path = folder()
     with contextlib.suppress(OSError):
