@@ -11,9 +11,6 @@ from lrpt.analysis.plots import png
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 class Curve(NamedTuple):
     """A validation score at some updates of one run. Runs with the same label are seeds of one model."""
