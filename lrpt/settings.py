@@ -33,6 +33,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "recurrence": "loop.kind",
     "chunk": "loop.chunk",
     "store": "loop.store",
+    "pack": "loop.pack",
     "materialize": "loop.materialize",
     "word_dropout": "dropout.words",
     "word_masks": "dropout.word_masks",

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING, Any
 
 from experiments.benchmark.contenders import CONTENDERS
 from lrpt.analysis.plots import png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Row = dict[str, Any]
 COLUMNS = (
@@ -84,7 +85,7 @@ def draw(report: dict[str, Any], path: Path) -> Path:
     return path
 
 
-def _bars(axes: Axes, workload: str, rows: Sequence[Row]) -> None:
+def _bars(axes: "Axes", workload: str, rows: Sequence[Row]) -> None:
     names, medians = [row["contender"] for row in rows], [row["median_ms"] for row in rows]
     whiskers = [[row["median_ms"] - row["min_ms"] for row in rows], [row["max_ms"] - row["median_ms"] for row in rows]]
     colors = ["#0072B2" if name.startswith("fast") else "0.6" for name in names]

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from experiments.report.claims import Evidence, Study
 from experiments.report.records import Record
 from lrpt.analysis.plots import png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
@@ -40,7 +43,7 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
     return path
 
 
-def _draw(axes: Axes, name: str, curves: list[dict[int, float]]) -> None:
+def _draw(axes: "Axes", name: str, curves: list[dict[int, float]]) -> None:
     """Draw the mean of the seeds up to the shortest run, and each seed thinly beyond it."""
     color = axes.plot([], [], label=name if len(curves) == 1 else f"{name} ({len(curves)} seeds)")[0].get_color()
     for curve in curves:

@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Array, Bool, Float
-from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 
 from lrpt.analysis.plots import png
 from lrpt.cells import RHNInfo
 from lrpt.errors import check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import QuadMesh
 
 
 def gate_activity(
@@ -46,7 +49,7 @@ def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "
     return path
 
 
-def _heat_map(axes: Axes, activity: Float[np.ndarray, "l t"], lowest: int) -> QuadMesh:
+def _heat_map(axes: "Axes", activity: Float[np.ndarray, "l t"], lowest: int) -> "QuadMesh":
     layers, steps = activity.shape
     axes.set(ylabel="layer", yticks=range(1, layers + 1))
     axes.grid(visible=False)

@@ -11,21 +11,21 @@ suffice for an eigenvalue at a distance of 2.1 from both discs (`tests/analysis/
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Complex, Float
-from matplotlib.axes import Axes
-from matplotlib.collections import PatchCollection
-from matplotlib.patches import Circle
 
 from lrpt.analysis.plots import png
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
 from lrpt.recurrence import Step, recur
 from lrpt.symbols import type_of_input
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
 
@@ -137,7 +137,10 @@ def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["r
     return path
 
 
-def _draw(axes: Axes, discs: Discs, values: Complex[np.ndarray, " n"]) -> None:
+def _draw(axes: "Axes", discs: Discs, values: Complex[np.ndarray, " n"]) -> None:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle
+
     circles = [Circle((centre, 0), radius) for centre, radius in zip(discs.centres, discs.radii, strict=True)]
     axes.add_collection(PatchCollection(circles, facecolor="#0072B2", edgecolor="#0072B2", alpha=min(0.3, 1.5 / len(circles))))
     axes.add_patch(Circle((0, 0), 1, fill=False, linestyle="--", color="0.3", linewidth=0.8))

@@ -2,13 +2,16 @@
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float
-from matplotlib.axes import Axes
 
 from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 STEPS_IN_A_ROW = 100
 
@@ -95,7 +98,7 @@ def schedule_figure(
     return path
 
 
-def _trace(axes: Axes, proportions: Float[np.ndarray, "t k"], symbols: Sequence[str]) -> None:
+def _trace(axes: "Axes", proportions: Float[np.ndarray, "t k"], symbols: Sequence[str]) -> None:
     steps = np.arange(len(symbols))
     axes.plot(steps, proportions, drawstyle="steps-mid", linewidth=1)
     axes.set(ylim=(0, 1), ylabel="$m_t$", xlim=(-0.5, STEPS_IN_A_ROW - 0.5))
@@ -103,7 +106,7 @@ def _trace(axes: Axes, proportions: Float[np.ndarray, "t k"], symbols: Sequence[
     axes.tick_params(axis="x", length=0)
 
 
-def _map(axes: Axes, mask: Float[np.ndarray, "t n"]) -> None:
+def _map(axes: "Axes", mask: Float[np.ndarray, "t n"]) -> None:
     axes.pcolormesh(np.arange(len(mask) + 1) - 0.5, np.arange(mask.shape[1] + 1), mask.T, vmin=0, vmax=1, cmap="Greys")
     axes.grid(visible=False)
     axes.set(xlim=(-0.5, STEPS_IN_A_ROW - 0.5), ylabel="$e_t$", xticks=[], yticks=[])

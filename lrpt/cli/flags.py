@@ -59,6 +59,8 @@ class Command(Generic[M, D]):
     devices: int | None = None
     """number of devices to use; on a CPU, host devices to create (None: all accelerators, or as many host devices as the cores allow)"""
     distributed: Distributed = field(default_factory=Distributed)
+    keep_programs: bool = True
+    """keep compiled programs in the user's cache folder (~/.cache/lrpt/programs), so that the same command starts faster next time"""
     huge: bool = False
     """go on even if estimates of runs, parameters or bytes exceed the limits"""
 

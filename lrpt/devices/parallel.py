@@ -25,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.devices import processes
+from lrpt.devices.compilation import keep_programs
 from lrpt.errors import UsageError
 from lrpt.recurrence import KERNEL
 
@@ -65,13 +66,17 @@ SHARDS = 4
 """Largest number of host devices that share a batch by rule."""
 
 
-def request_devices(wanted: int | None, models: int, batch_size: int) -> None:
+def request_devices(wanted: int | None, models: int, batch_size: int, keep: bool = True) -> None:
     """Request the number of host devices that is useful, and the widest vectors of the CPU. Call it before JAX starts.
 
     The number of accelerators is fixed. A CPU is divided into `wanted` host devices. By default, several models get one device each,
     up to the number of cores. A single model gets one device for each core that has at least 8 rows of every batch, up to 4. Each of
     several processes has its own devices.
+
+    Compiled programs are kept on disk for the next process if `keep` is true (`lrpt.devices.compilation`).
     """
+    if keep:
+        keep_programs()
     _prefer_wide_vectors()
     count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size))
     with contextlib.suppress(RuntimeError):  # JAX is already running, in a notebook or a test: use its devices

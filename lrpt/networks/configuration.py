@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
-from lrpt.recurrence import KERNEL, LOOPS, Store, Tuning
+from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
 
@@ -119,6 +119,14 @@ class LoopConfig:
     store: Annotated[
         str, OneOf("states that the fast loop keeps", get_args(Store), notes="auto keeps all up to 256 MiB, then those between chunks")
     ] = "auto"
+    pack: Annotated[
+        str,
+        OneOf(
+            "sort the rows of a padded batch by length, and compute steps for rows that have not ended",
+            get_args(Pack),
+            notes="auto packs batches of 8 rows or more on CPUs",
+        ),
+    ] = "auto"
 
     def __post_init__(self) -> None:
         check_choices(self, "model.loop")
@@ -126,7 +134,7 @@ class LoopConfig:
 
     def tuning(self, sharers: int) -> Tuning:
         """Return the tuning of a loop that runs on `sharers` devices with a common cache."""
-        return Tuning(self.chunk, self.store, sharers)  # type: ignore[arg-type]
+        return Tuning(self.chunk, self.store, sharers, self.pack)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,10 @@ class Masked(Composite):
     operator: Operator
     mask: Float[Array, "b i"]
 
+    def of_rows(self, rows: slice | Int[Array, " r"]) -> "Masked":
+        """Return the operator for these rows of the batch."""
+        return Masked(self.operator, self.mask[rows])
+
     def apply_by(self, call: Call, v: Float[Array, "*s b i"]) -> Float[Array, "*s b o"]:
         mask = lax.stop_gradient(self.mask)
         return call(self.operator, v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))

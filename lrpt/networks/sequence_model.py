@@ -12,8 +12,9 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
 from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import INITIALIZATIONS, of_readout
+from lrpt.matrices import Bias, Dense, LowRank, Operator
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
-from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, draw_word_weights, mask_role
+from lrpt.networks.dropout import Affine, DropoutConfig, Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
@@ -170,10 +171,11 @@ class Recurrent(nn.Module):
         train: bool = False,
         outputs: Any = "all",
         step: Step | None = None,
+        readout: Operator | None = None,
     ) -> tuple[Any, Any]:
         """Run over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Return the result of `recur`.
 
-        `step` replaces the step of the cell; it takes the same parameters.
+        `step` replaces the step of the cell; it takes the same parameters. `readout` is applied to the outputs.
         """
         config = self.config
         template = self.cell.template(self.spec)
@@ -189,7 +191,8 @@ class Recurrent(nn.Module):
         if start is not None:
             carry = start.instead_of(carry)
         tuning = config.loop.tuning(self.sharers)
-        return recur(step or self.cell.step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning)
+        step = step or self.cell.step
+        return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
 
     def _masked(self, template: Any, params: Any, rows: int) -> Any:
         """Return the parameters with dropout masks of this sequence before the matrices."""
@@ -268,9 +271,9 @@ class Embedding(nn.Module):
         rows = jnp.take(self.table, xs, axis=0) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
         return rows if self.spread is None else rows @ self.spread
 
-    def attend(self, y: Float[Array, "*b e"]) -> Float[Array, "*b v"]:
-        """Return y E^T: the inner products of each output with the vectors of all symbols."""
-        return (y if self.spread is None else y @ self.spread.T) @ self.table.T
+    def transposed(self) -> Operator:
+        """Return E^T, which maps an output to its inner products with the vectors of all symbols."""
+        return Dense(self.table.T) if self.spread is None else LowRank(self.table.T, self.spread)
 
 
 class SequenceModel(nn.Module):
@@ -335,21 +338,24 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Array, "b *t o"], Any]:
         """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence."""
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
-        carry, y = self.run(xs, counts, start, inputs, train)
-        if train and self.config.dropout.outputs:
-            keep = draw_mask(self.make_rng("dropout"), self.config.dropout.outputs, (inputs.shape[0], y.shape[-1]))
-            y = y * keep.reshape((1,) * (y.ndim - 2) + keep.shape)
-        predictions = self._read(y)
+        carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
 
     def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
-        """Return (the state after the last step, the outputs that are read). `xs` are the embedded, time-major `inputs`."""
-        return self.recurrent(xs, mask, start, train=train, outputs=self.reads)
+        """Return (the state after the last step, time-major predictions). `xs` are the embedded, time-major `inputs`."""
+        return self.recurrent(xs, mask, start, train=train, outputs=self.reads, readout=self.reading(inputs.shape[0], train))
 
-    def _read(self, y: Float[Array, "*b n"]) -> Float[Array, "*b o"]:
-        if not self.config.embeddings.tied:
-            return self.readout(y)
-        return self.embedding.attend(y) + self.readout_bias.reshape((1,) * (y.ndim - 1) + (-1,))
+    def reading(self, rows: int, train: bool) -> Operator:
+        """Return the readout as an operator, with dropout masks of the outputs in training."""
+        width, rate = self.recurrent.cell.output_size(self.recurrent.spec), self.config.dropout.outputs
+        if self.config.embeddings.tied:
+            readout = Affine(self.embedding.transposed(), Bias(self.readout_bias))
+        else:
+            if self.is_initializing():
+                self.readout(jnp.zeros((1, width)))
+            params = self.readout.variables["params"]
+            readout = Affine(Dense(params["kernel"]), Bias(params["bias"]))
+        return Masked(readout, draw_mask(self.make_rng("dropout"), rate, (rows, width))) if train and rate else readout
 
     def _inputs(self, xs: Array, train: bool) -> Any:
         """Embed time-major inputs, if there is an embedding, and apply word dropout."""

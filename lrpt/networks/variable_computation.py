@@ -232,22 +232,23 @@ class VariableModel(SequenceModel):
         if not config.has_scheduler:
             return super().run(xs, mask, start, inputs, train)
         mode = "soft" if train else config.mask.evaluation
-        carry, y, schedule = self.passes(xs, mask, start, mode, train)
+        carry, predictions, schedule = self.passes(xs, mask, start, mode, train)
         self._sow_figures(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
         elif config.mask.agreement and not self.is_initializing():
             _, other, _ = self.passes(xs, mask, start, "hard" if mode == "soft" else "soft", train)
-            self._sow_agreement(self._read(y), self._read(other), mask)
-        return carry, y
+            self._sow_agreement(predictions, other, mask)
+        return carry, predictions
 
     def passes(
         self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, mode: str, train: bool
-    ) -> tuple[Any, Float[Array, "*t b n"], Schedule]:
-        """Return (last state, outputs that are read, schedule of every step) with a soft or a hard mask."""
-        step = self.config.scheduled(mode).step
-        carry, (ys, schedule) = self.recurrent(xs, mask, start, train=train, outputs="info", step=step)
-        return carry, ys if self.reads == "all" else last_that_counts(ys, mask), schedule
+    ) -> tuple[Any, Float[Array, "*t b o"], Schedule]:
+        """Return (last state, time-major predictions, schedule of every step) with a soft or a hard mask."""
+        step, readout = self.config.scheduled(mode).step, self.reading(jax.tree.leaves(xs)[0].shape[1], train)
+        whole = readout if self.reads == "all" else None
+        carry, (ys, schedule) = self.recurrent(xs, mask, start, train=train, outputs="info", step=step, readout=whole)
+        return carry, ys if whole else readout.apply(last_that_counts(ys, mask)), schedule
 
     def schedule(
         self, inputs: Array, mask: Bool[Array, "b t"] | None = None, start: Start | None = None

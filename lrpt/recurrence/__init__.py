@@ -1,5 +1,6 @@
 """Recurrence: a cell over time, with a choice of outputs, a padding mask, and a choice of loops."""
 
+from functools import partial
 from typing import Any, Literal
 
 import chex
@@ -9,8 +10,8 @@ from jaxtyping import Array, Bool
 
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
-from lrpt.recurrence.loops import BY_RULE, Loop, Step, Store, Tuning, checkpoint, plain
-from lrpt.recurrence.skipping import skipping
+from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
+from lrpt.recurrence.packing import SEGMENT, RowWise, packed
 
 Outputs = Literal["all", "last", "info"]
 
@@ -26,6 +27,8 @@ __all__ = [
     "LOOPS",
     "Loop",
     "Outputs",
+    "Pack",
+    "RowWise",
     "Step",
     "Store",
     "Tuning",
@@ -46,6 +49,7 @@ def recur(
     outputs: Outputs = "all",
     loop: str = "plain",
     tuning: Tuning = BY_RULE,
+    readout: Any = None,
 ) -> tuple[Any, Any]:
     """Run a cell over a sequence.
 
@@ -59,6 +63,7 @@ def recur(
         the pair (y, info) of every step.
       loop: a name in `LOOPS`; or 'kernel', which is `lrpt.recurrence.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
       tuning: choices that the loop would otherwise make by rule.
+      readout: an operator that is applied to y: to steps that count, and to some of the others, where its result has no meaning.
 
     Raises:
       AssertionError: the mask does not have the time and batch axes of the inputs.
@@ -68,23 +73,51 @@ def recur(
       The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
     if loop == KERNEL:
-        return sequence(step, params, carry, xs, mask, outputs=outputs)
+        carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
+        return carry, _read(readout, ys, outputs)
     body = step if outputs == "info" else _without_info(step)
     leaf = _leaf_that_is_output(body, params, carry, xs) if outputs == "last" else None
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
-        body, xs = _masked(body), (xs, mask)
-    run = LOOPS[loop] if mask is None else skipping(LOOPS[loop])
+        body = _masked(body)
+    run = partial(_run, loop=loop, tuning=tuning, mask=mask)
     if outputs != "last":
-        return run(body, params, carry, xs, tuning)
+        return run(body, (params, readout), carry, xs, outputs=outputs)
     if leaf is not None:
-        carry, _ = run(_without_output(body), params, carry, xs, tuning)
+        carry, _ = run(_without_output(body), (params, None), carry, xs)
         y = jax.tree.leaves(carry)[leaf]
-        return carry, y if mask is None else _select(jnp.any(mask, 0), y, jnp.zeros_like(y))
-    first = jax.tree.map(lambda a: a[0], xs)
+        return carry, _read(readout, y if mask is None else _select(jnp.any(mask, 0), y, jnp.zeros_like(y)), outputs)
+    first = jax.tree.map(lambda a: a[0], xs if mask is None else (xs, mask))
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
-    (carry, y), _ = run(_keep_last(body, mask is not None), params, (carry, jnp.zeros(y.shape, y.dtype)), xs, tuning)
-    return carry, y
+    (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jnp.zeros(y.shape, y.dtype)), xs)
+    return carry, _read(readout, y, outputs)
+
+
+def _run(
+    body: Step, parameters: Any, carry: Any, xs: Any, *, loop: str, tuning: Tuning, mask: Any, outputs: Outputs = "all"
+) -> tuple[Any, Any]:
+    """Run a loop and the readout over a sequence; over segments of it if there is a mask and the sequence is long enough for several."""
+
+    def segment(parameters: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
+        params, readout = parameters
+        carry, ys = LOOPS[loop](body, params, carry, xs, tuning)
+        return carry, _read(readout, ys, outputs)
+
+    if mask is None:
+        return segment(parameters, carry, xs)
+    if mask.shape[0] < 2 * SEGMENT and tuning.pack != "always":
+        return segment(parameters, carry, (xs, mask))
+    return packed(segment, parameters, carry, xs, mask, tuning, recompute=loop == "fast")
+
+
+def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:
+    """Apply the readout, if there is one, to y."""
+    if readout is None:
+        return outputs
+    if kind != "info":
+        return readout.apply(outputs)
+    y, info = outputs
+    return readout.apply(y), info
 
 
 def _without_info(step: Step) -> Step:

@@ -27,12 +27,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
-from lrpt.recurrence.leaves import distinct, is_inexact
+from lrpt.recurrence.leaves import distinct, instantiated, or_none
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
 from lrpt.recurrence.products import Calls
@@ -167,7 +166,7 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), linear.calls.kept_outputs())
     chunk = partial(_chunk, linear, linear.fixed(_first(before[0]), _first(xs), nothing), all_steps)
-    d_last, d_ys = (_instantiated(part) for part in cotangents)
+    d_last, d_ys = (instantiated(part) for part in cotangents)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
     states = length if all_steps else 1
     sequence = cut(before, chunks, states), cut(xs, chunks, length), cut(d_ys, chunks, length)
@@ -175,7 +174,7 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
     if rest:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))
     (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
-    return linear.by_array(gradients), _or_none(before[0], d_first), _or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
+    return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
@@ -202,15 +201,3 @@ def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, se
 
 def _first(xs: Any) -> Any:
     return jax.tree.map(lambda a: a[0], xs)
-
-
-def _instantiated(cotangents: Any) -> list[Any]:
-    """Return the cotangents of everything differentiable, with zeros for symbolic zeros."""
-    leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
-    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]  # pyright: ignore[reportArgumentType]
-
-
-def _or_none(tree: Any, cotangents: list[Any]) -> Any:
-    """Return cotangents in the shape of `tree`, None for leaves that are not differentiable."""
-    rest = iter(cotangents)
-    return jax.tree.map(lambda leaf: next(rest) if is_inexact(leaf) else None, tree)

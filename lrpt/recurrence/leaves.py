@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
 from lrpt.matrices import is_operator
 
@@ -79,3 +80,15 @@ def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         return treedef.unflatten(next(rest) if f else leaf for leaf, f in zip(leaves, floating, strict=True))
 
     return [leaf for leaf, f in zip(leaves, floating, strict=True) if f], replace
+
+
+def instantiated(cotangents: Any) -> list[Any]:
+    """Return the cotangents of everything differentiable, with zeros for symbolic zeros."""
+    leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
+    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]  # pyright: ignore[reportArgumentType]
+
+
+def or_none(tree: Any, cotangents: list[Any]) -> Any:
+    """Return cotangents in the shape of `tree`, None for leaves that are not differentiable."""
+    rest = iter(cotangents)
+    return jax.tree.map(lambda leaf: next(rest) if is_inexact(leaf) else None, tree)

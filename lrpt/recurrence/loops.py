@@ -14,6 +14,7 @@ from jax import lax
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 Store = Literal["auto", "all", "boundaries"]
+Pack = Literal["auto", "always", "never"]
 
 CHUNK = 28
 
@@ -27,11 +28,14 @@ class Tuning:
       store: 'all' to store the state before every step, 'boundaries' to store the states before chunks and recompute the others, 'auto' for
         'all' up to a limit of memory.
       sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
+      pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' packs
+        batches of at least 8 rows on CPUs.
     """
 
     chunk: int | None = None
     store: Store = "auto"
     sharers: int = 1
+    pack: Pack = "auto"
 
 
 BY_RULE = Tuning()

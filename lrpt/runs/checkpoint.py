@@ -18,7 +18,6 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import jax
-import orbax.checkpoint as ocp
 
 from lrpt.errors import UsageError
 from lrpt.runs.files import write_json
@@ -76,6 +75,7 @@ class Checkpoints:
             self._remove_hidden()
             self.path.mkdir(parents=True, exist_ok=True)
             self._reserve(state)
+            ocp = _orbax()
             _checkpointer().save(hidden, ocp.args.Composite(state=ocp.args.StandardSave(state), notes=ocp.args.JsonSave(metadata)))
             write_json(hidden / SEAL, {"run": self.run(), "files": _digests(hidden), "arrays": _arrays(state)})
             self._remove(update)
@@ -115,6 +115,7 @@ class Checkpoints:
           Damaged: it is missing, differs from its seal, or belongs to another run.
         """
         self._check_seal(template, update)
+        ocp = _orbax()
         items = ocp.args.Composite(state=ocp.args.StandardRestore(template), notes=ocp.args.JsonRestore())
         try:
             found = _checkpointer().restore(self.path / str(update), items)
@@ -192,9 +193,17 @@ class Misfit(Damaged):
     """An intact checkpoint whose arrays do not have the requested shapes and dtypes."""
 
 
+def _orbax() -> Any:
+    """Import orbax, which takes as long as JAX: commands that neither write nor read checkpoints start without it."""
+    import orbax.checkpoint
+
+    return orbax.checkpoint
+
+
 @cache
-def _checkpointer() -> ocp.Checkpointer:
+def _checkpointer() -> Any:
     """Return the writer and reader of checkpoints. It runs on the primary process only and waits for no other."""
+    ocp = _orbax()
     alone = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
     handler = ocp.CompositeCheckpointHandler(
         state=ocp.StandardCheckpointHandler(multiprocessing_options=alone),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt8
 
+from lrpt.datasets.digits import load_digits
 from lrpt.errors import check_choice
 from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
@@ -116,14 +117,7 @@ def class_metrics(logits: Float[Array, "b k"], batch: Example) -> dict[str, Floa
 
 
 def _digits(dir: Path | None) -> dict[str, Labelled]:
-    """Load scikit-learn's digits in a fixed stratified split, the same for all seeds."""
-    from sklearn.datasets import load_digits  # imported here because it takes a second
-    from sklearn.model_selection import train_test_split
-
-    images, labels = load_digits(return_X_y=True)
-    rest, test = train_test_split(np.arange(len(labels)), test_size=300, stratify=labels, random_state=0)
-    train, valid = train_test_split(rest, test_size=300, stratify=labels[rest], random_state=0)
-    return {name: (images[rows].astype(np.uint8), labels[rows]) for name, rows in (("train", train), ("valid", valid), ("test", test))}
+    return load_digits()
 
 
 def _mnist(dir: Path | None) -> dict[str, Labelled]:

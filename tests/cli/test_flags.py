@@ -91,3 +91,11 @@ def test_help_whose_reader_leaves_is_silent():
     command = f"{sys.executable} -m experiments.adding --help | head -c 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert (done.stdout, done.stderr) == ("u", "")
+
+
+def test_help_starts_without_what_draws_plots_and_writes_checkpoints():
+    """They take as long to import as everything else together."""
+    command = "import sys; from experiments.permuted_mnist import EXPERIMENT; from lrpt.cli.command import main"
+    check = "print([name for name in ('matplotlib', 'orbax', 'tensorflow_datasets', 'sklearn', 'scipy.io') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", f"{command}; {check}"], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stdout == "[]\n"

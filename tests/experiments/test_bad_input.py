@@ -50,6 +50,7 @@ FLAGS = {
     "adding --model.depth 2": ["model.depth is 2", "expected 1 for gru"],
     "adding --model.chunk 0": ["model.loop.chunk is 0", "1 or more"],
     "adding --model.store some": ["model.loop.store is 'some'", "boundaries"],
+    "adding --model.pack some": ["model.loop.pack is 'some'", "never"],
     "adding --model.materialize maybe": ["model.loop.materialize is 'maybe'", "never"],
     "adding --model.recurrence kernel": ["model.loop.kind is kernel", "NVIDIA GPU", "choose fast"],
     "adding --vary model.rank": ["vary is 'model.rank'", "model.rank=8,24"],

@@ -1,0 +1,133 @@
+"""Packed batches: rows sorted by length, and segments of steps that are computed for as many rows as still have steps left.
+
+Sentences of one batch end at different steps, so most steps of a padded batch are padding. PyTorch users know the remedy as packed
+sequences. The number of rows in a segment is chosen on the device among a few static numbers, so that one compiled program serves every
+batch.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from lrpt.recurrence.loops import BY_RULE, Tuning
+from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
+
+SEGMENT = 32
+"""Steps in a segment, about: its number of rows is constant."""
+
+PARTS = 4
+"""Different numbers of rows: quarters of the batch."""
+
+FEWEST_ROWS = 8
+"""Smallest batch that is packed by rule: steps of fewer rows take as long as steps of eight."""
+
+
+@runtime_checkable
+class RowWise(Protocol):
+    """A node of parameters that holds an array with a row for each row of the batch, such as a dropout mask."""
+
+    def of_rows(self, rows: slice | Int[Array, " b"]) -> Any:
+        """Return the node for these rows of the batch."""
+        ...
+
+
+def take_rows(tree: Any, rows: slice | Int[Array, " b"]) -> Any:
+    """Return parameters for some rows of the batch, in the order of `rows`."""
+    return jax.tree.map(lambda n: n.of_rows(rows) if _is_row_wise(n) else n, tree, is_leaf=_is_row_wise)
+
+
+def _is_row_wise(node: Any) -> bool:
+    return isinstance(node, RowWise)
+
+
+class Packing(NamedTuple):
+    """The order of the rows of a batch, and the number of rows of each segment.
+
+    Attributes:
+      order: rows by their last step that counts, latest first.
+      numbers: for each segment, the place of its number of rows in `row_counts`.
+    """
+
+    order: Int[Array, " b"]
+    numbers: Int[Array, " s"]
+
+    @staticmethod
+    def of(mask: Bool[Array, "t b"], row_counts: Sequence[int], segment: int) -> "Packing":
+        """Pack a batch whose length is a multiple of `segment`."""
+        steps = jnp.arange(1, mask.shape[0] + 1)[:, None]
+        lengths = jnp.max(jnp.where(mask, steps, 0), axis=0)
+        starts = jnp.arange(0, mask.shape[0], segment)
+        left = jnp.sum(lengths[None] > starts[:, None], axis=1)
+        return Packing(jnp.argsort(-lengths, stable=True), jnp.searchsorted(jnp.asarray(row_counts), left))
+
+
+def row_counts(rows: int, pack: str) -> tuple[int, ...]:
+    """Return the numbers of rows that a segment may have: none, and all or quarters of the batch.
+
+    By rule ('auto') batches of at least 8 rows are packed on CPUs. Accelerators compute 32 rows as fast as 8, and `vmap` over models
+    computes every branch.
+    """
+    parts = PARTS if pack == "always" or (pack == "auto" and rows >= FEWEST_ROWS and jax.default_backend() == "cpu") else 1
+    return tuple(sorted({math.ceil(rows * part / parts) for part in range(parts + 1)}))
+
+
+def packed(
+    segment: Segment, parameters: Any, carry: Any, xs: Any, mask: Bool[Array, "t b"], tuning: Tuning = BY_RULE, *, recompute: bool
+) -> Any:
+    """Run segments of a sequence on the rows that have steps left. Results are those of one segment of all steps and rows.
+
+    Rows that have no step left keep their carry and have outputs of zero, which is what a masked step computes.
+
+    Args:
+      segment: `(parameters, carry, (xs, mask)) -> (carry, ys)` for any number of steps and rows.
+      parameters: arguments of every segment, in which `RowWise` nodes depend on the rows.
+      carry: state before the first step, leaves (b, ...).
+      xs: inputs, leaves (t, b, ...).
+      mask: true at steps that count.
+      tuning: `pack` decides whether segments may have fewer rows than the batch. A segment without rows is left out in any case.
+      recompute: run segments again in the backward pass (`recomputing_switch`) instead of storing their residuals.
+    """
+    steps, rows = mask.shape
+    length = math.ceil(steps / math.ceil(steps / SEGMENT))
+    counts = row_counts(rows, tuning.pack)
+    sequence = jax.tree.map(lambda a: jnp.pad(a, ((0, -steps % length),) + ((0, 0),) * (a.ndim - 1)), (xs, mask))
+    packing = Packing.of(sequence[1], counts, length)
+    sort = len(counts) > 2
+    if sort:
+        parameters = take_rows(parameters, packing.order)
+        carry, sequence = _ordered(carry, packing.order, 0), _ordered(sequence, packing.order, 1)
+    cut = jax.tree.map(lambda a: a.reshape((-1, length, *a.shape[1:])), sequence)
+    switch = recomputing_switch if recompute else plain_switch
+    carry, ys = switch(branches(segment, counts), parameters, carry, cut, packing.numbers)
+    ys = jax.tree.map(lambda y: y.reshape((-1, *y.shape[2:]))[:steps], ys)
+    inverse = jnp.argsort(packing.order)
+    return (_ordered(carry, inverse, 0), _ordered(ys, inverse, 1)) if sort else (carry, ys)
+
+
+def _ordered(tree: Any, order: Int[Array, " b"], axis: int) -> Any:
+    return jax.tree.map(lambda a: jnp.take(a, order, axis=axis, unique_indices=True, mode="clip"), tree)
+
+
+def branches(segment: Segment, counts: Sequence[int]) -> list[Segment]:
+    """Return for each number of rows the function that runs a segment on the first rows and passes the others on."""
+
+    def nothing(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
+        ys = jax.eval_shape(segment, parameters, carry, sequence)[1]
+        return carry, jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), ys)
+
+    def of_first(count: int) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+        def branch(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
+            def padded(y: Array) -> Array:
+                return jnp.pad(y, ((0, 0), (0, sequence[1].shape[1] - count)) + ((0, 0),) * (y.ndim - 2))
+
+            first = jax.tree.map(lambda h: h[:count], carry), jax.tree.map(lambda x: x[:, :count], sequence)
+            after, ys = segment(take_rows(parameters, slice(count)), *first)
+            return jax.tree.map(lambda new, old: jnp.concatenate([new, old[count:]]), after, carry), jax.tree.map(padded, ys)
+
+        return branch
+
+    return [of_first(count) if count else nothing for count in counts]

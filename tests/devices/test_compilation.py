@@ -1,0 +1,66 @@
+"""Compiled programs on disk: where they are, that a second process finds them, and what turns them off."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from lrpt.devices import compilation
+
+ROOT = Path(__file__).parents[2]
+
+COUNT_COMPILATIONS = """
+import jax
+from lrpt.devices import compilation, parallel
+compilation.SECONDS = 0
+hits = []
+jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
+parallel.request_devices(1, 1, 8, {keep})
+jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((8, 8))).block_until_ready()
+print(len(hits))
+"""
+
+
+def hits(home, keep=True, **changes):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    environment |= {"XDG_CACHE_HOME": str(home), "PYTHONPATH": str(ROOT), **changes}
+    done = subprocess.run([sys.executable, "-c", COUNT_COMPILATIONS.format(keep=keep)], capture_output=True, text=True, env=environment)
+    assert not done.returncode, done.stderr
+    return int(done.stdout), done.stderr
+
+
+def test_the_second_process_compiles_nothing_again(tmp_path):
+    assert hits(tmp_path)[0] == 0
+    found, said = hits(tmp_path)
+    assert found > 0
+    assert not said
+
+
+def test_it_can_be_turned_off(tmp_path):
+    hits(tmp_path, keep=False)
+    hits(tmp_path, JAX_ENABLE_COMPILATION_CACHE="false")
+    hits(tmp_path, JAX_COMPILATION_CACHE_DIR=str(tmp_path / "other"))
+    assert not (tmp_path / "lrpt").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
+    (tmp_path / "lrpt").write_text("a file")
+    found, said = hits(tmp_path)
+    assert (found, said) == (0, "")
+
+
+def test_processors_do_not_share_programs(monkeypatch):
+    here = compilation.folder()
+    monkeypatch.setattr(compilation, "_processor", lambda: "flags: avx1024")
+    assert compilation.folder() != here
+    assert compilation.folder().parent == here.parent
+
+
+@pytest.mark.skipif(not jax.config.jax_compilation_cache_dir, reason="no cache is set")
+def test_a_folder_of_the_users_choice_stays():
+    before = jax.config.jax_compilation_cache_dir
+    assert compilation.keep_programs() is None
+    assert jax.config.jax_compilation_cache_dir == before

@@ -1,0 +1,158 @@
+"""Packed batches: fewer rows in later segments, and the same values and gradients in every loop, cell and parametrization."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from table import Row, assert_close, every_cell_and_every_row_of_the_gru, network, weighted_sum
+
+from lrpt.losses import cross_entropy
+from lrpt.matrices import Dense
+from lrpt.networks.dropout import Masked
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.recurrence import LOOPS, Tuning, recur
+from lrpt.recurrence.packing import Packing, row_counts
+
+STEPS, ROWS = 9, 8
+LENGTHS = np.array([2, 9, 0, 5, 1, 3, 9, 4])
+MASK = np.arange(STEPS)[:, None] < LENGTHS
+MASK[1, 3] = MASK[0, 7] = False  # holes in the middle and at the start
+
+
+@pytest.fixture(autouse=True)
+def short_segments(monkeypatch):
+    monkeypatch.setattr("lrpt.recurrence.packing.SEGMENT", 2)
+
+
+def long_batch(row):
+    net = network(row)
+    rng = np.random.default_rng(1)
+    carry = jax.tree.map(lambda h: jnp.asarray(rng.standard_normal((ROWS, *h.shape[1:])) / 2, h.dtype), net.carry)
+    return net, carry, jnp.asarray(rng.standard_normal((STEPS, ROWS, net.xs.shape[-1])), jnp.float32)
+
+
+@partial(jax.jit, static_argnames=("cell", "loop", "pack", "kinds"))
+def results(cell, params, carry, xs, loop, pack, kinds):
+    """((loss, (last carry, outputs) of each kind), gradients to params, carry and inputs)."""
+
+    def loss(params, carry, xs):
+        found = [recur(cell.step, params, carry, xs, jnp.asarray(MASK), outputs=o, loop=loop, tuning=Tuning(pack=pack)) for o in kinds]
+        return weighted_sum(found), found
+
+    return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, carry, xs)
+
+
+@every_cell_and_every_row_of_the_gru
+def test_packed_equals_padded(row):
+    net, carry, xs = long_batch(row)
+    of = partial(results, net.cell, net.params, carry, xs, kinds=("info",))
+    assert_close(of("fast", "always"), of("plain", "never"), atol=2e-5)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_every_loop_and_every_kind_of_output(loop):
+    net, carry, xs = long_batch(Row("lstm", "low_rank_plus_diagonal", tied=True))
+    of = partial(results, net.cell, net.params, carry, xs, kinds=("all", "last", "info"))
+    assert_close(of(loop, "always"), of("plain", "never"), atol=2e-5)
+
+
+def test_rows_are_sorted_and_counted():
+    counts = row_counts(ROWS, "always")
+    assert counts == (0, 2, 4, 6, 8)
+    packing = Packing.of(jnp.pad(jnp.asarray(MASK), ((0, 1), (0, 0))), counts, 2)
+    assert [int(i) for i in packing.order] == [1, 6, 3, 7, 5, 0, 4, 2]
+    assert [counts[i] for i in packing.numbers] == [8, 6, 4, 2, 2]  # rows left: 7, 5, 3, 2, 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "pack", "counts"), [(16, "auto", 5), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
+)
+def test_small_batches_are_packed_when_asked_only(rows, pack, counts):
+    assert len(row_counts(rows, pack)) == counts
+
+
+def test_accelerators_do_not_pack_by_rule(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert row_counts(64, "auto") == (0, 64)
+    assert len(row_counts(64, "always")) == 5
+
+
+def test_a_readout_sees_rows_that_are_left():
+    """Its operator runs in every branch with the branch's rows, and its dropout mask follows the rows of the batch."""
+    net, carry, xs = long_batch(Row("gru", "low_rank"))
+    rng = np.random.default_rng(2)
+    width, seen = net.carry.shape[-1], []
+
+    class Seen(Dense):
+        def apply(self, v):
+            seen.append(v.shape[1])
+            return super().apply(v)
+
+    jax.tree_util.register_dataclass(Seen, ["kernel"], [])
+    keep = jnp.asarray(rng.random((ROWS, width)), jnp.float32)
+    kernel = jnp.asarray(rng.standard_normal((width, 3)), jnp.float32)
+
+    def loss(kernel, pack, loop):
+        readout = Masked(Seen(kernel), keep)
+        mask = jnp.asarray(MASK)
+        _, ys = recur(net.cell.step, net.params, carry, xs, mask, tuning=Tuning(pack=pack), loop=loop, readout=readout)
+        return jnp.sum(jnp.sin(ys), where=mask[..., None])
+
+    for loop in LOOPS:
+        seen.clear()
+        actual = jax.value_and_grad(loss)(kernel, "always", loop)
+        assert set(seen) == {2, 4, 6, 8}
+        assert_close(actual, jax.value_and_grad(loss)(kernel, "never", loop), atol=1e-5)
+
+
+def test_networks_with_every_dropout_and_a_carried_state():
+    symbols = jnp.asarray(np.random.default_rng(3).integers(0, 7, (ROWS, STEPS)))
+
+    def found(pack, loop):
+        config = ModelConfig("lstm", 6, rank=3, embedding=6, tie_embedding=True, pack=pack, recurrence=loop, state_dropout=0.3)
+        config = config.__class__(**{**config.__dict__, "input_dropout": 0.3, "output_dropout": 0.3, "word_dropout": 0.3})
+        model = SequenceModel(config, 7, 7, "all")
+        params = model.init(jax.random.key(0), symbols)
+
+        def loss(params):
+            from lrpt.networks.protocol import Start
+
+            carry = model.apply(params, symbols, method="advance")[1]
+            start = Start(carry, jnp.asarray(False))
+            predictions, end = model.apply(
+                params, symbols, jnp.asarray(MASK.T), start, train=True, rngs={"dropout": jax.random.key(1)}, method="advance"
+            )
+            return jnp.sum(cross_entropy(predictions, symbols), where=MASK.T), end
+
+        return jax.value_and_grad(loss, has_aux=True)(params)
+
+    expected = found("never", "plain")
+    for loop in LOOPS:
+        assert_close(found("always", loop), expected, atol=2e-5)
+
+
+def test_gradients_of_gradients_and_vmap_over_models():
+    net, carry, xs = long_batch(Row("gru", "low_rank_plus_diagonal"))
+
+    def gradient(pack, loop, scale):
+        def loss(xs):
+            found = recur(net.cell.step, net.params, carry, scale * xs, jnp.asarray(MASK), loop=loop, tuning=Tuning(pack=pack))
+            return weighted_sum(found)
+
+        return jax.grad(lambda xs: jnp.sum(jnp.sin(jax.grad(loss)(xs))))(xs)
+
+    scales = jnp.asarray([1.0, 0.5])
+    packed, padded = (jax.jit(jax.vmap(partial(gradient, *how)))(scales) for how in (("always", "fast"), ("never", "plain")))
+    assert_close(packed, padded, atol=1e-4)
+
+
+def test_forward_mode_through_the_plain_loop():
+    net, carry, xs = long_batch(Row("gru", "low_rank"))
+
+    def of(xs, pack):
+        return recur(net.cell.step, net.params, carry, xs, jnp.asarray(MASK), tuning=Tuning(pack=pack))
+
+    packed, padded = (jax.jvp(partial(of, pack=pack), (xs,), (jnp.ones_like(xs),)) for pack in ("always", "never"))
+    assert_close(packed, padded, atol=1e-5)
