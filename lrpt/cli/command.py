@@ -109,8 +109,9 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     names = {"experiment": experiment.name, "preset": command.preset}
 
     def tell(results: Mapping[Path, dict[str, Any]]) -> None:
-        title = f"{experiment.name}, preset {command.preset}"
-        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console)
+        title = _title(experiment, command.preset)
+        chooses = len(_learning_rates(experiment, command)) > 1
+        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console, chooses)
 
     try:
         results = fit_all(jobs, names=names, devices=command.devices, console=console)
@@ -157,10 +158,44 @@ def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str
     """Return a configuration for each variant of a comparison, or the only configuration of a single model."""
     if not command.compare:
         return {"": command.config}
+    _check_not_compared(experiment, command)
+    rates = _learning_rates(experiment, command)
     return {
-        name: dataclasses.replace(command.config, model=dataclasses.replace(command.model, **changes))
+        "-".join([name, *([f"learning_rate{rate:g}"] if len(rates) > 1 else [])]): dataclasses.replace(
+            command.config,
+            model=dataclasses.replace(command.model, **changes),
+            optim=dataclasses.replace(command.optim, learning_rate=rate),
+        )
         for name, changes in experiment.variants.items()
+        for rate in rates
     }
+
+
+def _learning_rates(experiment: Experiment[Any], command: Command[Any, Any]) -> tuple[float | None, ...]:
+    """Return the learning rates of a comparison: those of the preset, or the one that the command line gives."""
+    preset = experiment.presets[command.preset]
+    given = command.optim.learning_rate != preset.config.optim.learning_rate
+    return preset.learning_rates if command.compare and preset.learning_rates and not given else (command.optim.learning_rate,)
+
+
+def _check_not_compared(experiment: Experiment[Any], command: Command[Any, Any]) -> None:
+    """Check that the command line gives no setting that the comparison varies.
+
+    Raises:
+      UsageError: it does.
+    """
+    preset: Any = experiment.presets[command.preset].config.model
+    for name in {name: None for changes in experiment.variants.values() for name in changes}:
+        value = getattr(command.model, name)
+        if value != getattr(preset, name):
+            raise UsageError(
+                f"model.{name} is {value}, and the comparison varies it: give --no-compare for one model"
+            )
+
+
+def _title(experiment: Experiment[Any], preset: str) -> str:
+    """Return the title of tables and plots: the task in words, and where it is from."""
+    return f"{experiment.about.rstrip('.')} ({experiment.name}, preset {preset})"
 
 
 def _root(experiment: Experiment[Any], command: Command[Any, Any]) -> Path:
@@ -180,7 +215,7 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
     figure = path / "figures" / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
-        draw_curves(path, experiment.score, [result], [path], f"{experiment.name}, preset {result['preset']}")
+        draw_curves(path, experiment.score, [result], [path], _title(experiment, result["preset"]))
     for split, figures in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
     counts = result["parameters"]

@@ -27,12 +27,15 @@ class Preset(Generic[D]):
       about: what it trains and what it reproduces, in one line.
       cost: its time, and the hardware.
       compare: whether it trains every variant of the experiment, or only its own model.
+      learning_rates: in a comparison, each variant trains with each of these, unless another learning rate is given. The validation split
+        chooses one for each variant.
     """
 
     config: RunConfig[D]
     about: str
     cost: str
     compare: bool = False
+    learning_rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
