@@ -18,6 +18,7 @@ from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
+from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
@@ -184,13 +185,12 @@ def _check_not_compared(experiment: Experiment[Any], command: Command[Any, Any])
     Raises:
       UsageError: it does.
     """
-    preset: Any = experiment.presets[command.preset].config.model
+    usual, given = (flatten(to_json(model)) for model in (experiment.presets[command.preset].config.model, command.model))
+    short_names: Mapping[str, str] = getattr(command.model, "short_names", {})
     for name in {name: None for changes in experiment.variants.values() for name in changes}:
-        value = getattr(command.model, name)
-        if value != getattr(preset, name):
-            raise UsageError(
-                f"model.{name} is {value}, and the comparison varies it: give --no-compare for one model"
-            )
+        setting = short_names.get(name, name)
+        if given.get(setting) != usual.get(setting):
+            raise UsageError(f"model.{name} is {given[setting]}, and the comparison varies it: give --no-compare for one model")
 
 
 def _title(experiment: Experiment[Any], preset: str) -> str:
