@@ -22,7 +22,9 @@ from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
+from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
+from lrpt.training.observers import Observer
 from lrpt.training.run import ENDED
 
 WRONG_FLAG = 2
@@ -108,6 +110,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     processes.join(command.distributed)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size)
     names = {"experiment": experiment.name, "preset": command.preset}
+    observers = _observers(experiment, command, console)
 
     def tell(results: Mapping[Path, dict[str, Any]]) -> None:
         title = _title(experiment, command.preset)
@@ -115,7 +118,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
         summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console, chooses)
 
     try:
-        results = fit_all(jobs, names=names, devices=command.devices, console=console)
+        results = fit_all(jobs, names=names, devices=command.devices, console=console, observers=observers)
     except SomeFailed as error:
         if error.results:
             tell(error.results)
@@ -126,11 +129,32 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
             tell(dict(zip(directories, results, strict=True)))
         else:
             _report(experiment, results[0], directories[0], console)
+        if experiment.ending:
+            experiment.ending(_best(results, directories), console)
         if experiment.closing and command.compare:
             console.say(closing(experiment, command))
 
     processes.on_primary(say)
     return results
+
+
+def _observers(experiment: Experiment[Any], command: Command[Any, Any], console: Console) -> list[Observer]:
+    """Return the observers that the command line asks for.
+
+    Raises:
+      UsageError: an extra is not installed, or the experiment has no text to sample.
+    """
+    found: list[Observer] = [EventFiles()] if "tensorboard" in command.log else []
+    if command.samples and experiment.observes_text is None:
+        raise UsageError(f"samples is {command.samples}, and {experiment.name} has no text to write: choose 0")
+    if command.samples and experiment.observes_text:
+        found.append(experiment.observes_text(command.samples, console))
+    return found
+
+
+def _best(results: Sequence[Mapping[str, Any]], directories: Sequence[Path]) -> Path:
+    """Return the directory of the run with the lowest validation loss."""
+    return min(zip(results, directories, strict=True), key=lambda pair: pair[0]["metrics"]["valid"]["loss"])[1]
 
 
 def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lrpt.analysis.curves import Curve, Sized, learning_curves, score_over_parameters
-from lrpt.metrics import BETTER_LOW
+from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory, write_json
@@ -54,7 +54,7 @@ def best_learning_rates(results: Sequence[Result], score: str) -> dict[str, floa
     found: dict[str, dict[float, list[float]]] = {}
     for result in results:
         found.setdefault(result["model"], {}).setdefault(_learning_rate(result), []).append(result["metrics"]["valid"][score])
-    sign = 1 if score in BETTER_LOW else -1
+    sign = 1 if score in LOWER_IS_BETTER else -1
     return {model: min(of_model, key=lambda rate: sign * float(np.mean(of_model[rate]))) for model, of_model in found.items()}
 
 

@@ -59,6 +59,7 @@ class Run:
       saved, saved_at: the update of the newest checkpoint (0: none) and when it was written.
       stopped: why training stopped, a key of `ENDED`, or None.
       error: the error that ended the run, or None.
+      latest: metrics of the latest evaluation by split.
       result: the content of `result.json`, once there is one.
     """
 
@@ -71,6 +72,7 @@ class Run:
         self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
         self.error: UsageError | RemoteFailure | None = None
+        self.latest: dict[str, dict[str, float | None]] = {}
         self.result: dict[str, Any] = {}
 
     @property
@@ -200,8 +202,8 @@ class Run:
         if metrics["loss"] < progress.best["loss"] or not (settled and self._settled(progress.best["update"])):
             progress.best = {"update": update, **metrics}
         when = {"update": update, "seconds": round(progress.seconds, 3)}
-        train = {**when, "split": "train", **self._logged(progress.tally.means()), **self._settings(update)}
-        self.directory.append_metrics([train, {**when, "split": "valid", **metrics}])
+        self.latest = {"train": {**self._logged(progress.tally.means()), **self._settings(update)}, "valid": dict(metrics)}
+        self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
         progress.tally = Tally()
         halved = settled and progress.annealing.evaluated(metrics["loss"])
         self.stopped = self._reason_to_stop(update, self._judged(update))
