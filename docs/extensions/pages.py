@@ -8,9 +8,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"REPRODUCTION.md": "reproduction/index.md", "CONTRIBUTING.md": "contributing.md"}
-ELSEWHERE = {"README.md": "index.md"}
-"""Files whose content the site has on a page of its own."""
+PAGES = {"README.md": "index.md", "REPRODUCTION.md": "reproduction/index.md", "CONTRIBUTING.md": "contributing.md"}
 LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -30,8 +28,7 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Let links to files of the repository point to their place in the site. Files without one are named only."""
     source, folder = Path(page.file.abs_src_path), os.path.dirname(page.file.src_uri)
-    addresses = outside() | {ROOT / name: address for name, address in ELSEWHERE.items()}
-    addresses |= {Path(file.abs_src_path): file.src_uri for file in files if file.abs_src_path}
+    addresses = outside() | {Path(file.abs_src_path): file.src_uri for file in files if file.abs_src_path}
 
     def linked(match: re.Match[str]) -> str:
         image, text, target, anchor = match.groups(default="")

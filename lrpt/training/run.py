@@ -131,6 +131,8 @@ class Run:
         self.directory.lock()
         restored = self.checkpoints.latest(initial)
         state = self._resumed(restored) if restored is not None else self._started(initial)
+        if "notice" in self.task.metadata:
+            self.console.say(f"{self.label}: {self.task.metadata['notice']}")
         update = int(state.update)
         self.directory.open(self.identity)
         self.checkpoints.remove_after(update)
