@@ -1,6 +1,7 @@
 """Training of jobs: several seeds, learning rates and initializations of one program, side by side if there are enough devices."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -75,8 +76,10 @@ def fit_all(
     names = names or {"experiment": "custom", "preset": "custom"}
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     waiting = [_Together([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
-    for together in waiting:
-        together.check()
+    _tell_apart([run for together in waiting for run in together.runs])
+    with console.busy("reading data"):
+        for together in waiting:
+            together.check()
     results: dict[Path, dict[str, Any]] = {}
     errors: list[UsageError | RemoteFailure] = []
     while waiting:
@@ -88,6 +91,13 @@ def fit_all(
     if errors:
         raise errors[0] if len(jobs) == 1 or isinstance(errors[0], RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
+
+
+def _tell_apart(runs: Sequence[Run]) -> None:
+    """Add the names of their directories to the labels of runs that have the same label, as with several learning rates."""
+    counts = Counter(run.label for run in runs)
+    for run in runs:
+        run.mark = f" ({run.path.name})" * (counts[run.label] > 1)
 
 
 def _by_program(jobs: Sequence[Job]) -> list[list[Job]]:

@@ -59,6 +59,7 @@ class Run:
       saved, saved_at: the update of the newest checkpoint (0: none) and when it was written.
       stopped: why training stopped, a key of `ENDED`, or None.
       error: the error that ended the run, or None.
+      mark: end of its label, if other runs would have the same label.
       latest: metrics of the latest evaluation by split.
       result: the content of `result.json`, once there is one.
     """
@@ -72,13 +73,14 @@ class Run:
         self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
         self.error: UsageError | RemoteFailure | None = None
+        self.mark = ""
         self.latest: dict[str, dict[str, float | None]] = {}
         self.result: dict[str, Any] = {}
 
     @property
     def label(self) -> str:
         """Return the name of the run in the console and in tables."""
-        return f"{self.config.model.label} seed {self.seed}"
+        return f"{self.config.model.label} seed {self.seed}{self.mark}"
 
     @property
     def identity(self) -> dict[str, Any]:
