@@ -59,6 +59,7 @@ def test_the_mean_over_seeds_on_the_validation_split_decides():
     assert best_learning_rates(found, "accuracy") == {"A": 0.1, "B": 1.0}
 
 
+@pytest.mark.slow
 def test_the_table_and_the_plot_show_each_model_once(tmp_path, capsys):
     main(EXPERIMENT, ["--devices", "2", "--workdir", str(tmp_path)])
     said = capsys.readouterr().out

@@ -125,6 +125,7 @@ def test_other_files_are_refused(tmp_path):
         read_labelled(tmp_path / "bad.npz")
 
 
+@pytest.mark.slow
 def test_the_command_learns_from_a_file(tmp_path):
     """A class that the sign of the last step tells, in sequences of different lengths."""
     rng = np.random.default_rng(0)
