@@ -30,7 +30,7 @@ from typing import Any
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
-from lrpt.cli.sampling import SAMPLE
+from lrpt.cli.sampling import OF_TEXT, SAMPLE
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -92,6 +92,7 @@ def _lstm_row(**model: Any) -> Preset:
 EXPERIMENT = Experiment(
     name="char_lm",
     subcommands=SAMPLE,
+    **OF_TEXT,
     about="Predict each character of a text from those before it.",
     reproduces="Miceli Barone 2018, Table 2",
     presets={

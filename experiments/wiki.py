@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import SAMPLE
+from lrpt.cli.sampling import OF_TEXT, SAMPLE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -77,6 +77,7 @@ def _of_size(source: str, depth: int, size: int) -> Preset:
 EXPERIMENT = Experiment(
     name="wiki",
     subcommands=SAMPLE,
+    **OF_TEXT,
     about="Predict each byte of a text of Wikipedia from those before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
     presets={

@@ -23,7 +23,7 @@ from dataclasses import replace
 from experiments.parameter_table.rows import PTB_WIDTHS
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import SAMPLE
+from lrpt.cli.sampling import OF_TEXT, SAMPLE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -86,6 +86,7 @@ def _torch() -> Preset:
 EXPERIMENT = Experiment(
     name="word_lm",
     subcommands=SAMPLE,
+    **OF_TEXT,
     about="Predict each word of a text from those before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
     presets={

@@ -7,13 +7,17 @@ import subprocess
 import time
 from pathlib import Path
 
+import jax
 import pytest
 import yaml
 
+import experiments
 from experiments.sweep import Options, split
 from experiments.wiki import EXPERIMENT as WIKI
+from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.flags import parse, parse_dataclass
 from lrpt.parametrizations import FORMS
+from lrpt.specs import MatrixSpec
 
 DOCS = Path(__file__).parents[1] / "docs"
 SCRIPTS = sorted((DOCS / "launch").glob("*.sh"))
@@ -97,13 +101,64 @@ def test_the_command_of_the_ray_job_is_a_sweep():
     assert parse_dataclass(Options, ours, "", "", Options()).engine == "ray"
 
 
-def test_modules_and_files_that_are_named_exist():
-    for path in [*DOCS.glob("*.md"), *SCRIPTS]:
-        text = path.read_text()
-        for name in re.findall(r"-m (experiments(?:\.\w+)?)\b", text):
-            assert name == "experiments.NAME" or importlib.util.find_spec(name), f"{path.name} names {name}"
-        for name in re.findall(r"\]\(([\w./]+)\)", text):
-            assert (path.parent / name).exists(), f"{path.name} names {name}"
+PAGES = sorted(DOCS.glob("*.md"))
+WITH_COMMANDS = [*PAGES, DOCS.parent / "README.md"]
+PLACEHOLDERS = {"DIR": "data", "RUN_DIRECTORY": "run", "FOLDER": "tunes"}
+
+
+@pytest.mark.parametrize("path", [*WITH_COMMANDS, *SCRIPTS], ids=lambda path: path.name)
+def test_modules_and_files_that_are_named_exist(path):
+    text = path.read_text()
+    for name in re.findall(r"-m (experiments(?:\.\w+)?)\b", text):
+        assert name == "experiments.NAME" or importlib.util.find_spec(name), f"{path.name} names {name}"
+    for name in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", text):
+        exists = (path.parent / name).exists() or name in {"reproduction/index.md", "contributing.md"}  # pages of the site alone
+        assert exists, f"{path.name} names {name}"
+
+
+def commands():
+    """Yield every command line of an experiment that a page shows, without its comment."""
+    for path in WITH_COMMANDS:
+        for block in re.findall(r"```sh\n(.*?)```", path.read_text(), re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = line.partition("#")[0].split()
+                if words[:2] == ["python", "-m"] and words[2].startswith("experiments.") and "..." not in words:
+                    yield path.name, words[2].removeprefix("experiments."), [PLACEHOLDERS.get(word, word.strip('"')) for word in words[3:]]
+
+
+@pytest.mark.parametrize(("page", "name", "words"), list(commands()), ids=lambda value: value if isinstance(value, str) else None)
+def test_commands_are_understood(page, name, words):
+    """Flags are parsed where an experiment is trained; subcommands exist."""
+    experiment = getattr(experiments.module(name), "EXPERIMENT", None)
+    if experiment is None or "--import" in words:
+        return
+    if words and not words[0].startswith("-"):
+        assert words[0] in experiment.subcommands, f"{page}: {name} {words[0]}"
+    else:
+        parse(experiment, words)
+
+
+def test_every_page_is_in_the_navigation():
+    """Pages that mkdocs.yml does not list cannot be found."""
+    listed = re.findall(r"([\w/]+\.md)\s*$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert pages - set(listed) == set()
+    assert set(listed) - pages == {"index.md", "reproduction/index.md", "contributing.md"}
+
+
+def test_every_cell_is_documented_with_its_number_of_matrices():
+    rows = re.findall(r"^\| (`.*?`) \|.*?\| ([\dL ,-]+) \|", (DOCS / "cells.md").read_text(), re.MULTILINE)
+    found = {}
+    for names, counts in rows:
+        of_row = re.findall(r"`(\w+)`", names)
+        each = [count.strip() for count in counts.split(",")]
+        found |= dict(zip(of_row, each if len(each) > 1 else each * len(of_row), strict=True))
+    assert found.keys() == CELLS.keys()
+    for name, count in found.items():
+        for depth in (1, 3) if CELLS[name].deep else (1,):
+            leaves = jax.tree.leaves(CELLS[name].template(CellSpec(8, 8, depth=depth)))
+            matrices = sum(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in leaves)
+            assert eval(re.sub(r"(\d) L", r"\1 * L", count), {"L": depth}) == matrices, name
 
 
 def test_every_parametrization_has_a_row():
@@ -111,3 +166,13 @@ def test_every_parametrization_has_a_row():
     for kind in FORMS:
         name = kind.removesuffix("_plus_diagonal")
         assert f"| `{kind}` |" in text or (f"`{name}`" in text and "`NAME_plus_diagonal`" in text), kind
+
+
+def test_equations_of_docstrings_become_those_of_the_site():
+    path = DOCS / "extensions" / "equations.py"
+    spec = importlib.util.spec_from_file_location("equations", path)
+    module = importlib.util.module_from_spec(spec)
+    pytest.importorskip("griffe")
+    spec.loader.exec_module(module)
+    text = "Add :math:`a`.\n\n.. math::\n    a \\\\\n    b\n\nEnd."
+    assert module.as_markdown(text) == "Add $a$.\n\n\n$$\n\\begin{gathered}\na \\\\\nb\n\\end{gathered}\n$$\n\nEnd."

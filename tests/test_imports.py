@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "runs": {"devices", "settings"},
     "training": {"symbols", "settings", "devices", "runs", "networks", "parametrizations", "losses", "metrics", "tasks", "optim"},
     "engines": {"devices", "runs", "settings", "training"},
-    "cli": {*LOWER, "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
+    "cli": {*LOWER, "metrics", "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {
     "orbax": "lrpt/runs/checkpoint.py",

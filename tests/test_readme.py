@@ -1,4 +1,4 @@
-"""The code of the README runs, in the order in which it stands there."""
+"""The code of the README and of the page on extensions runs, and what both name is there."""
 
 import json
 import re
@@ -6,15 +6,34 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parents[1]
+README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
+WORDS = 900
+"""more than these nobody reads"""
+
+
+def run_blocks(path, count):
+    """Run the Python of a page as one program."""
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+    assert len(blocks) == count
+    namespace = {"__name__": path.stem}
+    exec(compile("\n".join(blocks), str(path), "exec"), namespace)
+    return namespace
+
+
+def test_the_first_ten_lines_run(capsys):
+    found = run_blocks(README, 1)
+    assert found["logits"].shape == (20, 10)
+    assert capsys.readouterr().out == "8714\n"
+    dense = found["lrpt"].ModelConfig("gru", size=128, parametrization="dense")
+    assert found["lrpt"].count(dense, input_size=1, output_size=10).true == 51_338
+    assert "# 8,714 parameters; a dense GRU has 51,338" in README.read_text()
 
 
 @pytest.mark.usefixtures("tables")
-def test_python_blocks_run(tmp_path, monkeypatch):
+def test_extensions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 6
-    exec(compile("\n".join(blocks), str(README), "exec"), {"__name__": "readme"})
+    run_blocks(EXTENDING, 6)
     result = json.loads((tmp_path / "runs/parity/result.json").read_text())
     assert result["updates"] == 40
     assert result["parameters"]["true"] == 2 * 16 + 2 * (2 * 16 + 16) + 16 + 16 * 2 + 2
@@ -23,5 +42,16 @@ def test_python_blocks_run(tmp_path, monkeypatch):
 
 def test_files_it_names_exist():
     text = README.read_text()
-    for name in re.findall(r"\]\(([\w./]+)\)", text) + re.findall(r"\| `(lrpt/[\w./]+|experiments/)` \|", text):
-        assert (README.parent / name).exists(), name
+    named = re.findall(r"\]\(([\w./]+)\)", text) + re.findall(r"`((?:lrpt|experiments|docs)/[\w./]*)`", text)
+    assert len(named) > 20
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_every_package_is_in_it():
+    packages = {f"lrpt/{path.parent.name}/" for path in (ROOT / "lrpt").glob("*/__init__.py")}
+    assert {name for name in packages if f"`{name}`" not in README.read_text()} == set()
+
+
+def test_it_is_short():
+    assert len(README.read_text().split()) < WORDS

@@ -38,7 +38,7 @@ from dataclasses import replace
 from experiments.lattice.models import MODELS, PAPER, PTB_SYMBOLS, fields, sized
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.sampling import SAMPLE
+from lrpt.cli.sampling import OF_TEXT, SAMPLE
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextByte
 from lrpt.training.config import RunConfig, TrainConfig
@@ -98,6 +98,7 @@ def _bytes(source: str) -> Preset:
 EXPERIMENT = Experiment(
     name="lattice",
     subcommands={**SAMPLE, **STUDIES},
+    **OF_TEXT,
     about="Predict each character of a text with lattices of two layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 5 to 7",
     presets={

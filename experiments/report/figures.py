@@ -37,14 +37,14 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
             axes.axhline(level, color="0.6", linewidth=1.5, label=f"{name} predictor")
         if study.score == "loss":
             axes.set_yscale("log")
-        axes.set(xlabel="updates", ylabel=study.score_name)
+        axes.set(xlabel="updates", ylabel=study.score_name, xlim=(0, None))
         axes.set_title(study.title)
-        axes.legend(fontsize="x-small")
+        figure.legend(loc="outside right upper", fontsize="x-small")
     return path
 
 
 def _draw(axes: "Axes", name: str, curves: list[dict[int, float]]) -> None:
-    """Draw the mean of the seeds up to the shortest run, and each seed thinly beyond it."""
+    """Draw the mean and the range of the seeds up to the shortest run, and each seed thinly."""
     color = axes.plot([], [], label=name if len(curves) == 1 else f"{name} ({len(curves)} seeds)")[0].get_color()
     for curve in curves:
         axes.plot(
@@ -52,7 +52,9 @@ def _draw(axes: "Axes", name: str, curves: list[dict[int, float]]) -> None:
         )
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if len(curves) > 1 and common:
-        axes.plot(common, [np.mean([curve[update] for curve in curves]) for update in common], color=color, linewidth=1.8)
+        scores = np.array([[curve[update] for update in common] for curve in curves])
+        axes.plot(common, scores.mean(axis=0), color=color, linewidth=1.8)
+        axes.fill_between(common, scores.min(axis=0), scores.max(axis=0), color=color, alpha=0.15, linewidth=0)
 
 
 def tabulated(study: Study, runs: Mapping[str, list[Record]]) -> tuple[list[str], list[list[str]]]:

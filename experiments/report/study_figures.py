@@ -56,7 +56,7 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
             axes.set(ylabel="epochs until the lowest validation loss", ylim=(0, None))
             axes.set_xticks(range(len(groups)), groups)
             axes.set_title(f"{text}: {study_scale(summary)}")
-            axes.legend(fontsize="x-small")
+            figure.legend(loc="outside right upper", fontsize="x-small")
 
     return draw
 
@@ -74,7 +74,7 @@ def _efficiency(summary: Summary, path: Path) -> None:
             )
         axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
         axes.set_title(f"PTB: {study_scale(summary)}")
-        axes.legend(fontsize="x-small")
+        figure.legend(loc="outside right upper", fontsize="x-small")
 
 
 def _gradients(summary: Summary, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Plots of learning curves: one line for each model, with a band over its seeds."""
+"""Plots of scores: over updates, with a band for the seeds of a model, and over the number of parameters."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,18 @@ from lrpt.analysis.plots import png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.ticker import Formatter
+
+WORDS = {
+    "loss": "loss (nats, or squared error)",
+    "piece_loss": "loss (nats per piece)",
+    "accuracy": "accuracy (share of examples)",
+    "bits_per_character": "bits per character",
+    "bits_per_bit": "bits per bit",
+    "sentence_perplexity": "perplexity (mean over sentences)",
+    "output_distance": "distance of outputs",
+}
+"""Metrics in words, with their units. Others are named as they are, without underscores."""
 
 
 class Curve(NamedTuple):
@@ -20,13 +32,34 @@ class Curve(NamedTuple):
     scores: Sequence[float]
 
 
+class Sized(NamedTuple):
+    """A trained network of some size.
+
+    Attributes:
+      kind: what networks of one line of the plot have in common, such as 'LRD-GRU'.
+      size: its size as it is named, such as '128/8'.
+      parameters: number of parameters.
+      score: its score. Networks of the same kind and size are seeds of one model.
+    """
+
+    kind: str
+    size: str
+    parameters: int
+    score: float
+
+
+def in_words(score: str) -> str:
+    """Return a metric in words, with its unit."""
+    return WORDS.get(score, score.replace("_", " "))
+
+
 def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "", published: Sequence[Curve] = ()) -> Path:
-    """Plot a validation score against updates, and write a PNG.
+    """Plot a validation score against updates, and write it as PNG and PDF.
 
     Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have. `published`
-    curves are drawn as markers; they are points of other authors' runs.
+    curves are drawn as markers; they are points of other authors' runs. The legend stands beside the curves.
     """
-    with png(path) as figure:
+    with png(path, 7.2) as figure:
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
@@ -34,10 +67,24 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
             axes.plot(curve.updates, curve.scores, "o", color="0.2", markersize=4, fillstyle="none", label=curve.label)
         if score == "loss":
             axes.set_yscale("log")
-        axes.set(xlabel="updates", ylabel=f"validation {score}")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(_plain_log())
+        axes.set(xlabel="updates", ylabel=f"validation {in_words(score)}", xlim=(0, None))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(title)
-        axes.legend()
+        figure.legend(loc="outside right upper")
     return path
+
+
+def _plain_log() -> "Formatter":
+    """Return a formatter that labels a logarithmic axis with plain numbers."""
+    from matplotlib.ticker import LogFormatter
+
+    class PlainLog(LogFormatter):
+        def _num_to_string(self, x: float, vmin: float, vmax: float) -> str:
+            return f"{x:g}"
+
+    return PlainLog()
 
 
 def _draw(axes: "Axes", label: str, curves: Sequence[Curve]) -> None:
@@ -48,3 +95,35 @@ def _draw(axes: "Axes", label: str, curves: Sequence[Curve]) -> None:
     (line,) = axes.plot(updates, scores.mean(axis=0), label=name)
     if len(curves) > 1:
         axes.fill_between(updates, scores.min(axis=0), scores.max(axis=0), color=line.get_color(), alpha=0.2, linewidth=0)
+
+
+def score_over_parameters(models: Sequence[Sized], score: str, path: Path, title: str = "") -> Path:
+    """Plot a test score against the number of parameters, and write it as PNG and PDF.
+
+    Networks of one kind are connected; the points are named by their size. Several seeds of a model become their mean and a bar for their
+    range.
+    """
+    with png(path, 7.2, 3.6) as figure:
+        axes = figure.subplots()
+        for kind in dict.fromkeys(model.kind for model in models):
+            _draw_sizes(axes, kind, [model for model in models if model.kind == kind])
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("{x:,.0f}")
+        axes.tick_params(axis="x", which="both", labelsize="x-small", labelrotation=30)
+        axes.set(xlabel="parameters", ylabel=f"test {in_words(score)}")
+        axes.margins(x=0.1, y=0.12)
+        axes.set_title(title)
+        figure.legend(loc="outside right upper")
+    return path
+
+
+def _draw_sizes(axes: "Axes", kind: str, models: Sequence[Sized]) -> None:
+    groups: dict[tuple[int, str], list[float]] = {}
+    for model in sorted(models, key=lambda model: model.parameters):
+        groups.setdefault((model.parameters, model.size), []).append(model.score)
+    parameters, means = [count for count, _ in groups], np.array([np.mean(scores) for scores in groups.values()])
+    spread = np.abs([[min(scores), max(scores)] for scores in groups.values()] - means[:, None]).T
+    drawn = axes.errorbar(parameters, means, spread, marker="o", markersize=4, capsize=2, label=kind)
+    for (count, size), mean in zip(groups, means, strict=True):
+        axes.annotate(size, (count, mean), (4, 4), textcoords="offset points", fontsize="x-small", color=drawn.lines[0].get_color())

@@ -38,13 +38,15 @@ def gate_activity(
 
 def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:
     """Plot a heat map for each sequence, with layers upwards and time to the right, and write a PNG. Masked steps stay white."""
-    count, layers, _ = activity.shape
+    count, layers, steps = activity.shape
+    counted = np.flatnonzero(np.isfinite(activity).any(axis=(0, 1)))
+    last = int(counted[-1]) + 1 if counted.size else steps
     with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
         lowest = -1 if gate == "candidate" else 0
         panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
         images = [_heat_map(axes, of_sequence, lowest) for axes, of_sequence in zip(panels, activity, strict=True)]
         panels[0].set_title(title)
-        panels[-1].set_xlabel("step")
+        panels[-1].set(xlabel="step", xlim=(0.5, last + 0.5))  # without the padding after the longest sequence
         figure.colorbar(images[0], ax=panels, label=f"mean {gate} gate")
     return path
 

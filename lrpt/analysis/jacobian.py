@@ -129,15 +129,21 @@ def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) 
 def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["rows", "columns"] = "rows") -> Path:
     """Plot the discs and eigenvalues of named matrices (n, n) side by side, with the unit circle, and write a PNG."""
     with png(path, 2.6 * len(jacobians), 2.9) as figure:
-        panels = figure.subplots(1, len(jacobians), squeeze=False)[0]
+        panels = figure.subplots(1, len(jacobians), squeeze=False, sharex=True, sharey=True)[0]
+        reach = max(_reach(gersgorin_discs(jacobian, along)) for jacobian in jacobians.values())
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):
-            _draw(axes, gersgorin_discs(jacobian, along), eigenvalues(jacobian))
+            _draw(axes, gersgorin_discs(jacobian, along), eigenvalues(jacobian), reach)
             axes.set_title(name)
         panels[0].set_ylabel("imaginary part")
     return path
 
 
-def _draw(axes: "Axes", discs: Discs, values: Complex[np.ndarray, " n"]) -> None:
+def _reach(discs: Discs) -> float:
+    """Return the largest distance from the origin that a plot has to show."""
+    return max(1.1, float(np.max(np.abs(discs.centres) + discs.radii)))
+
+
+def _draw(axes: "Axes", discs: Discs, values: Complex[np.ndarray, " n"], reach: float) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle
 
@@ -145,5 +151,4 @@ def _draw(axes: "Axes", discs: Discs, values: Complex[np.ndarray, " n"]) -> None
     axes.add_collection(PatchCollection(circles, facecolor="#0072B2", edgecolor="#0072B2", alpha=min(0.3, 1.5 / len(circles))))
     axes.add_patch(Circle((0, 0), 1, fill=False, linestyle="--", color="0.3", linewidth=0.8))
     axes.plot(np.real(values), np.imag(values), "o", color="#D55E00", markersize=2.5)
-    reach = max(1.1, float(np.max(np.abs(discs.centres) + discs.radii)))
     axes.set(aspect="equal", xlim=(-reach, reach), ylim=(-reach, reach), xlabel="real part")

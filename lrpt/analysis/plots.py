@@ -1,4 +1,4 @@
-"""The common style of plots, and their output as PNG files."""
+"""The common style of plots, and their output as PNG and PDF files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +30,11 @@ CHARACTERS_PER_INCH = 13
 
 
 @contextmanager
-def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
-    """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped."""
+def png(path: Path, width: float = 5.2, height: float = 3.2, vector: bool = True) -> Iterator["Figure"]:
+    """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped.
+
+    If `vector` is set, a PDF of the same name is written too, for papers.
+    """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -44,3 +47,5 @@ def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None})  # else the file depends on the version of Matplotlib
+        if vector:
+            figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})

@@ -18,10 +18,13 @@ from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
+from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
+from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
+from lrpt.training.observers import Observer
 from lrpt.training.run import ENDED
 
 WRONG_FLAG = 2
@@ -107,13 +110,15 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     processes.join(command.distributed)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, command.keep_programs)
     names = {"experiment": experiment.name, "preset": command.preset}
+    observers = _observers(experiment, command, console)
 
     def tell(results: Mapping[Path, dict[str, Any]]) -> None:
-        title = f"{experiment.name}, preset {command.preset}"
-        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console)
+        title = _title(experiment, command.preset)
+        chooses = len(_learning_rates(experiment, command)) > 1
+        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console, chooses)
 
     try:
-        results = fit_all(jobs, names=names, devices=command.devices, console=console)
+        results = fit_all(jobs, names=names, devices=command.devices, console=console, observers=observers)
     except SomeFailed as error:
         if error.results:
             tell(error.results)
@@ -124,11 +129,32 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
             tell(dict(zip(directories, results, strict=True)))
         else:
             _report(experiment, results[0], directories[0], console)
+        if experiment.ending:
+            experiment.ending(_best(results, directories), console)
         if experiment.closing and command.compare:
             console.say(closing(experiment, command))
 
     processes.on_primary(say)
     return results
+
+
+def _observers(experiment: Experiment[Any], command: Command[Any, Any], console: Console) -> list[Observer]:
+    """Return the observers that the command line asks for.
+
+    Raises:
+      UsageError: an extra is not installed, or the experiment has no text to sample.
+    """
+    found: list[Observer] = [EventFiles()] if "tensorboard" in command.log else []
+    if command.samples and experiment.observes_text is None:
+        raise UsageError(f"samples is {command.samples}, and {experiment.name} has no text to write: choose 0")
+    if command.samples and experiment.observes_text:
+        found.append(experiment.observes_text(command.samples, console))
+    return found
+
+
+def _best(results: Sequence[Mapping[str, Any]], directories: Sequence[Path]) -> Path:
+    """Return the directory of the run with the lowest validation loss."""
+    return min(zip(results, directories, strict=True), key=lambda pair: pair[0]["metrics"]["valid"]["loss"])[1]
 
 
 def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:
@@ -157,10 +183,43 @@ def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str
     """Return a configuration for each variant of a comparison, or the only configuration of a single model."""
     if not command.compare:
         return {"": command.config}
+    _check_not_compared(experiment, command)
+    rates = _learning_rates(experiment, command)
     return {
-        name: dataclasses.replace(command.config, model=dataclasses.replace(command.model, **changes))
+        "-".join([name, *([f"learning_rate{rate:g}"] if len(rates) > 1 else [])]): dataclasses.replace(
+            command.config,
+            model=dataclasses.replace(command.model, **changes),
+            optim=dataclasses.replace(command.optim, learning_rate=rate),
+        )
         for name, changes in experiment.variants.items()
+        for rate in rates
     }
+
+
+def _learning_rates(experiment: Experiment[Any], command: Command[Any, Any]) -> tuple[float | None, ...]:
+    """Return the learning rates of a comparison: those of the preset, or the one that the command line gives."""
+    preset = experiment.presets[command.preset]
+    given = command.optim.learning_rate != preset.config.optim.learning_rate
+    return preset.learning_rates if command.compare and preset.learning_rates and not given else (command.optim.learning_rate,)
+
+
+def _check_not_compared(experiment: Experiment[Any], command: Command[Any, Any]) -> None:
+    """Check that the command line gives no setting that the comparison varies.
+
+    Raises:
+      UsageError: it does.
+    """
+    usual, given = (flatten(to_json(model)) for model in (experiment.presets[command.preset].config.model, command.model))
+    short_names: Mapping[str, str] = getattr(command.model, "short_names", {})
+    for name in {name: None for changes in experiment.variants.values() for name in changes}:
+        setting = short_names.get(name, name)
+        if given.get(setting) != usual.get(setting):
+            raise UsageError(f"model.{name} is {given[setting]}, and the comparison varies it: give --no-compare for one model")
+
+
+def _title(experiment: Experiment[Any], preset: str) -> str:
+    """Return the title of tables and plots: the task in words, and where it is from."""
+    return f"{experiment.about.rstrip('.')} ({experiment.name}, preset {preset})"
 
 
 def _root(experiment: Experiment[Any], command: Command[Any, Any]) -> Path:
@@ -180,7 +239,7 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
     figure = path / "figures" / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
-        draw_curves(path, experiment.score, [result], [path], f"{experiment.name}, preset {result['preset']}")
+        draw_curves(path, experiment.score, [result], [path], _title(experiment, result["preset"]))
     for split, figures in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
     counts = result["parameters"]

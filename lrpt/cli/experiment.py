@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic
 
 from lrpt.runs.console import Console
 from lrpt.training.config import D, RunConfig
+from lrpt.training.observers import Observer
 
 
 def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
@@ -27,12 +29,15 @@ class Preset(Generic[D]):
       about: what it trains and what it reproduces, in one line.
       cost: its time, and the hardware.
       compare: whether it trains every variant of the experiment, or only its own model.
+      learning_rates: in a comparison, each variant trains with each of these, unless another learning rate is given. The validation split
+        chooses one for each variant.
     """
 
     config: RunConfig[D]
     about: str
     cost: str
     compare: bool = False
+    learning_rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,9 @@ class Experiment(Generic[D]):
       score: the metric that tables and curves show.
       closing: last lines after a comparison, for first-time users.
       subcommands: subcommands by the first word of a command line; each has its own --help.
+      observes_text: returns an observer that prints text of a language model at each evaluation, for a number of symbols; None for tasks
+        without text.
+      ending: shows what the best run does after training; takes its directory.
     """
 
     name: str
@@ -75,3 +83,5 @@ class Experiment(Generic[D]):
     score: str = "loss"
     closing: str = ""
     subcommands: Mapping[str, Subcommand] = field(default_factory=dict)
+    observes_text: Callable[[int, Console], Observer] | None = None
+    ending: Callable[[Path, Console], None] | None = None

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import tyro
 
@@ -22,6 +22,9 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
+
+Log = Literal["tensorboard"]
+"""Formats in which metrics are logged beside `metrics.jsonl`."""
 
 SEEDS = 2**32 - 2**16
 """Upper bound of seeds: JAX distinguishes seeds below 2^32; the margin is for --seeds."""
@@ -56,6 +59,10 @@ class Command(Generic[M, D]):
     """FLAG=VALUE,VALUE...: train every combination, as in --vary model.rank=8,24 optim.learning-rate=1e-3,1e-2"""
     workdir: Path | None = None
     """directory of the run, or of the runs if there are several (None: below runs/<experiment>)"""
+    log: tuple[Log, ...] = ()
+    """tensorboard: write event files to the run directory while it trains (pip install 'lrpt[tensorboard]')"""
+    samples: int = 0
+    """symbols that a language model writes at each evaluation (0: none)"""
     devices: int | None = None
     """number of devices to use; on a CPU, host devices to create (None: all accelerators, or as many host devices as the cores allow)"""
     distributed: Distributed = field(default_factory=Distributed)
@@ -67,6 +74,7 @@ class Command(Generic[M, D]):
     def __post_init__(self) -> None:
         check_seeds(self.seed)
         check_at_least(1, self, "seeds", "devices")
+        check_at_least(0, self, "samples")
         if self.devices and self.seeds == 1:
             check_devices(self.devices, self.train.batch_size)
         if self.compare and self.train.start:

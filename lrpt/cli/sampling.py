@@ -3,9 +3,12 @@
 python -m experiments.char_lm sample RUN_DIRECTORY --prompt "def " --temperature 0.8
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,14 +16,19 @@ from jaxtyping import Int
 
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.run_commands import Reading, on_run
+from lrpt.cli.trained import read_run
 from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.sampling import sample
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded
+from lrpt.training.observers import Evaluation
 
 BEGINNING = 0
 """Symbol 0, the line end, with which every text begins in training and sampling. A network of sentences starts at each of them again."""
+
+ENDING = 200
+"""Symbols of the text at the end of training."""
 
 MOST = 10_000_000
 """Largest number of symbols in one text."""
@@ -34,17 +42,21 @@ class Options(Reading):
     """text that the sample continues"""
     length: int = 500
     """number of symbols to sample"""
+    samples: int = 1
+    """number of texts"""
     temperature: float = 1.0
     """divisor of the logits: below 1 favours probable symbols, 0 takes the most probable one"""
+    top_k: int | None = None
+    """draw from the k most probable symbols only (None: from all)"""
     seed: int = 0
-    """seed of the samples"""
+    """seed of the first text; the next text has the next seed"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(1, self, "length")
-        check_seeds(self.seed)
-        if self.length > MOST:
-            raise UsageError(f"length is {self.length}: expected at most {MOST}")
+        check_at_least(1, self, "length", "samples", "top_k")
+        check_seeds(self.seed, self.samples)
+        if self.length * self.samples > MOST:
+            raise UsageError(f"length is {self.length} and samples is {self.samples}: expected at most {MOST} symbols together")
         if any("\ud800" <= character <= "\udfff" for character in self.prompt):
             raise UsageError("prompt holds bytes that are no UTF-8: give it as UTF-8 text")
         if not 0 <= self.temperature < float("inf"):
@@ -52,27 +64,81 @@ class Options(Reading):
 
 
 def show_sample(options: Options, trained: Loaded, console: Console) -> None:
-    """Print a text to standard output, without line breaks of the console."""
-    print(write(options, trained))
+    """Print the texts to standard output, without line breaks of the console. Lines with a number separate several texts."""
+    for number, text in enumerate(write(options, trained), start=1):
+        print(*([f"--- {number}"] if options.samples > 1 else []), text, sep="\n")
 
 
-def write(options: Options, trained: Loaded) -> str:
-    """Return the prompt and its continuation.
+def write(options: Options, trained: Loaded) -> Iterator[str]:
+    """Yield the prompt and its continuation for each text.
 
     Raises:
       UsageError: the run has no language model.
     """
-    vocabulary, model = trained.vocabulary, trained.model
-    if vocabulary is None:
+    if trained.vocabulary is None:
         raise UsageError(f"{options.run} holds a run of {trained.experiment}, which is no language model: name a run of a language model")
-    read, end = np.concatenate([[BEGINNING], numbers_of(vocabulary, options.prompt)]).astype(np.int32), None
-    if not trained.interface.streams:
-        read, end = read[np.flatnonzero(read == BEGINNING)[-1] :], BEGINNING
-    symbols = jax.jit(lambda read, key: sample(model, trained.variables, read, options.length, key, options.temperature, end))(
-        jnp.asarray(read), jax.random.key(options.seed)
-    )
-    between = " " * (isinstance(vocabulary, WordVocabulary) and options.prompt[-1:].strip() != "")
-    return options.prompt + between + vocabulary.decode(np.asarray(symbols))
+    writer = Writer(trained.model, trained.vocabulary, trained.interface.streams, options.length, options.temperature, options.top_k)
+    for seed in range(options.seed, options.seed + options.samples):
+        yield writer.text(trained.variables, options.prompt, seed)
+
+
+class Writer:
+    """A compiled language model that writes texts.
+
+    Args:
+      model: the network.
+      vocabulary: its symbols.
+      streams: whether it was trained on one stream; otherwise it starts from its initial state after each line end.
+      length: number of symbols of a text.
+      temperature, top_k: see `lrpt.networks.sampling.sample`.
+    """
+
+    def __init__(
+        self, model: nn.Module, vocabulary: Any, streams: bool, length: int, temperature: float = 1.0, top_k: int | None = None
+    ) -> None:
+        self.vocabulary, self.streams = vocabulary, streams
+        end = None if streams else BEGINNING
+        self._sample = jax.jit(lambda variables, read, key: sample(model, variables, read, length, key, temperature, end, top_k))
+
+    def text(self, variables: Any, prompt: str = "", seed: int = 0) -> str:
+        """Return the prompt and its continuation.
+
+        Raises:
+          UsageError: the vocabulary lacks a symbol of the prompt.
+        """
+        read = np.concatenate([[BEGINNING], numbers_of(self.vocabulary, prompt)]).astype(np.int32)
+        if not self.streams:
+            read = read[np.flatnonzero(read == BEGINNING)[-1] :]
+        symbols = self._sample(variables, jnp.asarray(read), jax.random.key(seed))
+        between = " " * (isinstance(self.vocabulary, WordVocabulary) and prompt[-1:].strip() != "")
+        return prompt + between + self.vocabulary.decode(np.asarray(symbols))
+
+
+class Samples:
+    """An observer that prints a text of each network after each evaluation.
+
+    Args:
+      length: number of symbols.
+      console: where the text is printed.
+    """
+
+    def __init__(self, length: int, console: Console) -> None:
+        self.length, self.console = length, console
+        self._writers: dict[nn.Module, Writer] = {}
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        """Print one text of the current parameters."""
+        if evaluation.model not in self._writers:
+            task = evaluation.task
+            self._writers[evaluation.model] = Writer(evaluation.model, task.vocabulary, task.streams, self.length)
+        text = self._writers[evaluation.model].text(evaluation.variables)
+        self.console.say(f"{evaluation.label} writes at update {evaluation.update}:\n{text}")
+
+
+def show_ending(run: Path, console: Console) -> None:
+    """Print a text of a trained run."""
+    (text,) = write(Options(run, length=ENDING), read_run(run, console))
+    console.say(f"\n{run} writes:\n{text}")
 
 
 def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
@@ -89,5 +155,8 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
     unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.endswith("\n")
     return numbers[:-1] if unfinished else numbers
 
+
+OF_TEXT: dict[str, Any] = {"observes_text": Samples, "ending": show_ending}
+"""Fields of an experiment whose networks write text."""
 
 SAMPLE = {"sample": on_run(Options, show_sample, "Print text from a trained language model: a run or a kept result, and a prompt.")}

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.analysis.curves import Curve, learning_curves
+from lrpt.analysis.curves import Curve, Sized, learning_curves, score_over_parameters
+from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory, write_json
@@ -17,14 +18,65 @@ SILENT = MAY_CHANGE - {"train.updates", "train.stop_below", "train.patience"}
 """Settings that labels leave out: all that a resumed run may change, except the length of training."""
 
 
-def summarize(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str, console: Console) -> None:
-    """Print the table of these results. Write `summary.json` (of every result below `root`) and the learning curves."""
-    console.table(_columns(score), [_row(score, label, rows) for label, rows in _by_configuration(results).items()], title)
+def summarize(
+    root: Path,
+    score: str,
+    results: Sequence[Result],
+    directories: Sequence[Path],
+    title: str,
+    console: Console,
+    chooses: bool = False,
+) -> None:
+    """Print the table of these results. Write `summary.json` (of every result below `root`) and the plots.
+
+    If it `chooses`, the table and the plots show each model with one learning rate, the best one on the validation split.
+    """
+    if chooses:
+        best = best_learning_rates(results, score)
+        kept = [i for i, result in enumerate(results) if _learning_rate(result) == best[result["model"]]]
+        results, directories = [results[i] for i in kept], [directories[i] for i in kept]
+    columns = [*_columns(score), *(["learning rate"] * chooses)]
+    rows = [
+        [*_row(score, label, group), *([f"{_learning_rate(group[0]):g}"] * chooses)] for label, group in _by_configuration(results).items()
+    ]
+    console.table(columns, rows, title)
     every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
     write_json(root / "summary.json", {"results": every, "aggregate": aggregate})
     figure = draw_curves(root, score, results, directories, title)
     console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
+    if _varies_in_size(results):
+        console.say(f"score over parameters: {draw_sizes(root, score, results, title)}")
+
+
+def best_learning_rates(results: Sequence[Result], score: str) -> dict[str, float]:
+    """Return the learning rate of each model that has the best mean score on the validation split."""
+    found: dict[str, dict[float, list[float]]] = {}
+    for result in results:
+        found.setdefault(result["model"], {}).setdefault(_learning_rate(result), []).append(result["metrics"]["valid"][score])
+    sign = 1 if score in LOWER_IS_BETTER else -1
+    return {model: min(of_model, key=lambda rate: sign * float(np.mean(of_model[rate]))) for model, of_model in found.items()}
+
+
+def _learning_rate(result: Result) -> float:
+    return result["config"]["optim"]["learning_rate"]
+
+
+def _kind(result: Result) -> str:
+    """Return the name of a model without its size: 'LRD-GRU' of 'LRD-GRU 128/8'."""
+    return result["model"].rpartition(" ")[0] or result["model"]
+
+
+def _varies_in_size(results: Sequence[Result]) -> bool:
+    """Return whether some kind of model has several sizes."""
+    sizes = {(_kind(result), result["parameters"]["true"]) for result in results}
+    return len(sizes) > len({kind for kind, _ in sizes})
+
+
+def draw_sizes(root: Path, score: str, results: Sequence[Result], title: str) -> Path:
+    """Plot the test score of each model over its number of parameters as `root`/figures/score_over_parameters.png."""
+    models = [Sized(_kind(r), r["model"].rpartition(" ")[2], r["parameters"]["true"], r["metrics"]["test"][score]) for r in results]
+    return score_over_parameters(models, score, root / "figures" / "score_over_parameters.png", title)
 
 
 def draw_curves(root: Path, score: str, results: Sequence[Result], directories: Sequence[Path], title: str) -> Path:

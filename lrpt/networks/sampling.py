@@ -14,7 +14,14 @@ COLD = 1e-6
 
 
 def sample(
-    model: nn.Module, variables: Any, prompt: Int[Array, " p"], length: int, key: Array, temperature: float = 1.0, end: int | None = None
+    model: nn.Module,
+    variables: Any,
+    prompt: Int[Array, " p"],
+    length: int,
+    key: Array,
+    temperature: float = 1.0,
+    end: int | None = None,
+    top_k: int | None = None,
 ) -> Int[Array, " length"]:
     """Draw symbols that follow a prompt, with probabilities softmax(logits / temperature). Each drawn symbol is the next input.
 
@@ -25,15 +32,20 @@ def sample(
       length: number of symbols to draw.
       key: PRNG key.
       temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
+      top_k: draw from the k most probable symbols only (None: from all).
       end: the symbol after which the network restarts from its initial state, if it was trained on sentences that end with it.
 
     Raises:
-      ValueError: the temperature is negative.
+      ValueError: the temperature is negative, or top_k is below 1.
     """
     if temperature < 0:
         raise ValueError(f"temperature is {temperature}: expected 0 or more")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is {top_k}: expected 1 or more")
 
     def draw(key: Array, logits: Array) -> Array:
+        if top_k is not None and top_k < logits.size:
+            logits = jnp.where(logits < jax.lax.top_k(logits, top_k)[0][-1], -jnp.inf, logits)
         return jnp.argmax(logits) if temperature < COLD else jax.random.categorical(key, logits / temperature)
 
     def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:

@@ -1,8 +1,10 @@
 """Output to the terminal: a live bar on a terminal, plain lines on a pipe. No other file writes to the terminal."""
 
+import itertools
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from lrpt.errors import UsageError
+
+SHOWN = 3
+"""Metrics in the line of an evaluation."""
 
 PIPE_WIDTH = 160
 """Width of a table on a pipe in characters, because no terminal gives a width."""
@@ -49,6 +54,10 @@ class Console:
     def bar(self, title: str, total: int, done: int) -> "Bar":
         """Return a progress bar of one training run; use it in a `with` statement."""
         return Bar(self.out, title, total, done)
+
+    def busy(self, text: str) -> AbstractContextManager[Any]:
+        """Return a context that shows on a terminal what is going on; use it in a `with` statement."""
+        return self.out.status(text) if self.out.is_terminal else nullcontext()
 
     def live(self, title: str, columns: Sequence[str]) -> "LiveTable":
         """Return a table that is drawn again in place; use it in a `with` statement."""
@@ -102,8 +111,9 @@ class Bar:
         self.progress.update(self.task, completed=update, detail=f"loss {loss:.4g}  {self.speed}")
 
     def evaluated(self, update: int, label: str, figures: Mapping[str, Any]) -> None:
-        """Print the metrics of an evaluation in one line."""
-        text = "  ".join(f"{name} {value:.5g}" for name, value in figures.items())
+        """Print the first metrics of an evaluation in one line. `metrics.jsonl` has all."""
+        shown = itertools.islice(figures.items(), SHOWN)
+        text = "  ".join(f"{name} {value:.5g}" for name, value in shown)
         self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}", markup=False)
 
 

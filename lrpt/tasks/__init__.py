@@ -5,6 +5,7 @@ from lrpt.tasks.bits import NextBit
 from lrpt.tasks.bytes import NextByte
 from lrpt.tasks.chorales import Chorales
 from lrpt.tasks.images import ImageVectors, PermutedImages
+from lrpt.tasks.labelled import LabelledSequences
 from lrpt.tasks.music import NextNote
 from lrpt.tasks.order import ORDERS, batch_indices, evaluation_batches, evaluation_streams
 from lrpt.tasks.synthetic import Adding, CopyMemory
@@ -20,6 +21,7 @@ __all__ = [
     "CopyMemory",
     "Example",
     "ImageVectors",
+    "LabelledSequences",
     "NextBit",
     "NextByte",
     "NextNote",

@@ -78,7 +78,7 @@ class NextNote:
         vocabulary = WordVocabulary.of(parts["train"])
         symbols = {part: vocabulary.encode(text) for part, text in parts.items()}
         splits = {part: as_split(numbers, *windows(part, numbers.size, self.steps)) for part, numbers in symbols.items()}
-        metadata = self._metadata(texts, where, symbols, skipped) | {"types": len(vocabulary)}
+        metadata = self._metadata(texts, where, symbols, skipped) | {"types": len(vocabulary)} | notice(where, skipped)
         return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, word_metrics, True, vocabulary, metadata)
 
     def _texts(self) -> dict[str, str]:
@@ -103,6 +103,12 @@ class NextNote:
             "skipped_tunes": len(skipped),
             "skipped": list(skipped[:SHOWN]),
         }
+
+
+def notice(where: Mapping[str, Sequence[int]], skipped: Sequence[str]) -> dict[str, str]:
+    """Return a line on the tunes that were skipped, as an entry 'notice' of the metadata; nothing if all were read."""
+    read = sum(map(len, where.values()))
+    return {"notice": f"{read:,} of {read + len(skipped):,} tunes read; the first one skipped is {skipped[0]}"} if skipped else {}
 
 
 def _parts(traits_of_tunes: Sequence[Sequence[str]]) -> dict[str, list[int]]:

@@ -1,6 +1,7 @@
 """Training of jobs: several seeds, learning rates and initializations of one program, side by side if there are enough devices."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -15,6 +16,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.signals import StopRequests
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig
+from lrpt.training.observers import Observer
 from lrpt.training.program import Program
 from lrpt.training.run import Run
 from lrpt.training.trainer import Trainer
@@ -42,7 +44,12 @@ def fit(config: RunConfig[Any], directories: Mapping[int, Path], **options: Any)
 
 
 def fit_all(
-    jobs: Sequence[Job], *, names: Mapping[str, str] | None = None, devices: int | None = None, console: Console | None = None
+    jobs: Sequence[Job],
+    *,
+    names: Mapping[str, str] | None = None,
+    devices: int | None = None,
+    console: Console | None = None,
+    observers: Sequence[Observer] = (),
 ) -> list[dict[str, Any]]:
     """Train every job, and resume runs whose directories exist.
 
@@ -54,6 +61,7 @@ def fit_all(
       names: 'experiment' and 'preset', as `result.json` records them.
       devices: number of devices to use; by default all.
       console: where progress is shown; by default nowhere.
+      observers: called on the primary process after each evaluation.
 
     Returns:
       The content of each run's `result.json`, in the order of the jobs.
@@ -68,19 +76,28 @@ def fit_all(
     names = names or {"experiment": "custom", "preset": "custom"}
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     waiting = [_Together([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
-    for together in waiting:
-        together.check()
+    _tell_apart([run for together in waiting for run in together.runs])
+    with console.busy("reading data"):
+        for together in waiting:
+            together.check()
     results: dict[Path, dict[str, Any]] = {}
     errors: list[UsageError | RemoteFailure] = []
     while waiting:
         together = waiting.pop(0)  # so that its data are freed before other runs train
-        errors += together.train(console)
+        errors += together.train(console, observers)
         results |= {run.path: run.result for run in together.runs if run.result}
         if waiting:
             parallel.free_programs()
     if errors:
         raise errors[0] if len(jobs) == 1 or isinstance(errors[0], RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
+
+
+def _tell_apart(runs: Sequence[Run]) -> None:
+    """Add the names of their directories to the labels of runs that have the same label, as with several learning rates."""
+    counts = Counter(run.label for run in runs)
+    for run in runs:
+        run.mark = f" ({run.path.name})" * (counts[run.label] > 1)
 
 
 def _by_program(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -142,17 +159,19 @@ class _Together:
     def _layout(self) -> parallel.Layout:
         return parallel.layout(len(self.runs), self.unfinished[0].config.train.batch_size, self.devices)
 
-    def train(self, console: Console) -> list[UsageError | RemoteFailure]:
+    def train(self, console: Console, observers: Sequence[Observer]) -> list[UsageError | RemoteFailure]:
         """Train to the end. Return the errors of runs that failed; the other runs go on without them."""
         if not self.unfinished:
             return []
         with ExitStack() as stack:
             for run in self.unfinished:
                 stack.enter_context(closing(run))
-            return _train_all(self.unfinished, self._layout(), console)
+            return _train_all(self.unfinished, self._layout(), console, observers)
 
 
-def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> list[UsageError | RemoteFailure]:
+def _train_all(
+    runs: list[Run], layout: parallel.Layout, console: Console, observers: Sequence[Observer]
+) -> list[UsageError | RemoteFailure]:
     """Train runs at the same update side by side, as many as there are devices. Runs with the fewest updates train first."""
     states = {run: run.start() for run in runs}
     program = Program(runs[0].config, runs[0].task, layout)
@@ -160,7 +179,7 @@ def _train_all(runs: list[Run], layout: parallel.Layout, console: Console) -> li
         while states:
             updates = sorted({int(state.update) for state in states.values()})
             level = [run for run, state in states.items() if int(state.update) == updates[0]]
-            trainer = Trainer(program, {run: states[run] for run in level[: layout.models]})
+            trainer = Trainer(program, {run: states[run] for run in level[: layout.models]}, observers)
             states |= trainer.train(updates[1] if len(updates) > 1 else math.inf, console, stop)
             states = {run: state for run, state in states.items() if not run.result and run.error is None}
     return [run.error for run in runs if run.error is not None]

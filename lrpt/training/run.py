@@ -60,6 +60,8 @@ class Run:
       saved, saved_at: the update of the newest checkpoint (0: none) and when it was written.
       stopped: why training stopped, a key of `ENDED`, or None.
       error: the error that ended the run, or None.
+      mark: end of its label, if other runs would have the same label.
+      latest: metrics of the latest evaluation by split.
       result: the content of `result.json`, once there is one.
     """
 
@@ -72,12 +74,14 @@ class Run:
         self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
         self.error: UsageError | RemoteFailure | None = None
+        self.mark = ""
+        self.latest: dict[str, dict[str, float | None]] = {}
         self.result: dict[str, Any] = {}
 
     @property
     def label(self) -> str:
         """Return the name of the run in the console and in tables."""
-        return f"{self.config.model.label} seed {self.seed}"
+        return f"{self.config.model.label} seed {self.seed}{self.mark}"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -130,6 +134,8 @@ class Run:
         self.directory.lock()
         restored = self.checkpoints.latest(initial)
         state = self._resumed(restored) if restored is not None else self._started(initial)
+        if "notice" in self.task.metadata:
+            self.console.say(f"{self.label}: {self.task.metadata['notice']}")
         update = int(state.update)
         self.directory.open(self.identity)
         self.checkpoints.remove_after(update)
@@ -211,8 +217,8 @@ class Run:
         if metrics["loss"] < progress.best["loss"] or not (settled and self._settled(progress.best["update"])):
             progress.best = {"update": update, **metrics}
         when = {"update": update, "seconds": round(progress.seconds, 3)}
-        train = {**when, "split": "train", **self._logged(progress.tally.means()), **self._settings(update)}
-        self.directory.append_metrics([train, {**when, "split": "valid", **metrics}])
+        self.latest = {"train": {**self._logged(progress.tally.means()), **self._settings(update)}, "valid": dict(metrics)}
+        self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
         progress.tally = Tally()
         halved = settled and progress.annealing.evaluated(metrics["loss"])
         self.stopped = self._reason_to_stop(update, self._judged(update))

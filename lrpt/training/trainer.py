@@ -1,7 +1,7 @@
 """The owner of the state: parameters, optimizer states and position of runs that train side by side on the devices."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from lrpt.devices import parallel, processes
 from lrpt.runs.console import Bar, Console
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.tasks.order import batch_indices
+from lrpt.training.observers import Evaluation, Observer
 from lrpt.training.program import Program
 from lrpt.training.run import Run
 from lrpt.training.step import TrainState
@@ -25,12 +26,14 @@ class Trainer:
     Args:
       program: the compiled functions.
       states: the state of each run, on the host; at most one run for each model of the program's layout.
+      observers: called on the primary process after each evaluation.
 
     Attributes:
       update: the number of updates that all runs have made.
     """
 
-    def __init__(self, program: Program, states: Mapping[Run, TrainState]) -> None:
+    def __init__(self, program: Program, states: Mapping[Run, TrainState], observers: Sequence[Observer] = ()) -> None:
+        self.observers = observers
         self.program, self.layout, self.runs = program, program.layout, list(states)
         self.config = self.runs[0].config.train
         self.update = int(next(iter(states.values())).update)
@@ -89,8 +92,17 @@ class Trainer:
                     states[i], changed = self._annealed(run, states[i]), True
                 run.save(states[i])
                 bar.evaluated(self.update, run.label, metrics)
+                self._tell(run, states[i])
         if changed:
             self._place(states)
+
+    def _tell(self, run: Run, state: TrainState) -> None:
+        """Tell the observers of the evaluation that a run has just recorded."""
+        if not (self.observers and processes.is_primary()):
+            return
+        evaluation = Evaluation(run.path, run.label, self.update, run.latest, run.task, run.model, state.variables)
+        for observer in self.observers:
+            observer.evaluated(evaluation)
 
     def _annealed(self, run: Run, state: TrainState) -> TrainState:
         """Return the state from which training continues with a lower learning rate: this one, or the best one if the recipe says so."""

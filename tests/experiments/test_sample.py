@@ -53,6 +53,17 @@ def test_shares_are_probabilities():
     np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4_000, expected, atol=0.03)
 
 
+def test_top_k_draws_from_the_most_probable_symbols():
+    logits = np.asarray(MODEL.apply(VARIABLES, jnp.asarray([[1]])), np.float64)[0, -1]
+    draw = jax.jit(jax.vmap(lambda key: sample(MODEL, VARIABLES, jnp.asarray([1]), 1, key, top_k=2)[0]))
+    drawn = np.bincount(np.asarray(draw(jax.random.split(jax.random.key(0), 4_000))), minlength=3) / 4_000
+    kept = np.where(logits < np.sort(logits)[-2], 0, np.exp(logits))
+    np.testing.assert_allclose(drawn, kept / kept.sum(), atol=0.03)
+    assert drawn[np.argmin(logits)] == 0
+    with pytest.raises(ValueError, match="top_k is 0"):
+        sample(MODEL, VARIABLES, jnp.asarray([1]), 1, jax.random.key(0), top_k=0)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("sample")
@@ -76,7 +87,7 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
     [
         (["--temperature", "-1"], "temperature is -1.0"),
         (["--length", "0"], "length is 0"),
-        (["--length", "100000000000"], "length is 100000000000: expected at most"),
+        (["--length", "100000000000"], "length is 100000000000 and samples is 1: expected at most"),
         (["--seed", "99999999999999999999"], "seed is 99999999999999999999"),
     ],
 )
@@ -113,3 +124,12 @@ def test_numbers_of_a_prompt(vocabulary, prompt, numbers):
 def test_a_prompt_of_foreign_bytes_is_refused():
     with pytest.raises(UsageError, match=r"prompt is 'abd', whose byte 0x64 .* it has 'abc'"):
         numbers_of(ByteVocabulary.of(b"abc"), "abd")
+
+
+def test_several_texts_have_the_seeds_that_follow(run, capsys):
+    def said(*flags):
+        command(["sample", str(run), "--length", "20", *flags])
+        return capsys.readouterr().out
+
+    several = said("--samples", "2", "--seed", "5", "--top-k", "3")
+    assert several == f"--- 1\n{said('--seed', '5', '--top-k', '3')}--- 2\n{said('--seed', '6', '--top-k', '3')}"

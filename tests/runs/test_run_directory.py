@@ -34,7 +34,7 @@ def test_files(run):
     assert sorted(path.name for path in run.iterdir()) == [
         ".lock", "checkpoints", "config.json", "environment.json", "figures", "metrics.jsonl", "result.json"
     ]  # fmt: skip
-    assert [path.name for path in (run / "figures").iterdir()] == ["learning_curves.png"]
+    assert sorted(path.name for path in (run / "figures").iterdir()) == ["learning_curves.pdf", "learning_curves.png"]
     assert (run / "figures" / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["11", "8"]
 

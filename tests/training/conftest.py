@@ -9,13 +9,13 @@ from lrpt.training import loop
 def remembered_programs():
     programs, train_all, build = {}, loop._train_all, loop.Program
 
-    def train_all_with_memory(runs, layout, console):
+    def train_all_with_memory(runs, layout, console, observers):
         config = runs[0].config
         one = config.program
         key = (one.model, one.optim, one.data, one.train.evaluation_batch, one.train.updates_per_call, layout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "Program", lambda *args: programs[key] if key in programs else programs.setdefault(key, build(*args)))
-            return train_all(runs, layout, console)
+            return train_all(runs, layout, console, observers)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_train_all", train_all_with_memory)

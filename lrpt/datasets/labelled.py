@@ -1,0 +1,136 @@
+"""Labelled sequences in a user's file: one .npz of arrays, or one CSV table with a row for each step."""
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from lrpt.errors import UsageError
+
+PARTS = ("train", "valid", "test")
+COLUMNS = ("sequence", "target", "split")
+"""Columns of a CSV table that are no features. `split` may be missing."""
+
+
+class Labelled(NamedTuple):
+    """Sequences with one label each.
+
+    Attributes:
+      inputs: (sequences, steps, features), zero after the end of a sequence.
+      lengths: number of steps of each sequence.
+      targets: a label for each sequence: numbers, or names of classes.
+      split: 'train', 'valid' or 'test' for each sequence; None if the file does not say.
+    """
+
+    inputs: Float[np.ndarray, "s t m"]
+    lengths: Int[np.ndarray, " s"]
+    targets: Shaped[np.ndarray, "s ..."]
+    split: Shaped[np.ndarray, " s"] | None
+
+
+def read_labelled(path: Path) -> Labelled:
+    """Read an .npz or CSV file of labelled sequences.
+
+    An .npz file has `inputs` (sequences, steps) or (sequences, steps, features), `targets` (sequences,) or, for regression, (sequences,
+    outputs), and optionally `lengths` and `split` (names of parts).
+
+    A CSV table has a header, a row for each step, in order, and the columns `sequence` (a name or number), `target` and optionally `split`.
+    All other columns are features.
+
+    Raises:
+      UsageError: the file is missing, is damaged, or has other content; it says which.
+    """
+    readers = {".npz": _read_npz, ".csv": _read_csv}
+    if path.suffix not in readers:
+        raise UsageError(f"data.file is {path}: expected a file that ends with {' or '.join(readers)}")
+    try:
+        found = readers[path.suffix](path)
+    except OSError as error:
+        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror or error})") from error
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UsageError(f"data.file is {path}: {error.args[0]}") from error
+    return _checked(found, path)
+
+
+def _read_npz(path: Path) -> Labelled:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        if missing := {"inputs", "targets"} - set(arrays.files):
+            raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
+        inputs, targets = arrays["inputs"], arrays["targets"]
+        if inputs.ndim not in (2, 3) or not np.issubdtype(inputs.dtype, np.number):
+            raise ValueError(f"inputs are {inputs.dtype} of shape {inputs.shape}: expected numbers of shape (sequences, steps, features)")
+        lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
+        split = arrays["split"] if "split" in arrays.files else None
+    return Labelled(inputs.reshape(*inputs.shape[:2], -1).astype(np.float32), lengths, targets, split)
+
+
+def _read_csv(path: Path) -> Labelled:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or not {"sequence", "target"} <= rows[0].keys():
+        raise ValueError("expected a header with the columns sequence and target, and rows below it")
+    features = [name for name in rows[0] if name not in COLUMNS]
+    sequences: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        sequences.setdefault(row["sequence"], []).append(number)
+    values = np.array([_numbers(row, features, line) for line, row in enumerate(rows, start=2)], np.float32)
+    lengths = np.array([*map(len, sequences.values())])
+    inputs = np.zeros((len(sequences), lengths.max(), len(features)), np.float32)
+    for place, numbers in enumerate(sequences.values()):
+        inputs[place, : len(numbers)] = values[numbers]
+    split = _label_of_each(rows, sequences, "split") if "split" in rows[0] else None
+    return Labelled(inputs, lengths, _as_numbers(_label_of_each(rows, sequences, "target")), split)
+
+
+def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[float]:
+    try:
+        return [float(row[name]) for name in features]
+    except (TypeError, ValueError):
+        raise ValueError(f"line {line} has a feature that is no number: {', '.join(f'{name}={row[name]}' for name in features)}") from None
+
+
+def _label_of_each(rows: Sequence[dict[str, str]], sequences: dict[str, list[int]], column: str) -> Shaped[np.ndarray, " s"]:
+    """Return the label of each sequence, which is the same in all its rows."""
+    for name, numbers in sequences.items():
+        if len(found := dict.fromkeys(rows[number][column] for number in numbers)) > 1:
+            raise ValueError(f"sequence {name} has several values of {column}: {', '.join(found)}")
+    return np.array([rows[numbers[0]][column] for numbers in sequences.values()])
+
+
+def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
+    """Return whole numbers, other numbers, or names as they are."""
+    for kind in (np.int64, np.float64):
+        try:
+            return labels.astype(kind)
+        except ValueError:
+            continue
+    return labels
+
+
+def _checked(found: Labelled, path: Path) -> Labelled:
+    """Return the sequences with zeros after their ends."""
+    count, steps, features = found.inputs.shape
+    problems = {
+        "it has no sequence": count == 0,
+        "it has no feature": features == 0,
+        f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
+        f"lengths are not {count} whole numbers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
+        f"split does not name one of {', '.join(PARTS)} for each sequence": found.split is not None
+        and (found.split.shape != (count,) or not np.isin(found.split, PARTS).all()),
+    }
+    for problem, holds in problems.items():
+        if holds:
+            raise UsageError(f"data.file is {path}: {problem}")
+    inside = np.arange(steps) < found.lengths[:, None]
+    inputs = np.where(inside[..., None], found.inputs, 0)
+    if not np.isfinite(inputs).all():
+        raise UsageError(f"data.file is {path}: a feature is not a finite number")
+    return found._replace(inputs=inputs)
+
+
+def _are_lengths(lengths: np.ndarray, count: int, steps: int) -> bool:
+    return lengths.shape == (count,) and np.issubdtype(lengths.dtype, np.integer) and bool(np.all((lengths >= 1) & (lengths <= steps)))

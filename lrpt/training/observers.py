@@ -1,0 +1,37 @@
+"""Observers of training: they see each evaluation of a run, and change nothing."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import flax.linen as nn
+
+from lrpt.tasks.task import Task
+
+
+class Evaluation(NamedTuple):
+    """One evaluation of a run.
+
+    Attributes:
+      path: the run directory.
+      label: name of the run in the console.
+      update: number of updates so far.
+      metrics: metrics by split, 'train' and 'valid'.
+      task: the task of the run.
+      model: its network.
+      variables: parameters and other collections, on the host.
+    """
+
+    path: Path
+    label: str
+    update: int
+    metrics: Mapping[str, Mapping[str, float | None]]
+    task: Task
+    model: nn.Module
+    variables: Any
+
+
+class Observer(Protocol):
+    """Something that is called on the primary process after each evaluation, when the metrics and the checkpoint are written."""
+
+    def evaluated(self, evaluation: Evaluation) -> None: ...

@@ -1,0 +1,96 @@
+"""Comparisons: a learning rate for each model is chosen on the validation split, and sizes are plotted."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from tiny import EVEN, flags
+
+from lrpt.analysis.curves import Sized, in_words, score_over_parameters
+from lrpt.cli.command import main, planned
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.cli.flags import combinations
+from lrpt.cli.summary import best_learning_rates
+
+RATES = (0.001, 0.01)
+SIZES = {"gru-2": {"size": 2, "parametrization": "dense"}, "gru-4": {"size": 4, "parametrization": "dense"}, "lrd-2": {"rank": 2}}
+PRESETS = {"quick": Preset(EVEN, "about", "cost", compare=True, learning_rates=RATES)}
+EXPERIMENT = Experiment("copy_memory", "Repeat symbols.", "nothing", PRESETS, SIZES)
+
+
+def jobs(*arguments):
+    return planned(EXPERIMENT, combinations(EXPERIMENT, arguments))
+
+
+def test_every_variant_trains_with_every_learning_rate():
+    found = {job.path.name: (job.config.model.label, job.config.optim.learning_rate) for job in jobs()}
+    assert found["quick-gru-2-learning_rate0.001-seed0"] == ("GRU 2", 0.001)
+    assert found["quick-lrd-2-learning_rate0.01-seed0"] == ("LRD-GRU 4/2", 0.01)
+    assert len(found) == len(SIZES) * len(RATES)
+
+
+def test_a_given_learning_rate_is_the_only_one():
+    found = jobs("--optim.learning-rate", "0.5")
+    assert [job.path.name for job in found] == [f"quick-{name}-seed0" for name in SIZES]
+    assert {job.config.optim.learning_rate for job in found} == {0.5}
+
+
+def test_a_single_model_has_the_learning_rate_of_the_preset():
+    (job,) = jobs("--no-compare")
+    assert job.config == EVEN
+
+
+@pytest.mark.parametrize(("flag", "value"), [("--model.size", "7"), ("--model.rank", "1"), ("--model.parametrization", "dense")])
+def test_what_a_comparison_varies_is_no_flag_of_it(flag, value, assert_refused):
+    says = f"model.{flag.partition('.')[2]} is {value}, and the comparison varies it: give --no-compare"
+    assert_refused(lambda words: main(EXPERIMENT, words), [flag, value], says)
+    assert jobs(flag, value, "--no-compare")
+
+
+def result(model, rate, seed, valid):
+    metrics = {"valid": {"loss": valid, "accuracy": valid}}
+    return {"model": model, "seed": seed, "config": {"optim": {"learning_rate": rate}}, "metrics": metrics}
+
+
+def test_the_mean_over_seeds_on_the_validation_split_decides():
+    scores = [("A", 0.1, 0, 0.5), ("A", 0.1, 1, 0.9), ("A", 1.0, 0, 0.6), ("A", 1.0, 1, 0.6), ("B", 1.0, 0, 0.3)]
+    found = [result(*score) for score in scores]
+    assert best_learning_rates(found, "loss") == {"A": 1.0, "B": 1.0}
+    assert best_learning_rates(found, "accuracy") == {"A": 0.1, "B": 1.0}
+
+
+@pytest.mark.slow
+def test_the_table_and_the_plot_show_each_model_once(tmp_path, capsys):
+    main(EXPERIMENT, ["--devices", "2", "--workdir", str(tmp_path)])
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines() if line.startswith(("GRU 2 ", "GRU 4 ", "LRD-GRU 4/2 ")) and "update" not in line]
+    summary = json.loads((tmp_path / "summary.json").read_text())["results"]
+    assert len(summary) == len(SIZES) * len(RATES)
+    assert [row[:2] for row in rows] == [["GRU", "2"], ["GRU", "4"], ["LRD-GRU", "4/2"]]
+    for row in rows:
+        of_model = [one for one in summary if one["model"] == " ".join(row[:2])]
+        best = min(of_model, key=lambda one: one["metrics"]["valid"]["loss"])
+        assert float(row[-1]) == best["config"]["optim"]["learning_rate"]
+    for name in ("score_over_parameters", "learning_curves"):
+        assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_equal_plots_are_equal_files(tmp_path):
+    models = [Sized("GRU", "4", 100, 0.5), Sized("GRU", "4", 100, 0.7), Sized("GRU", "8", 400, 0.9)]
+    written = [score_over_parameters(models, "accuracy", tmp_path / name, "title") for name in ("a.png", "b.png")]
+    for ending in (".png", ".pdf"):
+        first, second = (path.with_suffix(ending).read_bytes() for path in written)
+        assert first == second
+
+
+def test_metrics_are_named_in_words():
+    assert in_words("bits_per_character") == "bits per character"
+    assert in_words("multiplications") == "multiplications"
+    assert "nats" in in_words("loss")
+
+
+def test_flags_reach_every_model():
+    words = [word for word in flags(replace(EVEN, train=replace(EVEN.train, updates=2))) if word != "--no-compare"]
+    assert "--train.updates" in words
+    assert {job.config.train.updates for job in jobs("--train.updates", "2")} == {2}

@@ -1,0 +1,139 @@
+"""Labelled sequences from a file: what is read, how it is split, scaled and measured, and what is refused."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.sequences import EXPERIMENT
+from lrpt.cli.command import main
+from lrpt.datasets.labelled import read_labelled
+from lrpt.errors import UsageError
+from lrpt.losses import cross_entropy
+from lrpt.tasks import LabelledSequences
+
+COUNT, STEPS = 40, 5
+RNG = np.random.default_rng(1)
+INPUTS = RNG.normal(3, 2, (COUNT, STEPS, 2)).astype(np.float32)
+LENGTHS = RNG.integers(1, STEPS + 1, COUNT)
+
+
+def npz(path, **arrays):
+    np.savez(path / "mine.npz", **{"inputs": INPUTS, "targets": np.arange(COUNT) % 3, **arrays})
+    return path / "mine.npz"
+
+
+def of(split):
+    return split.batch(split.arrays, jnp.arange(split.size))
+
+
+def test_classes_with_lengths(tmp_path):
+    task = LabelledSequences(npz(tmp_path, lengths=LENGTHS), standardize=False).build(0)
+    assert (task.input_size, task.output_size, task.reads) == (2, 3, "last")
+    assert {name: split.size for name, split in task.splits.items()} == {"train": 32, "valid": 4, "test": 4}
+    read = {tuple(np.round(row, 3)) for split in task.splits.values() for row in np.asarray(of(split).inputs)[:, 0]}
+    assert read == {tuple(np.round(row, 3)) for row in INPUTS[:, 0]}
+    batch = of(task.splits["train"])
+    assert (np.asarray(batch.inputs)[~np.asarray(batch.mask)] == 0).all()
+    assert sorted(np.asarray(batch.mask).sum(1)) != [STEPS] * 32
+    logits = jnp.asarray(RNG.normal(size=(32, 3)), jnp.float32)
+    np.testing.assert_allclose(task.metrics(logits, batch)["loss"], cross_entropy(logits, batch.targets))
+
+
+def test_names_of_parts_and_classes(tmp_path):
+    split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+    task = LabelledSequences(npz(tmp_path, targets=np.array(["cat", "dog"] * 20), split=split)).build(0)
+    assert task.metadata["classes"] == ["cat", "dog"]
+    np.testing.assert_array_equal(of(task.splits["test"]).targets, [1, 0, 1, 0, 1])
+
+
+def test_features_are_standardized_by_the_training_split(tmp_path):
+    task = LabelledSequences(npz(tmp_path, lengths=LENGTHS)).build(0)
+    batch = of(task.splits["train"])
+    steps = np.asarray(batch.inputs, np.float64)[np.asarray(batch.mask)]
+    np.testing.assert_allclose(steps.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(steps.std(0), 1, atol=1e-5)
+    assert np.abs(np.asarray(of(task.splits["test"]).inputs)).max() < 6
+
+
+def test_regression_is_measured_in_the_unit_of_the_targets(tmp_path):
+    targets = RNG.normal(100, 25, (COUNT, 2))
+    task = LabelledSequences(npz(tmp_path, targets=targets)).build(0)
+    assert task.output_size == 2
+    batch = of(task.splits["valid"])
+    predictions = jnp.zeros((4, 2))
+    loss = float(task.metrics(predictions, batch)["loss"].mean())
+    mean, scale = np.array(task.metadata["mean"]), task.metadata["standard_deviation"]
+    truth = np.asarray(batch.targets, np.float64) * scale + mean
+    assert {tuple(np.round(row, 2)) for row in truth} <= {tuple(np.round(row, 2)) for row in targets}
+    assert task.summarize({"loss": loss})["rmse"] == pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)
+
+
+def test_a_table_is_the_same_as_arrays(tmp_path):
+    lines = ["sequence,target,split,a,b"]
+    parts = (["train"] * 8 + ["valid", "test"]) * 4
+    for i in range(COUNT):
+        lines += [f"s{i},{i % 3},{parts[i]},{INPUTS[i, t, 0]!s},{INPUTS[i, t, 1]!s}" for t in range(LENGTHS[i])]
+    (tmp_path / "mine.csv").write_text("\n".join(lines))
+    table = read_labelled(tmp_path / "mine.csv")
+    arrays = read_labelled(npz(tmp_path, lengths=LENGTHS, split=np.array(parts)))
+    for found, expected in zip(table, arrays, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"inputs": np.zeros((3, 4, 5, 6))}, "expected numbers of shape (sequences, steps, features)"),
+        ({"targets": np.zeros(3, int)}, "targets are of shape (3,), and there are 40 sequences"),
+        ({"lengths": np.zeros(COUNT, int)}, "lengths are not 40 whole numbers from 1 to 5"),
+        ({"split": np.array(["all"] * COUNT)}, "split does not name one of train, valid, test"),
+        ({"split": np.array(["train"] * COUNT)}, "no sequence is in its valid split"),
+        ({"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])}, "lacks the class 9"),
+        ({"inputs": np.full((COUNT, 4), np.nan)}, "a feature is not a finite number"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
+    with pytest.raises(UsageError) as error:
+        LabelledSequences(npz(tmp_path, **arrays)).build(0)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a,b\n1,2\n", "expected a header with the columns sequence and target"),
+        ("sequence,target,a\n1,2,x\n", "line 2 has a feature that is no number: a=x"),
+        ("sequence,target,a\n1,2,1\n1,3,1\n", "sequence 1 has several values of target: 2, 3"),
+        ("sequence,target\n1,2\n", "it has no feature"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_one_line(text, says, tmp_path):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(UsageError) as error:
+        read_labelled(tmp_path / "mine.csv")
+    assert says in str(error.value)
+
+
+def test_other_files_are_refused(tmp_path):
+    for name, says in (("mine.txt", "expected a file that ends with .npz or .csv"), ("none.npz", "cannot be read")):
+        with pytest.raises(UsageError, match=says):
+            read_labelled(tmp_path / name)
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UsageError, match=r"bad\.npz"):
+        read_labelled(tmp_path / "bad.npz")
+
+
+@pytest.mark.slow
+def test_the_command_learns_from_a_file(tmp_path):
+    """A class that the sign of the last step tells, in sequences of different lengths."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 6, 400)
+    inputs = rng.normal(size=(400, 6))
+    targets = (inputs[np.arange(400), lengths - 1] > 0).astype(int)
+    path = npz(tmp_path, inputs=inputs, targets=targets, lengths=lengths)
+    words = f"--no-compare --data.file {path} --model.size 8 --model.rank 2 --train.updates 300 --train.evaluate-every 100 --devices 1"
+    main(EXPERIMENT, [*words.split(), "--optim.learning-rate", "0.02", "--workdir", str(tmp_path / "run")])
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert result["metrics"]["test"]["accuracy"] > 0.85

@@ -1,0 +1,80 @@
+"""Observers see every evaluation and change no number; event files of TensorBoard; texts at evaluations and at the end."""
+
+import sys
+
+import pytest
+from tiny import CONFIG, lines, numbers
+
+from experiments.char_lm import EXPERIMENT
+from lrpt.cli.command import main
+from lrpt.errors import UsageError
+from lrpt.training.event_files import EventFiles
+from lrpt.training.loop import Job, fit_all
+
+
+class Recorder:
+    def __init__(self):
+        self.seen = []
+
+    def evaluated(self, evaluation):
+        self.seen.append(evaluation)
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory):
+    root, recorder = tmp_path_factory.mktemp("observed"), Recorder()
+    fit_all([Job(CONFIG, 0, root / "run")], devices=1, observers=[recorder])
+    fit_all([Job(CONFIG, 0, root / "alone")], devices=1)
+    return root, recorder
+
+
+def test_they_see_what_is_written_and_change_no_number(observed):
+    root, recorder = observed
+    assert [evaluation.update for evaluation in recorder.seen] == [4, 8, 11]
+    assert numbers(root / "run") == numbers(root / "alone")
+    written = [line for line in lines(root / "run") if line["split"] == "valid"]
+    for evaluation, line in zip(recorder.seen, written, strict=True):
+        assert evaluation.path == root / "run"
+        assert evaluation.metrics["valid"]["loss"] == line["loss"]
+        assert set(evaluation.metrics) == {"train", "valid"}
+
+
+def test_event_files_hold_every_evaluation(observed, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    root, recorder = observed
+    files = EventFiles()
+    for evaluation in recorder.seen:
+        files.evaluated(evaluation._replace(path=tmp_path))
+    read = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    for split in ("train", "valid"):
+        expected = [(line["update"], line["loss"]) for line in lines(root / "run") if line["split"] == split]
+        found = [(event.step, event.tensor_proto.float_val[0]) for event in read.Tensors(f"{split}/loss")]
+        assert [step for step, _ in found] == [step for step, _ in expected]
+        assert [value for _, value in found] == pytest.approx([value for _, value in expected])
+
+
+def test_tensorboard_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
+    with pytest.raises(UsageError, match=r"not installed: pip install 'lrpt\[tensorboard\]'"):
+        EventFiles()
+
+
+def test_texts_are_printed_at_evaluations_and_at_the_end(tmp_path, capsys):
+    (tmp_path / "book.txt").write_text("the cat sat on the mat\n" * 400)
+    words = "--no-compare --model.size 8 --model.rank 2 --train.updates 2 --train.evaluate-every 1 --train.batch-size 4 --devices 1"
+    words += f" --data.file {tmp_path / 'book.txt'} --data.steps 10 --workdir {tmp_path / 'run'} --samples 12"
+    main(EXPERIMENT, words.split())
+    said = capsys.readouterr().out
+    for update in (1, 2):
+        text = said.partition(f"writes at update {update}:\n")[2]
+        assert len(text) > 12
+        assert set(text[:12]) <= set("the cat sat on the mat\n\ufffd")
+    assert f"{tmp_path / 'run'} writes:\n" in said
+
+
+def test_a_task_without_text_writes_none(assert_refused):
+    from experiments.adding import EXPERIMENT as ADDING
+
+    assert_refused(lambda words: main(ADDING, words), ["--samples", "10"], "samples is 10, and adding has no text to write")
