@@ -44,6 +44,7 @@ def results(cell, params, carry, xs, loop, pack, kinds):
     return jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True)(params, carry, xs)
 
 
+@pytest.mark.slow
 @every_cell_and_every_row_of_the_gru
 def test_packed_equals_padded(row):
     net, carry, xs = long_batch(row)
@@ -51,7 +52,7 @@ def test_packed_equals_padded(row):
     assert_close(of("fast", "always"), of("plain", "never"), atol=2e-5)
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("loop", [loop if loop == "fast" else pytest.param(loop, marks=pytest.mark.slow) for loop in LOOPS])
 def test_every_loop_and_every_kind_of_output(loop):
     net, carry, xs = long_batch(Row("lstm", "low_rank_plus_diagonal", tied=True))
     of = partial(results, net.cell, net.params, carry, xs, kinds=("all", "last", "info"))
@@ -107,6 +108,7 @@ def test_a_readout_sees_rows_that_are_left():
         assert_close(actual, jax.value_and_grad(loss)(kernel, "never", loop), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_networks_with_every_dropout_and_a_carried_state():
     symbols = jnp.asarray(np.random.default_rng(3).integers(0, 7, (ROWS, STEPS)))
 
@@ -133,6 +135,7 @@ def test_networks_with_every_dropout_and_a_carried_state():
         assert_close(found("always", loop), expected, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_gradients_of_gradients_and_vmap_over_models():
     net, carry, xs = long_batch(Row("gru", "low_rank_plus_diagonal"))
 
