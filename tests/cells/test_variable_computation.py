@@ -55,7 +55,7 @@ def test_the_scheduler_learns_through_the_band_alone(name):
 
     assert np.all(gradient(unit(name, sharpness=1.0).params) != 0)
     # 2.5 is between two dimensions, and with this sharpness both are outside the band.
-    assert np.all(gradient(always(unit(name, sharpness=30.0).params, 0.5)) == 0)
+    assert np.all(gradient(always(unit(name, sharpness=30.0).params, 2.5 / SIZE)) == 0)
 
 
 @every_unit
@@ -71,7 +71,7 @@ def test_a_schedule_of_one_is_the_unit(name):
     params = always(net.params, 1.0)
     # The last dimension is at m n itself, where eq. 8 gives one half: the soft mask is half a dimension short.
     _, (_, soft) = net.cell.step(params, net.carry, net.xs[0])
-    assert_equal(soft.mask, jnp.tile(jnp.array([1, 1, 1, 1, 0.5]), (BATCH, 1)))
+    assert_equal(soft.mask, jnp.tile(jnp.array([1] * (SIZE - 1) + [0.5]), (BATCH, 1)))
     carry, (y, info) = hard_step(name)(params, net.carry, net.xs[0])
     assert_equal(info.mask, jnp.ones((BATCH, SIZE)))
     expected, (expected_y, gates) = CELLS[BASE[name]].step(params.unit, net.carry, net.xs[0])

@@ -39,6 +39,7 @@ def test_the_second_process_compiles_nothing_again(tmp_path):
     assert not said
 
 
+@pytest.mark.slow
 def test_it_can_be_turned_off(tmp_path):
     hits(tmp_path, keep=False)
     hits(tmp_path, JAX_ENABLE_COMPILATION_CACHE="false")

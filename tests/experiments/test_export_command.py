@@ -24,6 +24,7 @@ def finished(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_files_and_figures(finished, tmp_path, capsys):
     before = tiny.tree(finished)
     main([str(finished), "--output", str(tmp_path), "--rounds", "1", "--beside", str(finished), "--json"])

@@ -76,6 +76,7 @@ def test_differences_are_those_of_scipy_with_the_correction_of_holm():
     assert differences({"gru": {"dense": [1.0], "a": [2.0]}})[0].p is None
 
 
+@pytest.mark.slow
 def test_trains_everything_once_and_at_the_rate_with_the_lowest_validation_loss(tmp_path, capsys):
     (tmp_path / "text").write_text("the cat sat on a mat\n" * 40)
     words = (

@@ -15,6 +15,8 @@ from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import load
 from lrpt.training.loop import fit
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = "the cat sat on a mat\n", "a bat sat on the hat!\n"
 SMALL = ["--data.steps", "4", "--updates", "4", "--evaluate-every", "2", "--batch-size", "4", "--rank", "2", "--json"]
 

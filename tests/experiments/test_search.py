@@ -48,6 +48,7 @@ def test_the_best_are_those_of_the_lowest_finite_loss():
     assert [lowest(lines, until) for until in (2, 8, 20)] == [float("inf"), 2.0, 1.0]
 
 
+@pytest.mark.slow
 def test_a_search(tmp_path, capsys):
     """The trial that goes on has one run directory, and its first evaluations stay as they were."""
     config = changed(EVEN, train={"updates": 24, "evaluate_every": 4})

@@ -44,6 +44,7 @@ def test_runs_of_a_sweep_are_those_of_single_commands(tmp_path, capsys):
     assert "quick-seed9 was not evaluated yet: left out" in "".join(capsys.readouterr().err.split("\n"))
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, capsys):
     """One learning rate leads to a loss that is not finite."""
     config = changed(EVEN, optim={"recipe": "adding"})

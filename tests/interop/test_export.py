@@ -25,6 +25,7 @@ def made(name, batch, steps):
     return model, xs, {"params": model.init(jax.random.key(1), xs)["params"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("in_8_bits", [False, True])
 def test_programs_equal_the_network(name, in_8_bits):

@@ -8,6 +8,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["flax", "pytorch"])
 def test_python_blocks_run(page):
     path = DOCS / f"{page}.md"

@@ -238,7 +238,7 @@ def test_bad_settings(changes, message):
     [
         ({"word_masks": "types", "word_dropout": 0.1}, VECTORS, "the inputs of this task are vectors: choose positions"),
         ({"input_dropout": 0.5}, SYMBOLS, "give symbols vectors with --model.embedding"),
-        ({"embedding": 3, "tie_embedding": True}, SYMBOLS, "3 against 5"),
+        ({"embedding": 3, "tie_embedding": True}, SYMBOLS, f"3 against {SIZE}"),
     ],
 )
 def test_settings_that_do_not_fit_the_task(changes, inputs, message):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import circulant
 from table import IN_EVERY_CELL, assert_close, assert_equal, check_slope
 
 from lrpt.errors import UsageError
@@ -101,6 +102,8 @@ class Oracle:
         x = x * m_0
         if "kernel" in factors:
             q = x @ factors["kernel"]
+        elif "first_row" in factors:
+            q = x @ circulant(factors["first_row"]).T
         else:
             p = self.normalize(x @ factors["right"].T, layer, gate, "projection_norm")
             q = (p * m_1) @ factors["left"] + x * factors.get("diagonal", 0.0)

@@ -80,6 +80,7 @@ def test_accelerators_do_not_pack_by_rule(monkeypatch):
     assert len(row_counts(64, "always")) == 5
 
 
+@pytest.mark.slow
 def test_a_readout_sees_rows_that_are_left():
     """Its operator runs in every branch with the branch's rows, and its dropout mask follows the rows of the batch."""
     net, carry, xs = long_batch(Row("gru", "low_rank"))

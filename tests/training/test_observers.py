@@ -61,6 +61,7 @@ def test_tensorboard_that_is_not_installed_is_named(monkeypatch):
         EventFiles()
 
 
+@pytest.mark.slow
 def test_texts_are_printed_at_evaluations_and_at_the_end(tmp_path, capsys):
     (tmp_path / "book.txt").write_text("the cat sat on the mat\n" * 400)
     words = "--no-compare --model.size 8 --model.rank 2 --train.updates 2 --train.evaluate-every 1 --train.batch-size 4 --devices 1"
