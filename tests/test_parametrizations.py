@@ -124,6 +124,7 @@ def test_draws_are_glorot_uniform_of_each_factors_own_shape_and_small_diagonals(
     assert_equal(stored["bias"], {"update": jnp.full(n, 4.0), "reset": jnp.zeros(n), "candidate": jnp.zeros(n)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in ROWS if row.cell == "gru"], ids=str)
 def test_gradients_of_stored_parameters_equal_finite_differences(row):
     """Through whatever shares, normalizes or adds."""

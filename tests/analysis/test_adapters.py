@@ -37,6 +37,7 @@ def with_adapters(row, diagonal=False):
     return (model, variables), (other, jax.tree.map(jnp.asarray, {**start, "params": {**start["params"], **readout}}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [Row("gru", "low_rank", tied=True, weight_norm=True), Row("rhn", "monarch")], ids=str)
 def test_adapters_start_where_the_trained_network_is(row):
     (model, variables), (other, start) = with_adapters(row, diagonal=True)

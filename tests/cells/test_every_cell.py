@@ -22,6 +22,7 @@ from table import (
     every_cell,
     every_cell_and_every_row_of_the_gru,
     every_row,
+    every_row_but_most_of_them_slow,
     gradients,
     network,
     run,
@@ -46,7 +47,7 @@ def test_every_cell_has_an_oracle():
     assert set(oracles.ORACLES) == set(CELLS)
 
 
-@every_row
+@every_row_but_most_of_them_slow
 def test_shapes_and_dtypes(row):
     net = network(row)
     carry, (ys, info) = run(net.cell, net.params, net.carry, net.xs)
@@ -57,7 +58,7 @@ def test_shapes_and_dtypes(row):
     assert all(leaf.shape[:2] == (STEPS, BATCH) for leaf in jax.tree.leaves(info))
 
 
-@every_row
+@every_row_but_most_of_them_slow
 def test_scan_equals_a_python_loop_without_jit(row):
     net = network(row)
     carry, steps = net.carry, []
@@ -68,7 +69,7 @@ def test_scan_equals_a_python_loop_without_jit(row):
     assert_close(run(net.cell, net.params, net.carry, net.xs), expected)
 
 
-@every_row
+@every_row_but_most_of_them_slow
 def test_compiles_once(row):
     net, other = network(row), network(row, seed=7)
     carry, _ = run(net.cell, net.params, net.carry, net.xs)
@@ -77,7 +78,7 @@ def test_compiles_once(row):
     assert run._cache_size() == compiled
 
 
-@every_row
+@every_row_but_most_of_them_slow
 def test_vmap_over_examples_equals_batch(row):
     net = network(row)
     each = step_of_each_example(net.cell, net.params, net.carry, net.xs[0])
@@ -136,7 +137,7 @@ def passed_on(cell, passed, params, state, x):
     return step(state), passed(jax.jacrev(step)(state))
 
 
-@every_row
+@every_row_but_most_of_them_slow
 def test_gates_saturated_open_pass_the_state_on(row):
     oracle = oracles.ORACLES[row.cell]
     if oracle.passed is None:

@@ -32,6 +32,7 @@ def hits(home, keep=True, **changes):
     return int(done.stdout), done.stderr
 
 
+@pytest.mark.slow
 def test_the_second_process_compiles_nothing_again(tmp_path):
     assert hits(tmp_path)[0] == 0
     found, said = hits(tmp_path)

@@ -48,6 +48,7 @@ def test_a_run_has_the_numbers_of_this_process(engine, tmp_path):
     assert numbers(tmp_path / "run") == numbers(tmp_path / "here")
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_lost_and_a_stopped_one_leaves_a_checkpoint(engine, tmp_path):
     """And a run whose directory holds another one has failed."""
     handle = engine.submit(unit(tmp_path / "run", LONG))

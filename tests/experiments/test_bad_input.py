@@ -136,6 +136,7 @@ def test_a_directory_that_holds_another_run(other, run, assert_refused):
     assert tiny.tree(run) == before
 
 
+@pytest.mark.slow
 def test_a_directory_that_holds_another_experiment(run, assert_refused):
     assert_refused(COMMANDS["adding"], ["--workdir", run], "experiment = copy_memory, not adding")
 

@@ -21,6 +21,7 @@ INITIAL = InitialConfig(trainable_state=False)
 FIELDS = {"task", "cell", "parametrization", "size", "sizes", "parameters", "learning_rate", "seed", "score", "seconds"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["gru", "lru"])
 @pytest.mark.parametrize("kind", ["dense", "low_rank", "monarch", "circulant", "sparse"])
 def test_no_other_width_is_closer_to_the_budget_and_the_count_is_that_of_the_network(cell, kind):

@@ -35,6 +35,7 @@ def by_the_formula(row):
     return V * e + 2 * e * n + 2 * L * n**2 + 2 * L * n + V + (0 if row.tied else n * V)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.where} {row.depth}x{row.size}")
 def test_counts_are_those_of_the_formula_and_round_to_what_is_printed(row):
     known = PTB[row.depth][row.tied] if row.symbols == 10_000 else WIKIPEDIA[row.symbols, row.depth, row.size]

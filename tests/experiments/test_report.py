@@ -207,6 +207,7 @@ def test_a_damaged_run_stops_collecting(kept, assert_refused):
 # Writing
 
 
+@pytest.mark.slow
 def test_the_same_files_give_the_same_bytes(tmp_path, capsys):
     kinds = [(adding.EXPERIMENT, "--preset paper", 0), (copy_memory.EXPERIMENT, LENGTH, 1), (copy_memory.EXPERIMENT, LENGTH, 0)]
     written = []
@@ -236,6 +237,7 @@ def test_curve_beside_the_published_log(kept):
     assert "| 1 | CPU, 2 cores | 0123456789 | 3.11.7 |" in runs
 
 
+@pytest.mark.slow
 def test_check_finds_what_is_stale(kept, assert_refused):
     assert_refused(command(kept), ["--check"], "REPRODUCTION.md", code=1)
     main([], kept)

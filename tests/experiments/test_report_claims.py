@@ -276,6 +276,7 @@ def test_the_lattice_table_has_56_rows():
     assert {plot.where.split()[1].strip("()") for plot in lattice.PAPER.plots} == {"3", "4", "5", "6", "7"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_without_runs_every_claim_is_not_yet_run(paper):
     found = Judged(paper, Evidence())

@@ -50,6 +50,7 @@ def test_notes_are_grouped(runs, capsys):
     assert (runs / "music" / "figures" / "notes.png").exists()
 
 
+@pytest.mark.slow
 def test_words_have_ends(runs, capsys):
     main(europarl.EXPERIMENT, ["words", str(runs / "europarl"), "--split", "train", "--reach", "2"])
     assert "+2" in capsys.readouterr().out

@@ -68,6 +68,7 @@ def test_two_sweeps_train_each_run_once(tmp_path):
         assert numbers(tmp_path / "runs" / f"quick-seed{seed}", long) == numbers(tmp_path / f"single{seed}", long)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_every_run_resumable(tmp_path, capsys):
     long = changed(EVEN, train={"updates": 100_000})
     words = ["copy_memory", "--workdir", tmp_path, *flags(long)]
@@ -127,6 +128,7 @@ def test_what_does_not_fit_is_said_before_anything_is_made(tmp_path, assert_refu
     assert not (tmp_path / "sweep").exists()
 
 
+@pytest.mark.slow
 def test_results_of_another_configuration_are_refused(tmp_path, capsys):
     path = tmp_path / "quick-seed0"
     fit(EVEN, {0: path}, devices=1, names={"experiment": "copy_memory", "preset": "quick"})

@@ -60,6 +60,7 @@ ARGUMENTS = [
 """Each pair of values of two arguments at least once."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLAX)
 @pytest.mark.parametrize("values", ARGUMENTS, ids=lambda values: "-".join(name for name, is_so in zip(NAMES, values, strict=True) if is_so))
 def test_equals_flax_with_every_argument(name, values):

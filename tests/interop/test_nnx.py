@@ -49,6 +49,7 @@ def equal_grus():
     return theirs, ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda arguments: "-".join(arguments))
 def test_equals_flax_with_every_argument(arguments):
     theirs, ours = equal_grus()

@@ -51,6 +51,7 @@ def outputs(cells, xs):
     return np.asarray(module.apply({"params": params}, jnp.asarray(xs)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 @pytest.mark.parametrize("directions", [1, 2])
 def test_layers_in_and_compressed_layers_out(kind, directions, torch, module_of):
@@ -95,6 +96,7 @@ def trained(name):
     return model, treedef.unflatten(a + 0.2 * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=True)), xs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_trained_networks_as_modules_of_pytorch(name, torch, module_of):
     model, params, xs = trained(name)

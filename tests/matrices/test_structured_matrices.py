@@ -128,6 +128,7 @@ def jacobian_rank(matrix):
     return np.linalg.matrix_rank(np.concatenate([np.asarray(part).reshape(part.shape[0], -1) for part in parts], axis=1))
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize("diagonal", [False, True])
 @pytest.mark.parametrize(("n", "rank", "k"), [(4, 1, 2), (6, 2, 3), (3, 3, 1), (4, 2, 4)])

@@ -73,6 +73,7 @@ def float64_predictions(row, variables, xs):
     return np.swapaxes(ys @ params["readout"]["kernel"] + params["readout"]["bias"], 0, 1)
 
 
+@pytest.mark.slow
 @every_cell_and_every_row_of_the_gru
 def test_predictions_equal_the_float64_loop(row):
     size = width_of_input(row.cell)

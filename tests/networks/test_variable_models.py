@@ -205,6 +205,7 @@ def test_when_the_sharpness_is_final():
     assert VariableConfig("gru").settled(0, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["vcrnn", "vcgru", "vclstm"])
 def test_a_cut_gradient_has_no_product_over_steps_and_the_same_values(cell):
     """The penalty depends on the unit through the states that the scheduler reads, and on nothing else of the unit."""

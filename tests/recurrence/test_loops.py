@@ -68,6 +68,7 @@ def test_unknown_loop_names_the_known_ones():
         ModelConfig(recurrence="while")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_two_halves_with_carried_state_equal_one_whole(loop):
     net = network(Row("gru", "low_rank_plus_diagonal"))

@@ -159,6 +159,7 @@ def test_kept_weights_know_which_symbols_complete_units(custom, tmp_path):
     assert (found, found.units) == (known.input_size, known.input_size.units)
 
 
+@pytest.mark.slow
 def test_networks_without_steps_do_not_stream(tmp_path):
     model = HighwayConfig(depth=1, size=4, rank=2)
     trained = load(fitted(tmp_path / "run", model, ImageVectors("digits")))
