@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import BATCH, INPUT_SIZE, Row, assert_close, every_kind_of_state, every_row_but_most_of_them_slow, gradients, network
+from table import BATCH, INPUT_SIZE, Row, assert_close, every_kind_of_state, every_row_and_some_more_slow, gradients, network
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
@@ -22,7 +22,7 @@ def assert_same(actual, expected):
     jax.tree.map(lambda g, e: np.testing.assert_allclose(g, e, rtol=0, atol=1e-5 * np.abs(e).max()), grads, expected_grads)
 
 
-@every_row_but_most_of_them_slow
+@every_row_and_some_more_slow
 def test_fast_equals_plain(row):
     """Six steps in chunks of four: one whole, and a rest."""
     net = network(row)
