@@ -1,6 +1,7 @@
 """Weights that are kept with results: collected from checkpoints, evaluated again, noticed when changed, used without the run."""
 
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -63,10 +64,10 @@ def test_collected_weights_are_those_of_the_best_checkpoint(run, root):
     jax.tree.map(np.testing.assert_array_equal, one.initial, other.initial)
 
 
-def test_every_digit_is_reproduced(root, capsys):
+def test_metrics_are_reproduced_but_for_rounding(root, capsys):
     line, total = verified(root, capsys, "copy_memory")
-    assert line.startswith("copy_memory/tiny: equal; ")
-    assert total == "1 results: 1 equal"
+    assert re.match(r"copy_memory/tiny: (equal; |close; .* the largest relative difference is [\d.]+e-0[789] )", line), line
+    assert total in ("1 results: 1 equal", "1 results: 1 close")
     assert verified(root, capsys)[0] == verified(root, capsys, "copy_memory/tiny")[0] == line
 
 
@@ -84,9 +85,10 @@ def scaled(factor):
 
 
 def test_rounding_of_another_machine_is_told(root, capsys):
-    change(kept(root) / "result.json", scaled(1 + 1e-7))
+    change(kept(root) / "result.json", scaled(1 + 5e-6))
     line, _ = verified(root, capsys)
-    assert line.startswith("copy_memory/tiny: close; valid and test within 1e-05, the largest relative difference is 1.0e-07 (test loss: ")
+    found = re.match(r"copy_memory/tiny: close; valid and test within 1e-05, the largest relative difference is (\S+) \(test loss: ", line)
+    assert abs(float(found[1]) - 5e-6) < 1e-6
 
 
 def test_another_printed_metric_fails(root, assert_refused):

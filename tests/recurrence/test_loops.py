@@ -14,11 +14,11 @@ from lrpt.recurrence import LOOPS, Tuning, recur
 OTHERS = sorted(LOOPS.keys() - {"plain"})
 
 
-def assert_same(actual, expected):
+def assert_same(actual, expected, rtol=1e-6):
     """Values to 1e-6, gradients to 1e-5 of the largest entry of each array."""
     (_, outputs), grads = actual
     (_, expected_outputs), expected_grads = expected
-    assert_close(outputs, expected_outputs, rtol=1e-6, atol=1e-6)
+    assert_close(outputs, expected_outputs, rtol=rtol, atol=rtol)
     jax.tree.map(lambda g, e: np.testing.assert_allclose(g, e, rtol=0, atol=1e-5 * np.abs(e).max()), grads, expected_grads)
 
 
@@ -27,7 +27,8 @@ def test_fast_equals_plain(row):
     """Six steps in chunks of four: one whole, and a rest."""
     net = network(row)
     actual = gradients(net.cell, net.params, net.carry, net.xs, loop="fast", tuning=Tuning(chunk=4))
-    assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
+    rtol = 1e-5 if row.parametrization.startswith("toeplitz_like") else 1e-6  # FFTs in float32
+    assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs), rtol)
 
 
 @every_kind_of_state
