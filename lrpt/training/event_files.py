@@ -20,7 +20,7 @@ class EventFiles:
 
     def __init__(self) -> None:
         try:
-            from tensorboard.summary import Writer  # an extra
+            from tensorboard.summary import Writer  # an extra  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise UsageError("log is tensorboard, which is not installed: pip install 'lrpt[tensorboard]'") from None
         self._open, self._writers = Writer, dict[Path, Any]()
