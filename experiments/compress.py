@@ -41,7 +41,7 @@ from lrpt.networks.sequence_model import Recurrent
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.named_arrays import to_named
+from lrpt.runs.named_arrays import save
 from lrpt.settings import OneOf
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
@@ -161,7 +161,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     _check_free(output)
     before = trained.evaluate()
     after = trained.evaluate(trained.model.clone(config=found.config), {**trained.variables, "params": smaller})
-    _save(start, smaller)
+    save(start, smaller, "--output")
     config = replace(trained.config, model=found.config, train=replace(trained.config.train, start=start))
     further = [*flags(experiment, trained.preset, flatten(to_json(config))), "--seed", str(trained.seed), "--workdir", str(output)]
     return {
@@ -189,7 +189,7 @@ def compress_cell(options: Options, path: Path) -> dict[str, Any]:
         return report
     _, params = as_linen(smaller)
     written = options.output / CELL
-    _save(written, params)
+    save(written, params, "--output")
     paths = [written, *_for_pytorch(options, path, arrays, smaller)]
     return {**report, "written": str(written), "files": [str(each) for each in paths], "python": _python(smaller, written)}
 
@@ -261,14 +261,6 @@ def _beside(trained: Loaded, found: Compression) -> Path:
 def _check_free(output: Path) -> None:
     if (output / "config.json").exists():
         raise UsageError(f"{output} holds a run: name another --output")
-
-
-def _save(path: Path, params: Any) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **to_named(params))  # type: ignore[arg-type]
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
 
 
 def show(report: Mapping[str, Any], console: Console) -> None:

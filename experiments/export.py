@@ -9,7 +9,6 @@ matrices as factors), and state_dict.npz for `torch.nn.GRU` or `LSTM` if PyTorch
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 import tyro
 
 from lrpt.analysis.quantization import dequantize, num_bytes, quantize
+from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import read_run
@@ -161,22 +161,8 @@ def factorized_contender(trained: Loaded, arrays: Any) -> list[Contender]:
 
 
 def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the time of a call of each function in microseconds: the shortest of all rounds, which other programs disturbed least.
-
-    Each round runs all functions, one after another.
-    """
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for step in steps.values():
-        step()
-    for _ in range(rounds):
-        for name, step in steps.items():
-            for _ in range(CALLS):  # untimed, so that no contender pays for what the one before left in caches and threads
-                step()
-            start = time.perf_counter()
-            for _ in range(CALLS):
-                step()
-            times[name].append((time.perf_counter() - start) / CALLS * 1e6)
-    return {name: min(found) for name, found in times.items()}
+    """Return the time of a call of each function in microseconds: the shortest of all rounds, which other programs disturbed least."""
+    return {name: 1e6 * min(found) for name, found in in_turns(steps, rounds, CALLS, untimed=CALLS).items()}
 
 
 def report(options: Options, console: Console) -> dict[str, Any]:

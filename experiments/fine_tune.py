@@ -26,13 +26,14 @@ from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import read_run
 from lrpt.errors import UsageError, check_at_least
+from lrpt.interop.files import load_weights
 from lrpt.interop.pytorch import read
 from lrpt.matrices import num_params
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.runs.console import Console
-from lrpt.runs.named_arrays import load_arrays, to_named
+from lrpt.runs.named_arrays import save
 from lrpt.settings import changed_settings
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
@@ -90,7 +91,7 @@ def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig
         return _of_run(options, options.run, task, console)
     if options.run is not None or options.source is None:
         raise UsageError("expected one run directory, or --from and a file")
-    params, network = read(load_arrays(options.source), options.layer)
+    params, network = read(load_weights(options.source), options.layer)
     trained = in_full(params, network)
     embedded: dict[str, Any] = {"embedding": network.input_size}
     config = adapter_config(replace(trained.config, **embedded), options.rank, options.diagonal)
@@ -123,7 +124,7 @@ def fine_tune(options: Options, console: Console) -> dict[str, Any]:
     task = options.data.build(options.seed)
     model, start = prepare(options, task, console)
     path = options.workdir / START
-    _save(path, {**start["params"], FROZEN: start[FROZEN]})
+    save(path, {**start["params"], FROZEN: start[FROZEN]}, "--workdir")
     train = TrainConfig(
         options.updates,
         options.batch_size,
@@ -143,7 +144,7 @@ def report(options: Options, start: Mapping[str, Any]) -> dict[str, Any]:
     trained = load(options.workdir, data=NextSymbol)
     variables, config = merged(trained.variables, trained.recurrent)
     model = config.build(trained.task.input_size, trained.task.output_size, trained.task.reads)
-    _save(options.workdir / MERGED, variables["params"])
+    save(options.workdir / MERGED, variables["params"], "--workdir")
     metrics = {"start": trained.evaluate(None, start), "adapted": trained.evaluate(), "merged": trained.evaluate(model, variables)}
     return {
         "model": trained.config.model.label,
@@ -153,14 +154,6 @@ def report(options: Options, start: Mapping[str, Any]) -> dict[str, Any]:
         "written": str(options.workdir / MERGED),
         "settings": changed_settings(config),
     }
-
-
-def _save(path: Path, params: Any) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **to_named(params))  # type: ignore[arg-type]
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}): name another --workdir", code=1) from error
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:

@@ -11,7 +11,6 @@ state size n as B T (a n + b) + c n + d. The command solves for the coefficients
 
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +23,7 @@ from experiments.benchmark.contenders import jax_contender, lrpt_network
 from experiments.benchmark.workloads import WORKLOADS, Workload
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from experiments.parameter_table.command import PUBLISHED
+from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.devices import parallel
@@ -229,13 +229,10 @@ def devices(options: Options, console: Console) -> None:
     parallel.request_devices(max(options.devices), 1, workload.batch)
     network = lrpt_network(workload.model.loop.kind)
     timed = {n: jax_contender(network, workload, shards=n, updates=4) for n in options.devices}
-    times: dict[int, list[float]] = {n: [] for n in timed}
-    for round_ in range(options.rounds + 1):
-        for n, contender in timed.items():
-            start = time.perf_counter()
-            contender.train()
-            if round_:  # the first round is a warm-up
-                times[n].append((time.perf_counter() - start) / contender.updates)
+    trained = {n: contender.train for n, contender in timed.items()}
+    for warm_up in trained.values():
+        warm_up()
+    times = {n: [each / timed[n].updates for each in seconds] for n, seconds in in_turns(trained, options.rounds).items()}
     base = statistics.median(times[options.devices[0]])
     rows = [
         [str(n), *(f"{1e3 * f(values):.1f}" for f in (statistics.median, min, max)), f"{base / statistics.median(values):.2f}x"]

@@ -9,15 +9,15 @@ that of the loop as networks use it, which multiplies matrices out if that shoul
 """
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from lrpt.analysis.budgets import closest_storage, parameters_of
+from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
@@ -59,13 +59,6 @@ class Options:
         return closest_storage(kind, spec, parameters_of(spec, MatrixConfig("low_rank_plus_diagonal", self.rank)))
 
 
-class Measured(NamedTuple):
-    """A function to be measured, and its shortest time so far, in seconds."""
-
-    call: Callable[[], Any]
-    seconds: list[float]
-
-
 def step_of(options: Options, storage: MatrixConfig, materialize: str) -> tuple[Callable[[], Any], bool]:
     """Return a function that computes value and gradient over a sequence, and whether matrices are multiplied out."""
     cell, spec = CELLS["gru"], CellSpec(options.size, options.size)
@@ -89,24 +82,19 @@ def rows(options: Options) -> list[list[str]]:
     """Measure every parametrization, and return the rows of the table."""
     spec = MatrixSpec(options.size, options.size, "recurrent")
     storages = {kind: options.storage(kind) for kind in options.kinds}
-    measured: dict[tuple[str, str], Measured] = {}
+    calls: dict[tuple[str, str], Callable[[], Any]] = {}
     multiplied_out = {}
     for kind, storage in storages.items():
         for choice in ("auto", "never"):
-            call, multiplied_out[kind, choice] = step_of(options, storage, choice)
-            call()
-            measured[kind, choice] = Measured(call, [])
-    for _ in range(options.rounds):
-        for one in measured.values():
-            began = time.perf_counter()
-            one.call()
-            one.seconds.append(time.perf_counter() - began)
+            calls[kind, choice], multiplied_out[kind, choice] = step_of(options, storage, choice)
+            calls[kind, choice]()  # compiles
+    seconds = in_turns(calls, options.rounds)
     found = []
     for kind, storage in storages.items():
         arrays = FORMS[kind].arrays("update", spec, storage)
         matrix: Any = FORMS[kind].matrix("update", spec, storage, {field: jnp.ones(stored.shape) for field, stored in arrays.items()})
         work = matrix.work()
-        times = [f"{1e6 * min(measured[kind, choice].seconds) / options.steps:.0f}" for choice in ("auto", "never")]
+        times = [f"{1e6 * min(seconds[kind, choice]) / options.steps:.0f}" for choice in ("auto", "never")]
         times[0] += " (multiplied out)" * (multiplied_out[kind, "auto"] and kind != "dense")
         sizes = ", ".join(f"{setting} {getattr(storage, setting):g}" for setting in FORMS[kind].settings)
         counts = [parameters_of(spec, storage), matrix.degrees_of_freedom, work.products + work.elementwise]

@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The directory of real data sets, for tests that cannot do without."""
+    """Return the directory of real data sets, for tests that cannot do without."""
     if not os.environ.get("LRPT_DATA"):
         pytest.skip("needs real data: set LRPT_DATA to a directory that holds mnist/ and the like")
     return Path(os.environ["LRPT_DATA"])
@@ -55,7 +55,7 @@ def data_dir() -> Path:
 
 @pytest.fixture
 def tables():
-    """What documentation adds to the tables is taken out again."""
+    """Take out of the tables what documentation adds to them."""
     from lrpt import CELLS, PARAMETRIZATIONS  # not before the hook
     from lrpt.optim import RECIPES
 
@@ -69,7 +69,7 @@ def tables():
 
 @pytest.fixture
 def assert_refused(capfd):
-    """A command that fails: it leaves with `code` and one line that says all this, and no other, unless it had `warned` or `printed`."""
+    """Check that a command leaves with `code` and one line that says all this, and no other, unless it had `warned` or `printed`."""
 
     def check(main, words, *says, code=2, warned=False, printed=False):
         capfd.readouterr()
@@ -88,7 +88,7 @@ def assert_refused(capfd):
 
 @pytest.fixture(autouse=True, scope="module")
 def programs_in_memory():
-    """Programs go before they are too many: a process may map 65,530 pieces of memory, a program is six, and XLA crashes."""
+    """Free compiled programs before XLA crashes: a process may map 65,530 pieces of memory, and a program takes six."""
     yield
     if MAPPED.exists() and len(MAPPED.read_bytes().splitlines()) > 15_000:
         jax.clear_caches()

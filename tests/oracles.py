@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Oracle(NamedTuple):
-    """The independent twin of a cell.
+    """Hold the independent twin of a cell.
 
     step: `(weights, carry, x) -> (carry, (y, gates))`; weights by name ('update.input', 'update.recurrent', 'update.bias'), gates by name.
     carry_bias: the biases that start at a multiple of the carry bias, with that multiple; all others start at zero.
@@ -27,13 +27,13 @@ def sigmoid(a):
 
 
 def elman(w, h, x):
-    """Jernite et al. 2017, eq. 3, and a bias."""
+    """Compute Jernite et al. 2017, eq. 3, and a bias."""
     h = np.tanh(h @ w["candidate.recurrent"] + x @ w["candidate.input"] + w["candidate.bias"])
     return h, (h, {})
 
 
 def gru(w, h, x):
-    """Miceli Barone 2018, eq. 2, transposed: rows are examples."""
+    """Compute Miceli Barone 2018, eq. 2, transposed: rows are examples."""
     omega = sigmoid(x @ w["reset.input"] + h @ w["reset.recurrent"] + w["reset.bias"])
     gamma = sigmoid(x @ w["update.input"] + h @ w["update.recurrent"] + w["update.bias"])
     pi = np.tanh(x @ w["candidate.input"] + (omega * h) @ w["candidate.recurrent"] + w["candidate.bias"])
@@ -42,7 +42,7 @@ def gru(w, h, x):
 
 
 def gru_reset_after(w, h, x):
-    """Miceli Barone 2016, eq. 7."""
+    """Compute Miceli Barone 2016, eq. 7."""
     omega = sigmoid(x @ w["reset.input"] + h @ w["reset.recurrent"] + w["reset.bias"])
     gamma = sigmoid(x @ w["update.input"] + h @ w["update.recurrent"] + w["update.bias"])
     pi = np.tanh(x @ w["candidate.input"] + omega * (h @ w["candidate.recurrent"]) + w["candidate.bias"])
@@ -51,7 +51,7 @@ def gru_reset_after(w, h, x):
 
 
 def gru_cudnn(w, h, x):
-    """The equations of torch.nn.GRU, with one bias where it has a sum of two."""
+    """Compute the equations of torch.nn.GRU, with one bias where it has a sum of two."""
     r = sigmoid(x @ w["reset.input"] + w["reset.bias"] + h @ w["reset.recurrent"])
     z = sigmoid(x @ w["update.input"] + w["update.bias"] + h @ w["update.recurrent"])
     inside = h @ w["candidate.recurrent"] + w["candidate.recurrent_bias"]
@@ -61,7 +61,7 @@ def gru_cudnn(w, h, x):
 
 
 def lstm(w, carry, x):
-    """Miceli Barone 2016, eqs. 8 and 9."""
+    """Compute Miceli Barone 2016, eqs. 8 and 9."""
     c, h = carry
     omega = sigmoid(x @ w["output.input"] + h @ w["output.recurrent"] + w["output.bias"])
     gamma = sigmoid(x @ w["forget.input"] + h @ w["forget.recurrent"] + w["forget.bias"])
@@ -73,7 +73,7 @@ def lstm(w, carry, x):
 
 
 def highway_layers(w, s, x, coupled):
-    """Zilly et al. 2017, eqs. 6 to 9."""
+    """Compute Zilly et al. 2017, eqs. 6 to 9."""
     gates = {}
     for layer in range(1 + max(int(name.split(".")[0]) for name in w)):
 
@@ -97,7 +97,7 @@ def rhn_uncoupled(w, s, x):
 
 
 def transition_layers(w, h, x):
-    """Pascanu et al. 2014, deep transitions with hyperbolic tangents: layers are numbered from 0, shortcuts are there or not."""
+    """Compute deep transitions of Pascanu et al. 2014 with hyperbolic tangents. Layers are numbered from 0."""
     z, states = h, {}
     for layer in range(1 + max(int(name.split(".")[0]) for name in w)):
         a = z @ w[f"{layer}.candidate.recurrent"] + w[f"{layer}.candidate.bias"]
@@ -111,7 +111,7 @@ def transition_layers(w, h, x):
 
 
 def unitary_matrix(w, fourier):
-    """W of Arjovsky et al. 2016, eq. 6, as a full matrix for columns; or as lowrank-gru has it, with scales and no Fourier transforms."""
+    """Return W of Arjovsky et al. 2016, eq. 6, as a full matrix for columns, or that of lowrank-gru: scales, no Fourier transforms."""
     n = w["rotations.0"].size
     d1, d2, d3 = (np.diag(np.exp(1j * w[f"rotations.{k}"])) for k in range(3))
     v1, v2 = (w[f"reflections.{k}"][:n] + 1j * w[f"reflections.{k}"][n:] for k in range(2))
@@ -124,7 +124,7 @@ def unitary_matrix(w, fourier):
 
 
 def mod_relu(w, h, vx, fourier):
-    """complex_RNN, models.py: the state is [Re | Im]."""
+    """Compute complex_RNN, models.py. The state is [Re | Im]."""
     n = vx.shape[-1]
     z = h[..., :n] + 1j * h[..., n:]
     a = z @ unitary_matrix(w, fourier).T + vx
@@ -143,12 +143,12 @@ def unitary_without_fourier(w, h, x):
 
 
 def of_both(w, gate, h1, h2):
-    """[h1; h2] times the gate's matrix, which is [depth part; time part], and its bias."""
+    """Return [h1; h2] times the gate's matrix, which is [depth part; time part], and its bias."""
     return np.concatenate([h1, h2], -1) @ np.concatenate([w[f"{gate}.input"], w[f"{gate}.recurrent"]]) + w[f"{gate}.bias"]
 
 
 def lattice(w, h2, h1, new):
-    """Ahuja and Morency 2018, eqs. 7 to 18; one gate may do for both streams. new: whether z lets in the new state."""
+    """Compute Ahuja and Morency 2018, eqs. 7 to 18. One gate may do for both streams. new: whether z lets in the new state."""
     gates = {name[: -len(".bias")]: None for name in w if name.endswith(".bias")}
     gates = {name: sigmoid(of_both(w, name, h1, h2)) for name in gates if not name.startswith("projected")}
     z1, z2, r1, r2 = (gates.get(f"{name}_{k}", gates.get(name)) for name in ("update", "reset") for k in (1, 2))
@@ -162,7 +162,7 @@ def lattice(w, h2, h1, new):
 
 
 def grid_dimension(w, name, h1, h2, m):
-    """LSTM(h1, h2, m, W) of Ahuja and Morency 2018, eqs. 5 and 6."""
+    """Compute LSTM(h1, h2, m, W) of Ahuja and Morency 2018, eqs. 5 and 6."""
     i, f, o = (sigmoid(of_both(w, f"{name}.{gate}", h1, h2)) for gate in ("input", "forget", "output"))
     g = np.tanh(of_both(w, f"{name}.candidate", h1, h2))
     m = f * m + i * g
@@ -171,7 +171,7 @@ def grid_dimension(w, name, h1, h2, m):
 
 
 def grid_layer(w, carry, h1, m1, first):
-    """(carry, h1', m1', gates) of one layer; first: the dimension whose new hidden state the other one sees."""
+    """Return (carry, h1', m1', gates) of one layer. first: the dimension whose new hidden state the other one sees."""
     m2, h2 = carry
     if first == "time":
         new_h2, new_m2, time = grid_dimension(w, "time", h1, h2, m2)
@@ -188,7 +188,7 @@ def grid(w, carry, h1, first=None):
 
 
 def variable(w, h, x, epsilon=1e-5):
-    """Jernite et al. 2017, eqs. 7 and 8: (weights of the unit, m, mask)."""
+    """Return (weights of the unit, m, mask) of Jernite et al. 2017, eqs. 7 and 8."""
     m = sigmoid(x @ w["scheduler.input"] + h @ w["scheduler.recurrent"] + w["scheduler.bias"])
     n = h.shape[-1]
     e = sigmoid(w["sharpness"] * (m * n - np.arange(1, n + 1)))
@@ -201,7 +201,7 @@ def with_schedule(m, e, gates):
 
 
 def vcrnn(w, h, x):
-    """Jernite et al. 2017, eq. 13."""
+    """Compute Jernite et al. 2017, eq. 13."""
     w, m, e = variable(w, h, x)
     g = np.tanh((e * h) @ w["candidate.recurrent"] + (e * x) @ w["candidate.input"] + w["candidate.bias"])
     h = e * g + (1 - e) * h
@@ -209,7 +209,7 @@ def vcrnn(w, h, x):
 
 
 def vcgru(w, h, x):
-    """Jernite et al. 2017, eqs. 14 to 16, with z = 1 - update."""
+    """Compute Jernite et al. 2017, eqs. 14 to 16, with z = 1 - update."""
     w, m, e = variable(w, h, x)
     hm, xm = e * h, e * x
     r = sigmoid(hm @ w["reset.recurrent"] + xm @ w["reset.input"] + w["reset.bias"])
@@ -221,7 +221,7 @@ def vcgru(w, h, x):
 
 
 def vclstm(w, carry, x):
-    """As the VCGRU: gates of masked vectors, and a mask on what they let in and out."""
+    """Compute the VCLSTM like the VCGRU: gates of masked vectors, and a mask on what they let in and out."""
     c, h = carry
     w, m, e = variable(w, h, x)
     i, f, o, g = (
@@ -272,7 +272,7 @@ ORACLES = {
 
 
 def loop(oracle, weights, carry, xs):
-    """The oracle over time: (last carry, outputs, gates), each with a leading axis of steps."""
+    """Run the oracle over time. Return (last carry, outputs, gates), each with a leading axis of steps."""
     outputs, gates = [], []
     for x in np.asarray(xs, np.float64):
         carry, (y, info) = oracle.step(weights, carry, x)

@@ -32,12 +32,12 @@ every_kind_of_matrix = pytest.mark.parametrize(
 
 
 def width_of_input(cell):
-    """The width that a cell's inputs must have; of those that take any, one that differs from the state's."""
+    """Return the width that a cell's inputs must have; if it takes any, one that differs from the state's."""
     return (CELLS[cell].input_size or (lambda _: INPUT_SIZE))(SPEC)
 
 
 class Row(NamedTuple):
-    """One cell with one way to store its matrices."""
+    """A cell and one way to store its matrices."""
 
     cell: str
     parametrization: str
@@ -58,7 +58,7 @@ def can_be_tied(parametrization):
 
 
 def has_rows(parametrization):
-    """Whether weight normalization finds rows in it."""
+    """Say whether weight normalization finds rows in it."""
     spec = MatrixSpec(SIZE, SIZE, "recurrent")
     return parametrization in FORMS and bool(
         FORMS[parametrization].arrays("a", spec, MatrixConfig(parametrization, RANK, **SIZES)).keys() & ROW_AXIS.keys()
@@ -66,7 +66,7 @@ def has_rows(parametrization):
 
 
 def rows_of(cell):
-    """Everything for the GRU. A cell does not see tying and weight norm, so others have them in one row."""
+    """Return the rows of a cell: every combination for the GRU. Cells do not see tying and weight norm, so others have them in one row."""
     if not CELLS[cell].has_recurrent_matrices:
         return [Row(cell, "dense"), Row(cell, "dense", weight_norm=True)]
     if cell != "gru":
@@ -101,12 +101,12 @@ every_cell = pytest.mark.parametrize("cell", CELLS)
 
 
 def by_name(tree):
-    """The leaves of a tree by their paths, 'update.bias'."""
+    """Return the leaves of a tree by their paths, 'update.bias'."""
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 class Network(NamedTuple):
-    """A cell with parameters, a state to start from, and inputs (t, b, m)."""
+    """Hold a cell with parameters, a state to start from, and inputs (t, b, m)."""
 
     cell: Cell
     template: Any
@@ -140,7 +140,7 @@ def parameters_module(row, carry_bias=1.0, input_size=None):
 
 @cache
 def stored_parameters(row, seed=0, input_size=None):
-    """What the row's Flax module owns, drawn so that nothing is small or zero, as at the start of training."""
+    """Draw the parameters that the row's Flax module owns. None is small or zero, as they are at the start of training."""
     _, module = parameters_module(row, input_size=input_size)
     rng = np.random.default_rng(seed)
     shapes = jax.eval_shape(module.init, jax.random.key(0))
@@ -149,7 +149,7 @@ def stored_parameters(row, seed=0, input_size=None):
 
 @cache
 def network(row, seed=0, carry_bias=1.0, input_size=None):
-    """The row, ready to run; biases are their start values and noise."""
+    """Make the row ready to run. Biases are their start values and noise."""
     template, module = parameters_module(row, carry_bias, input_size)
     cell = CELLS[row.cell]
     rng = np.random.default_rng(seed + 1)
@@ -169,18 +169,18 @@ def _normal(rng, *shape):
 
 @partial(jax.jit, static_argnames=("cell", "loop"))
 def run(cell, params, carry, xs, loop="plain"):
-    """(last carry, (outputs, gates)) of every step."""
+    """Return (last carry, (outputs, gates)) of every step."""
     return recur(cell.step, params, carry, xs, outputs="info", loop=loop)
 
 
 def weighted_sum(tree):
-    """A scalar that every number of a tree moves by another amount."""
+    """Return a scalar that every number of a tree moves by another amount."""
     return sum((a * jax.numpy.cos(jax.numpy.arange(a.size, dtype=a.dtype)).reshape(a.shape)).sum() for a in jax.tree.leaves(tree))
 
 
 @partial(jax.jit, static_argnames=("cell", "loop", "tuning"))
 def gradients(cell, params, carry, xs, loop="plain", tuning=BY_RULE):
-    """((loss, outputs), gradients to params, carry and xs)."""
+    """Return ((loss, outputs), gradients to params, carry and xs)."""
 
     def loss(params, carry, xs):
         carry, ys = recur(cell.step, params, carry, xs, loop=loop, tuning=tuning)
@@ -190,7 +190,7 @@ def gradients(cell, params, carry, xs, loop="plain", tuning=BY_RULE):
 
 
 def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
-    """Trees of the same shapes and nearly the same numbers; `atol` is relative to the largest of an array where that is above one."""
+    """Check that trees have equal shapes and nearly equal numbers. `atol` is relative to an array's largest number if that exceeds 1."""
 
     def check(actual, expected):
         actual, expected = np.asarray(actual), np.asarray(expected)
@@ -200,12 +200,12 @@ def assert_close(actual, expected, rtol=1e-5, atol=1e-6):
 
 
 def assert_equal(actual, expected):
-    """Trees of the same numbers to the bit."""
+    """Check that trees have the same numbers to the bit."""
     jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
 def check_slope(loss, gradient, along, eps=1e-4, rtol=1e-7):
-    """`loss(step)` at steps along a direction has the slope that the gradient says: central differences of fourth order, in float64."""
+    """Check that `loss(step)` along a direction has the slope of the gradient, by central differences of fourth order in float64."""
     slope = sum(np.vdot(g, d) for g, d in zip(jax.tree.leaves(gradient), jax.tree.leaves(along), strict=True))
     expected = (8 * (loss(eps) - loss(-eps)) - (loss(2 * eps) - loss(-2 * eps))) / (12 * eps)
     np.testing.assert_allclose(slope, expected, rtol=rtol)

@@ -53,7 +53,7 @@ CONFIG = RunConfig(
 
 
 def changed(config=CONFIG, **groups):
-    """changed(train={"updates": 20}): a configuration that differs in some fields."""
+    """Return a configuration that differs in some fields: `changed(train={"updates": 20})`."""
     return dataclasses.replace(config, **{name: dataclasses.replace(getattr(config, name), **fields) for name, fields in groups.items()})
 
 
@@ -62,7 +62,7 @@ EVEN = changed(train={"updates": 12, "updates_per_call": 2})
 
 
 def flags(config=CONFIG):
-    """The command line that gives a configuration to its experiment, whatever the preset."""
+    """Return the command line that gives a configuration to its experiment, whatever the preset."""
     return [word for name, value in flatten(to_json(config)).items() for word in words(name, value)]
 
 

@@ -1,12 +1,12 @@
 """The time of an update of a network."""
 
-import time
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from lrpt.analysis.timing import in_turns
 from lrpt.tasks.order import batch_indices
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
@@ -25,9 +25,5 @@ def seconds_per_update(config: RunConfig[Any], task: Task) -> float:
     indices = jnp.asarray(batch_indices(train.order, task.splits["train"].size, train.batch_size, 0, 0, UPDATES))
     update = jax.jit(partial(train_steps, model, task, lambda made: optimizer))
     jax.block_until_ready(update(state, arrays, indices))
-    found = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        jax.block_until_ready(update(state, arrays, indices))
-        found.append((time.perf_counter() - began) / UPDATES)
-    return min(found)
+    (found,) = in_turns({"": partial(update, state, arrays, indices)}, ROUNDS).values()
+    return min(found) / UPDATES

@@ -1,7 +1,6 @@
 """Measured time of variable computation, for one example at a time."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, VariableParams, block_step, blocks
 from lrpt.matrices import Bias, Dense
 from lrpt.networks.operations import multiplications
@@ -93,9 +93,9 @@ def time_steps(
     contenders["unit of equal operations"] = partial(_loop(CELLS[BASE[cell]].step), small, *inputs)
     contenders["unit of equal operations"]()  # compiles
     counted |= {"unit": float(multiplications(params.unit)), "unit of equal operations": float(multiplications(small))}
-    times = _in_turns(contenders, rounds, len(xs))
+    times = in_turns(contenders, rounds)
     means = {name: float(np.mean(m)) for name, m in found.items() if name != "unit"}
-    return [Timing(name, means.get(name), counted[name], tuple(times[name])) for name in contenders]
+    return [Timing(name, means.get(name), counted[name], tuple(1e6 * seconds / len(xs) for seconds in times[name])) for name in contenders]
 
 
 def _of_equal_operations(params: VariableParams, carry: Any, xs: Array, m: Float[np.ndarray, "..."]) -> tuple[Any, Any, Array]:
@@ -119,17 +119,6 @@ def _loop(step: Any) -> Any:
         return ys[-1], m
 
     return run
-
-
-def _in_turns(contenders: Mapping[str, Callable[[], Any]], rounds: int, steps: int) -> dict[str, list[float]]:
-    """Return microseconds per step by contender, one value per round."""
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            start = time.perf_counter()
-            jax.block_until_ready(run())
-            times[name].append((time.perf_counter() - start) / steps * 1e6)
-    return times
 
 
 def _counted(params: VariableParams, m: Float[np.ndarray, "..."], n: int, full: bool) -> float:

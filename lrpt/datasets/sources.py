@@ -11,6 +11,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import urlopen
 
+from lrpt.cache import cache_folder
 from lrpt.errors import UsageError
 
 _TIMEOUT_SECONDS = 10
@@ -50,14 +51,13 @@ def writable_root(dir: Path | None) -> Path:
     Raises:
       UsageError: `dir` is a file.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt"
     if dir is None:
-        return cache
+        return cache_folder()
     if dir.exists() and not dir.is_dir():
         raise UsageError(f"data.dir is {dir}, which is a file: name the directory that holds the data")
     existing = next(path for path in (dir, *dir.absolute().parents) if path.exists())
     # os.access is always true for root, so the permission bits are checked too.
-    return dir if os.access(existing, os.W_OK) and existing.stat().st_mode & 0o222 else cache
+    return dir if os.access(existing, os.W_OK) and existing.stat().st_mode & 0o222 else cache_folder()
 
 
 def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:

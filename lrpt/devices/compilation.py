@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from lrpt.cache import cache_folder
+
 JAX: Any = jax.config  # its attributes are made as options are defined
 
 LARGEST = 2**31
@@ -42,8 +44,7 @@ def folder() -> Path:
 
     Homes may be shared by machines, and a program for one processor may crash on another.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "lrpt" / "programs" / hashlib.sha256(_processor().encode()).hexdigest()[:16]
+    return cache_folder() / "programs" / hashlib.sha256(_processor().encode()).hexdigest()[:16]
 
 
 def _processor() -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.runs.named_arrays import load_arrays
+from lrpt.runs.named_arrays import load_arrays, save_arrays
 
 OF_PYTORCH = (".pt", ".pth", ".bin")
 SUFFIXES = (".npz", ".safetensors", *OF_PYTORCH)
@@ -38,11 +38,11 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
       UsageError: the suffix is another one, the file cannot be written, or a package that it needs is not installed.
     """
     path = Path(path)
+    if path.suffix == ".npz":
+        return save_arrays(path, arrays, "--output")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".npz":
-            np.savez(path, **arrays)  # type: ignore[arg-type]
-        elif path.suffix == ".safetensors":
+        if path.suffix == ".safetensors":
             _safetensors(path).numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
         elif path.suffix in OF_PYTORCH:
             torch = _torch(path)

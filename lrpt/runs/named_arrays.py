@@ -25,7 +25,7 @@ WIDEST, SLACK = 8, 2**20
 
 
 def to_named(params: Any) -> dict[str, np.ndarray]:
-    """Return parameters as arrays by name, in the order of the tree. `numpy.savez(path, **to_named(params))` writes a file for `load`."""
+    """Return parameters as arrays by name, in the order of the tree. `save` writes them."""
     return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(params)}
 
 
@@ -85,6 +85,24 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
     except Exception as error:  # NumPy, zipfile and zlib raise a dozen different errors for a damaged archive
         kind = type(error).__name__
         raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez", code=1) from None
+
+
+def save(path: str | Path, params: Any, flag: str) -> None:
+    """Write parameters as a .npz file for `load`, and make its directory.
+
+    Raises:
+      UsageError: the file cannot be written. `flag` is the option that names another place.
+    """
+    save_arrays(path, to_named(params), flag)
+
+
+def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -> None:
+    """Write named arrays as a .npz file, and make its directory. Raise the error of `save`."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}): name another {flag}", code=1) from error
 
 
 def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:

@@ -10,7 +10,7 @@ from ray.cluster_utils import Cluster
 
 @contextmanager
 def cluster(cpus=1):
-    """Yields the head's address and the second node; nothing is reported to anybody, and no dashboard listens."""
+    """Yield the head's address and the second node. Nothing is reported to anybody, and no dashboard listens."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # by default, workers yield to everything else here
     quiet = {"num_cpus": cpus, "include_dashboard": False}
     held = Cluster(initialize_head=True, head_node_args=quiet)
@@ -21,7 +21,7 @@ def cluster(cpus=1):
 
 
 def processes_of(node):
-    """Every process of a node, the raylet last."""
+    """Return every process of a node, the raylet last."""
     raylet = node.all_processes["raylet"][0].process.pid
     return [*descendants(raylet), raylet]
 
@@ -35,7 +35,7 @@ def descendants(pid):
 
 
 def trainers(node, name="ray::train"):
-    """The processes of a node that train something."""
+    """Return the processes of a node that train something."""
     found = []
     for pid in descendants(node.all_processes["raylet"][0].process.pid):
         with suppress(OSError):
