@@ -1,6 +1,6 @@
 """Counts of parameters, computed from the shapes of a model's own parameters."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -33,10 +33,11 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
     Raises:
       UsageError: the settings contradict each other, for example a rank above the size.
     """
-    true = num_params(config.parameter_shapes(input_size, output_size))
+    params = config.parameter_shapes(input_size, output_size)
+    true = num_params(params)
     if not isinstance(config, ModelConfig):
         return Counts(true, true)
-    parts = count_parts(config, input_size, output_size)
+    parts = _by_purpose(params)
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
 
 
@@ -63,7 +64,10 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
     (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
     matrices.
     """
-    params = config.parameter_shapes(input_size, output_size)
+    return _by_purpose(config.parameter_shapes(input_size, output_size))
+
+
+def _by_purpose(params: Any) -> dict[str, int]:
     cell = params["recurrent"]["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
     further = sum(_further_gates(part) for part in stored["input"])

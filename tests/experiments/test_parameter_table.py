@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from functools import cache
 
 import pytest
 
@@ -39,19 +40,23 @@ COUNTS = {
 }
 SHARED = {"2.54 M", "4.25 M"}  # each printed for two models, of which the second has not so many
 DISAGREE = {("copy, text", "as 41,738"), ("adding, text", "approx. 6,140"), ("Table 2", "0.46 M")}
-ROWS = [row(published) for published in PUBLISHED]
-OF_MICELI_BARONE = [r for r in ROWS if "RHN" not in r.model]  # others are in test_parameter_rows.py
+
+
+@cache  # not at import, which every worker of the tests does
+def rows():
+    return [row(published) for published in PUBLISHED]
 
 
 def test_counts_to_the_unit():
-    assert {(r.where, r.model, r.published): (r.recurrent_layer, r.convention, r.true) for r in OF_MICELI_BARONE} == COUNTS
+    of_miceli_barone = [r for r in rows() if "RHN" not in r.model]  # others are in test_parameter_rows.py
+    assert {(r.where, r.model, r.published): (r.recurrent_layer, r.convention, r.true) for r in of_miceli_barone} == COUNTS
 
 
 def test_which_rows_agree_and_why_others_do_not():
-    assert {(r.where, r.published) for r in ROWS if r.agrees is False and r.published not in SHARED} == DISAGREE
-    assert [r.agrees for r in ROWS if r.published in SHARED] == [True, False, True, False]
-    assert all(r.agrees == (not r.remark) for r in ROWS if r.published)
-    assert all(r.agrees is None for r in ROWS if not r.published)
+    assert {(r.where, r.published) for r in rows() if r.agrees is False and r.published not in SHARED} == DISAGREE
+    assert [r.agrees for r in rows() if r.published in SHARED] == [True, False, True, False]
+    assert all(r.agrees == (not r.remark) for r in rows() if r.published)
+    assert all(r.agrees is None for r in rows() if not r.published)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +104,14 @@ def test_prints_the_table_and_why_figures_differ(capsys):
     main([])
     table, _, remarks = capsys.readouterr().out.partition("\n\n")
     printed = table.splitlines()[1:]
-    assert ["".join(line.split()) for line in printed] == ["".join("".join(cells(r)).split()) for r in ROWS]
-    assert len(remarks.splitlines()) == 1 + sum(r.agrees is False for r in ROWS)
+    assert ["".join(line.split()) for line in printed] == ["".join("".join(cells(r)).split()) for r in rows()]
+    assert len(remarks.splitlines()) == 1 + sum(r.agrees is False for r in rows())
 
 
 def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
     monkeypatch.setattr(parameter_table, "PUBLISHED", PUBLISHED[3:5])
     main(["--json"])
-    assert json.loads(capsys.readouterr().out) == [asdict(r) for r in ROWS[3:5]]
+    assert json.loads(capsys.readouterr().out) == [asdict(r) for r in rows()[3:5]]
 
 
 def test_unknown_flag_is_one_line(assert_refused):
