@@ -30,6 +30,7 @@ def test_the_first_ten_lines_run(capsys):
     assert "# 8,714 parameters; a dense GRU has 51,338" in README.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables")
 def test_extensions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -65,6 +65,7 @@ def test_the_merged_matrix_is_the_sum_in_float64():
     np.testing.assert_allclose(kernel, frozen + 0.5 + np.diag(factors["diagonal"]), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["fast", "plain"])
 def test_loops_agree_and_form_no_gradient_of_what_is_frozen(loop, monkeypatch):
     """The fast loop adds up the gradients of exactly the arrays that are asked for."""

@@ -101,6 +101,7 @@ def test_states_behind_the_end_of_a_sequence_are_zero():
     np.testing.assert_array_equal(states, np.where(np.asarray(mask)[..., None], whole, 0))
 
 
+@pytest.mark.slow
 def test_states_of_several_parts_are_taken_together():
     """An LSTM's Jacobian over all steps is the product of the Jacobians of the steps. The memory comes first."""
     net = network(Row("lstm", "dense"))

@@ -41,6 +41,7 @@ def test_means_by_symbol():
     assert found["a"] == (pytest.approx(0.3), 2)
 
 
+@pytest.mark.slow
 def test_figure(tmp_path):
     rng = np.random.default_rng(0)
     for mask in (None, rng.random((130, 4))):

@@ -98,6 +98,7 @@ def test_equals_pytorch(row):
     assert_close(actual, jax.tree.leaves(expected), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_tied_low_rank_lstm_is_pytorchs_lstm_with_projection():
     """Whose output is the projected state r = h R."""
     torch = pytest.importorskip("torch")

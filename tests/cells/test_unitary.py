@@ -45,6 +45,7 @@ def without_input_bias_and_scale(net):
     return net.replace_operators(silent)
 
 
+@pytest.mark.slow
 @both
 def test_a_step_without_input_bias_and_scale_keeps_norms_and_so_does_its_gradient(cell):
     """Up to the 1e-5 in the denominator."""

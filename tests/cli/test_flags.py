@@ -87,6 +87,7 @@ def test_help_names_a_cell_of_the_user(monkeypatch, capsys):
     assert "--model.rank for --model.matrices.rank" in text
 
 
+@pytest.mark.slow
 def test_help_whose_reader_leaves_is_silent():
     command = f"{sys.executable} -m experiments.adding --help | head -c 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=Path(__file__).parents[2])

@@ -48,6 +48,7 @@ def test_it_can_be_turned_off(tmp_path):
     assert not (tmp_path / "lrpt").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
     (tmp_path / "lrpt").write_text("a file")
     found, said = hits(tmp_path)

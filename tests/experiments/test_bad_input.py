@@ -182,6 +182,7 @@ def test_a_full_disk(tmp_path):
     assert len(tiny.lines(tmp_path / "run")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "loss"), [(1e38, "nan"), (1e12, "e+")])
 def test_a_loss_that_is_not_finite_or_as_good_as_that(tmp_path, assert_refused, rate, loss):
     config = tiny.changed(optim={"recipe": "adam", "learning_rate": rate})

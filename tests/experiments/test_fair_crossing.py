@@ -58,6 +58,7 @@ def test_the_width_at_equal_time_is_the_closest_of_those_that_were_measured():
     assert len(asked) < 30
 
 
+@pytest.mark.slow
 def test_the_time_of_an_update_is_measured():
     problem = problems(NextSymbol(reading="stream", steps=4), 2)["copy"]
     task = problem.data.build(0)

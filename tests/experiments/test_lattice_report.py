@@ -111,6 +111,7 @@ def test_the_best_settings_of_a_swarm_are_compared():
     assert "2 of 3 RHNs, 1 of 2 DT-RNNs, 0 of 0 DT(S)-RNNs" in " ".join(found.paper.takeaways(found))
 
 
+@pytest.mark.slow
 def test_figures_of_studies_are_drawn(tmp_path):
     runs = [trained("lru", 0, 2.0, share=share) for share in (20, 100)]
     studies = {

@@ -333,6 +333,7 @@ def test_the_constant_predictor_of_the_swarm(data_dir):
     assert entropy == pytest.approx(CONSTANT, abs=0.02)
 
 
+@pytest.mark.slow
 def test_texts_are_made_with_and_without_runs():
     for evidence in (Evidence(), evidence_of(ROOT)):
         for paper in PAPERS:

@@ -62,6 +62,7 @@ def test_words_have_ends(runs, capsys):
     assert found["words"] > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment", "command", "message"),
     [
@@ -75,6 +76,7 @@ def test_bad_flags(experiment, command, message, runs, assert_refused):
     assert_refused(partial(main, experiment.EXPERIMENT), command.format(runs).split(), message)
 
 
+@pytest.mark.slow
 def test_efficiency_of_finished_runs(runs, capfd, assert_refused):
     efficiency.main([str(runs / "europarl"), "--figure", str(runs / "efficiency.png")])
     assert "VCRNN 5" in capfd.readouterr().out

@@ -23,8 +23,8 @@ BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
 FLAX = {"gru_cudnn": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
 LRD = MatrixConfig("low_rank_plus_diagonal", RANK)
-FEW = ("gru", "lru", "vclstm")
-"""Cells that the default run takes: one of any inputs, one that embeds them, one with settings and a state of two parts."""
+FEW = ("gru", "lru")
+"""Cells that the fast tier takes: one of any inputs, and one that embeds them."""
 
 
 def inputs(time_major=False, seed=0):
@@ -120,6 +120,7 @@ def test_every_parametrization_and_stacks(kind, layers):
     assert_close(value_and_gradients(RNN(cell), params, xs), value_and_gradients(nn.RNN(cell), params, xs), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bidirectional():
     theirs = nn.Bidirectional(nn.RNN(nn.GRUCell(SIZE)), nn.RNN(nn.GRUCell(SIZE)))
     ours = Bidirectional(RNN(Cell("gru_cudnn", SIZE)), RNN(Cell("gru_cudnn", SIZE)))

@@ -172,6 +172,7 @@ def test_places_of_sparse_matrices_follow_from_seed_and_sizes():
     assert not np.array_equal(same.places, other.places)
 
 
+@pytest.mark.slow
 def test_a_sum_is_the_sum_of_its_terms():
     terms = make("monarch"), make("low_rank", 1), make("circulant", 2)
     v = np.random.default_rng(3).standard_normal((4, 6))

@@ -195,6 +195,7 @@ def test_evaluation_needs_no_random_numbers_and_drops_nothing():
     assert_close(scores, run(TINY, variables(TINY), inputs(), seed=5)[0])
 
 
+@pytest.mark.slow
 def test_the_state_passes_whole_through_a_layer_that_drops():
     config = replace(TINY, state_dropout=0.9, transform_bias=-1000.0, batch_norm=False)
     x = jnp.asarray(np.random.default_rng(0).standard_normal((BATCH, SIZE)), jnp.float32)

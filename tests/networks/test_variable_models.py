@@ -160,6 +160,7 @@ def test_last_that_counts():
     assert_equal(last_that_counts(ys, None), ys[-1])
 
 
+@pytest.mark.slow
 def test_stacks_and_dropout():
     """Figures are means over layers; dropout changes the penalty, and the scheduler's own vectors are not dropped."""
     changes = {"cell": "vcgru", "layers": 2, "parametrization": "low_rank_plus_diagonal", "rank": 2, "state_dropout": 0.5}

@@ -104,6 +104,7 @@ def test_states_at_the_boundaries_of_chunks_are_enough(chunk):
     assert largest_error(gradient("fast", *arguments, Tuning(chunk, "boundaries")), gradient("plain", *arguments, BY_RULE)) < 3e-6
 
 
+@pytest.mark.slow
 def test_bfloat16_stays_near_float32():
     """Numbers of 8 bits through 32 steps: within a tenth."""
     gradient = jax.jit(jax.grad(loss, argnums=1), static_argnums=0)
@@ -126,6 +127,7 @@ def test_second_derivatives():
     assert largest_error(derivatives("fast", v), derivatives("plain", v)) < 1e-5
 
 
+@pytest.mark.slow
 def test_vmap_over_models():
     params, state, v, others = network(9)
     several = jax.tree.map(lambda a: jnp.stack([a, 1.1 * a, 0.9 * a]), params)
@@ -204,6 +206,7 @@ def test_it_works_with_this_jax():
         assert supported()
 
 
+@pytest.mark.slow
 def test_another_jax_falls_back_with_one_warning(monkeypatch):
     monkeypatch.setattr("lrpt.recurrence.deferred.LinearStep", None)
     arguments = network(9)

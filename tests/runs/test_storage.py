@@ -110,6 +110,7 @@ def test_a_finished_run_that_must_not_be_written_is_read(whole, tmp_path, capfd,
     assert "finished already" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_date_goes_backwards(whole, tmp_path, monkeypatch):
     """From one look at the clock to the next, in the middle of a run, and between its checkpoints: nothing depends on it."""
     now = iter(range(2_000_000_000, 0, -1000))

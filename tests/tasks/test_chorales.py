@@ -114,6 +114,7 @@ def test_synthetic_pieces_equal_a_loop(seed):
     np.testing.assert_array_equal(found, bits(progression_by_a_loop(tonic, mode, uniform)))
 
 
+@pytest.mark.slow
 def test_synthetic_pieces_have_all_lengths_and_differ_between_parts():
     task = Chorales(length=9).build(3)
     batches = {part: examples(task.splits[part]) for part in PARTS}

@@ -88,6 +88,7 @@ def test_steps_give_the_numbers_of_the_sequence(name):
     assert trained._step._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
     trained = untrained(NETWORKS["gru"], "last", 3, (3,))
     inputs = jax.random.normal(jax.random.key(0), (2, STEPS, 3))

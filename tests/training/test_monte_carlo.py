@@ -42,6 +42,7 @@ def built(text, steps, config=CONFIG):
     return model, task, model.init(jax.random.key(0), jnp.zeros((1, 2), jnp.int32))
 
 
+@pytest.mark.slow
 def test_masks_hold_whatever_the_windows_are(text):
     found = [monte_carlo(*built(text, steps), passes=2) for steps in (4, 7)]
     np.testing.assert_allclose(found[0].passes, found[1].passes, rtol=1e-5)

@@ -28,6 +28,7 @@ def observed(tmp_path_factory):
     return root, recorder
 
 
+@pytest.mark.slow
 def test_they_see_what_is_written_and_change_no_number(observed):
     root, recorder = observed
     assert [evaluation.update for evaluation in recorder.seen] == [4, 8, 11]

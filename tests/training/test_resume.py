@@ -75,6 +75,7 @@ def test_a_signal_after_the_last_update_is_not_forgotten(whole, tmp_path):
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
+@pytest.mark.slow
 def test_checkpoints_by_the_clock(whole, tmp_path, monkeypatch):
     """Between evaluations, too: a crash without a signal loses what came after the last call that began."""
     config, calls = changed(train={"checkpoint_minutes": 1e-9}), []
@@ -175,6 +176,7 @@ def test_a_finished_run_needs_no_data(run, monkeypatch):
     assert train(run) == json.loads((run / "result.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_finished_command_says_so_and_returns(tmp_path, capsys):
     argv = [*flags(), "--devices", "1", "--workdir", str(tmp_path / "run")]
     main(EXPERIMENT, argv)
@@ -210,6 +212,7 @@ def test_a_stricter_criterion_continues(whole, tmp_path):
     assert numbers(tmp_path / "run") == numbers(whole)
 
 
+@pytest.mark.slow
 def test_fewer_updates_than_were_made(tmp_path):
     """What was trained beyond is evaluated once, and kept."""
     interrupted(tmp_path / "run", 3)
@@ -220,6 +223,7 @@ def test_fewer_updates_than_were_made(tmp_path):
     assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4, 7, 7, 8, 8, 11, 11]
 
 
+@pytest.mark.slow
 def test_calls_of_another_length_differ_by_rounding(whole, tmp_path):
     interrupted(tmp_path / "run", 2)
     train(tmp_path / "run", changed(train={"updates_per_call": 2}))

@@ -70,6 +70,7 @@ def test_resumed_at_a_soft_mask_selects_the_same(config, run, tmp_path):
     assert (again["best_update"], again["metrics"]) == (run[1]["best_update"], run[1]["metrics"])
 
 
+@pytest.mark.slow
 def test_soft_masks_count_neither_for_patience_nor_for_a_criterion_nor_for_annealing(config, run, tmp_path):
     highest = max(line["loss"] for line in evaluations(run[0]).values())
     at_once = replace(config, train=replace(config.train, stop_below=2 * highest))

@@ -67,6 +67,7 @@ def test_resumed_in_the_middle_of_the_schedule(config, whole, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, state_of(tmp_path / "run", config), state_of(whole, config))
 
 
+@pytest.mark.slow
 def test_what_is_written_down(whole):
     train, valid = ([line for line in lines(whole) if line["split"] == split] for split in ("train", "valid"))
     shared = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "bits_per_character"}
@@ -106,6 +107,7 @@ def test_settings_are_set_by_the_end_of_their_names():
     assert with_settings(None, {}) is None
 
 
+@pytest.mark.slow
 def test_units_with_constant_computation_are_counted_too(config, tmp_path):
     model = dataclasses.replace(config.model, cell="elman", embedding=5)
     result = fit(dataclasses.replace(config, model=model), {0: tmp_path / "run"}, devices=1)[0]

@@ -42,6 +42,7 @@ def whole(config, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
     task = config.data.build(0)
     train = task.splits["train"]
@@ -63,6 +64,7 @@ def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
             assert np.abs(np.asarray(state.carry.h) - np.asarray(read({"params": before.params}, batch.inputs)[1].h)).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_evaluation_in_one_stream_reads_the_whole_text(config):
     """As one sequence from the first symbol to the last."""
     task = config.data.build(0)

@@ -148,6 +148,7 @@ def update_with(config, example):
     return int(np.flatnonzero((indices == example).any(axis=1))[0]) + 1
 
 
+@pytest.mark.slow
 def test_recoveries_reach_the_metrics(tmp_path):
     """The rule of the copy task goes on after a gradient that is not finite; one batch in each epoch of ten updates has one."""
     result = fit(broken("copy_memory"), {0: tmp_path / "run"}, devices=1)[0]
@@ -159,6 +160,7 @@ def test_recoveries_reach_the_metrics(tmp_path):
         assert "NaN" not in (tmp_path / "run" / text).read_text()
 
 
+@pytest.mark.slow
 def test_a_training_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
     config = broken("adding")
     with pytest.raises(UsageError) as raised:
@@ -178,6 +180,7 @@ def test_a_validation_loss_that_is_not_finite_is_named_with_its_update(tmp_path)
         fit(broken("adding", splits=("valid",)), {0: tmp_path / "run"}, devices=1)
 
 
+@pytest.mark.slow
 def test_the_last_good_checkpoint_is_kept(tmp_path):
     """The broken example comes in the second epoch only, as the first ends before it."""
     config = broken("adding")
