@@ -21,12 +21,7 @@ Segment = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 def plain_switch(branches: Sequence[Segment], parameters: Any, carry: Any, sequence: Any, numbers: Int[Array, " s"]) -> tuple[Any, Any]:
     """Run segment i of `sequence`, leaves (s, t, b, ...), by the branch with the number `numbers[i]`. Return the carry and all outputs."""
-
-    def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
-        xs, number = segment
-        return lax.switch(number, [partial(branch, parameters) for branch in branches], carry, xs)
-
-    return lax.scan(body, carry, (sequence, numbers))
+    return lax.scan(_one_of(branches, parameters), carry, (sequence, numbers))
 
 
 def recomputing_switch(
@@ -46,11 +41,10 @@ def recomputing_switch(
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, sequence, numbers = jax.tree.map(lambda p: p.value, perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
-        parameters = build(arrays)
+        run_segment = _one_of(branches, build(arrays))
 
         def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
-            xs, number = segment
-            after, ys = lax.switch(number, [partial(branch, parameters) for branch in branches], carry, xs)
+            after, ys = run_segment(carry, segment)
             return after, (ys, carry)
 
         last, (ys, before) = lax.scan(body, carry, (sequence, numbers))
@@ -71,6 +65,17 @@ def recomputing_switch(
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, sequence, numbers)
+
+
+def _one_of(branches: Sequence[Segment], parameters: Any) -> Callable[[Any, tuple[Any, Array]], tuple[Any, Any]]:
+    """Return the function (carry, (xs, number)) -> (carry, ys) that runs a segment by the branch of that number."""
+    held = [partial(branch, parameters) for branch in branches]
+
+    def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
+        xs, number = segment
+        return lax.switch(number, held, carry, xs)
+
+    return body
 
 
 def _pull(
