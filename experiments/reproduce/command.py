@@ -4,6 +4,7 @@
     python -m experiments.reproduce --list --measure --claims "Table 1"          the hours measured on this machine, by a few updates each
     python -m experiments.reproduce --paper low_rank --hours 8 --data.dir DIR    the runs that fit into eight hours, cheapest first
     python -m experiments.reproduce --collect experiments/results                all runs; results are kept as soon as a run ends
+    python -m experiments.reproduce --hours 2 --unfinished experiments/unfinished    goes on where another machine has stopped
 
 A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
 skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude.
@@ -27,6 +28,7 @@ from experiments.report.command import PAPERS, ROOT
 from experiments.report.markdown import RESULTS
 from experiments.report.planning import SEEDS
 from experiments.report.records import FAILURE, RESULT, load
+from experiments.reproduce import archives
 from experiments.reproduce.costs import Costs
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of
 from lrpt.cli.command import leaving_with_a_line
@@ -34,7 +36,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.limits import check_runs
 from lrpt.engines.engine import Engine, EngineOptions
 from lrpt.engines.jobs import Unit
-from lrpt.engines.schedule import open_engine, train_all
+from lrpt.engines.schedule import newest_checkpoint, open_engine, train_all
 from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
@@ -64,6 +66,9 @@ class Options(EngineOptions):
     data: Data = field(default_factory=Data)
     workdir: Path = Path("runs/reproduce")
     """where run directories go; on a disk that all nodes share"""
+    unfinished: Path | None = None
+    """directory of archives of unfinished runs: those of runs that are not in the work directory are unpacked first, and what is unfinished
+    at the end is packed (None: neither)"""
     collect: Path | None = None
     """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
 
@@ -98,6 +103,8 @@ class Plan:
 def reproduce(options: Options, console: Console) -> int:
     """Print or train the plan. Return the exit status."""
     plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds), options.data)
+    if options.unfinished is not None and not options.list:
+        _restore(plan, options, options.unfinished, console)
     planned = runs([one for one in plan if not one.is_study], load(ROOT / RESULTS), options.workdir)
     with closing(open_engine(options)) as engine:
         costs = Costs(engine)
@@ -209,8 +216,33 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
         for run in plan.runs:  # those that ended in an earlier command, too
             collect_run(run.job.job.path)
         now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
+        if options.unfinished is not None:
+            _keep(now, options.unfinished, console)
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
     return bool(failed)
+
+
+def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> None:
+    """Unpack the archives of runs that are not in the work directory. Name those that cannot be unpacked, so that the others go on."""
+    for path in (job.job.path for one in plan if not one.is_study for job in one.jobs(options.workdir)):
+        try:
+            if archives.restore(path, folder):
+                console.say(f"{path}: unpacked, at update {newest_checkpoint(path):,}")
+        except UsageError as error:
+            console.error(str(error))
+
+
+def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> None:
+    """Pack the runs that have begun and are not done; remove the archives of those that are."""
+    for run in planned:
+        path = run.job.job.path
+        if run.state.done:
+            archives.archive_of(path, folder).unlink(missing_ok=True)
+        elif run.state.updates and not run.state.problem:
+            try:
+                console.say(f"{archives.keep(path, folder)}: update {run.state.updates:,}")
+            except UsageError as error:
+                console.error(str(error))
 
 
 def _collector(options: Options, console: Console) -> Callable[[Path], None]:

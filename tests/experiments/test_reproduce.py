@@ -1,7 +1,9 @@
 """`python -m experiments.reproduce` with two small models as the claims of a paper."""
 
+import shutil
+
 import pytest
-from tiny import EXPERIMENT, changed, lines, numbers
+from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 
 from experiments.lattice import command as lattice
 from experiments.report.claims import Final, Network, Paper, Planned, Relation, Row, Versus
@@ -93,6 +95,24 @@ def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tm
     fit(config, {0: tmp_path / "single"}, devices=1)
     path = configured()[0].jobs(tmp_path / "runs")[0].job.path
     assert numbers(path, config) == numbers(tmp_path / "single", config)
+
+
+def test_another_machine_goes_on_with_what_was_left(plan, tmp_path, capsys):
+    archives = tmp_path / "archives"
+    job = configured()[0].jobs(tmp_path / "runs")[0]
+    with interrupted_after(2):
+        fit(job.job.config, {0: job.job.path}, names=NAMES, devices=1)
+    assert reproduced(plan, "--hours", "0.01", "--unfinished", str(archives)) == 0
+    (archive,) = archives.rglob("*.tar.xz")
+    shutil.rmtree(tmp_path / "runs")
+    archive.with_name(f"{configured()[1].jobs(tmp_path)[0].job.path.name}.tar.xz").write_bytes(b"damaged")
+    capsys.readouterr()
+    assert reproduced(plan, "--unfinished", str(archives)) == 0
+    said = capsys.readouterr()
+    assert "unpacked, at update " in said.out
+    assert "is damaged" in said.err
+    assert "all 2 runs are done" in said.out
+    assert not list(archives.rglob("*.tar.xz"))
 
 
 def test_missing_data_and_a_strange_directory_do_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
