@@ -17,7 +17,7 @@ from jaxtyping import Int
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.run_commands import Reading, on_run
 from lrpt.cli.trained import read_run
-from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
+from lrpt.datasets.vocabulary import ByteCharacters, ByteVocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.sampling import sample
 from lrpt.runs.console import Console
@@ -147,6 +147,8 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
     Raises:
       UsageError: the prompt has a symbol that the vocabulary does not have.
     """
+    if isinstance(vocabulary, ByteCharacters):
+        prompt = prompt.encode().decode("latin-1")
     try:
         numbers = vocabulary.encode(prompt.encode() if isinstance(vocabulary, ByteVocabulary) else prompt)
     except ValueError as error:

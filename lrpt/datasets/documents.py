@@ -2,9 +2,34 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from lrpt.datasets.files import read_bytes
 from lrpt.errors import UsageError
+
+BLANKS = ("stripped", "kept")
+LINE_ENDS = ("folded", "kept")
+CUTS = ("lines", "exact")
+ENCODINGS = ("utf-8", "bytes")
+
+
+class Form(NamedTuple):
+    """How a text is read. The defaults are how this project reads texts; `AS_WRITTEN` is how chahuja/lru does.
+
+    Attributes:
+      blanks: the blank at each end of a published line of the Penn Treebank is 'stripped' or 'kept'.
+      line_ends: of a file; 'folded' turns CRLF and CR into LF and removes a byte-order mark, 'kept' leaves every character.
+      cuts: places where a text is split 90/5/5; 'lines' moves them forward to a line end, 'exact' does not.
+      encoding: of a file; 'utf-8', or 'bytes', where each byte is a symbol.
+    """
+
+    blanks: str = "stripped"
+    line_ends: str = "folded"
+    cuts: str = "lines"
+    encoding: str = "utf-8"
+
+
+USUAL, AS_WRITTEN = Form(), Form("kept", "kept", "exact")
 
 
 def python_documentation() -> str:
@@ -24,30 +49,39 @@ def python_documentation() -> str:
     return "\n\n".join(dict.fromkeys(paragraphs))
 
 
-def user_file(path: Path) -> str:
-    r"""Read a text file in UTF-8. Line ends become '\n'; a byte-order mark is removed.
+def user_file(path: Path, form: Form = USUAL) -> str:
+    r"""Read a text file in the given form. By default it is UTF-8, line ends become '\n', and a byte-order mark is removed.
+
+    With the encoding 'bytes' the text has one character for each byte, the one with the same number.
 
     Raises:
       UsageError: the file is missing, cannot be read, is not UTF-8, or is blank.
     """
+    mark = form.line_ends == "folded"
     try:
-        text = read_bytes(path).decode("utf-8-sig")
+        text = read_bytes(path).decode("latin-1" if form.encoding == "bytes" else "utf-8-sig" if mark else "utf-8")
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name a text file in UTF-8") from error
     except UnicodeDecodeError as error:
         where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
-        raise UsageError(f"data.file is {path}, which is not UTF-8 ({where}): convert it, or name another file") from error
+        raise UsageError(
+            f"data.file is {path}, which is not UTF-8 ({where}): convert it, name another file, or read it with --data.encoding bytes"
+        ) from error
     if not text.strip():
         raise UsageError(f"data.file is {path}, which holds no text: name a text file in UTF-8")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if form.line_ends == "kept" else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def cut(text: str) -> dict[str, str]:
+def cut(text: str, cuts: str = "lines") -> dict[str, str]:
     """Split a text into the first 90 % for training, the next 5 % for validation, and the last 5 % for test.
 
-    Both split points move forward to the next line end, unless that would leave a split empty.
+    With `cuts` 'lines', both split points move forward to the next line end, unless that would leave a split empty. With 'exact' they stay:
+    validation and test have the whole part of 0.05 n of n characters each, as in chahuja/lru (dataUtils.py, `split_data`).
     """
     size = len(text)
+    if cuts == "exact":
+        part = int(0.05 * size)
+        return {"train": text[: size - 2 * part], "valid": text[size - 2 * part : size - part], "test": text[size - part :]}
     places = (size * 90 // 100, size * 95 // 100, size)
     first, second = (_line_end(text, place, limit) for place, limit in pairwise(places))
     return {"train": text[:first], "valid": text[first:second], "test": text[second:]}

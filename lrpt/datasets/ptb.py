@@ -40,7 +40,7 @@ class LrptPtb(PublishedFiles):
 
 @lru_cache(maxsize=1)
 def load_ptb(dir: Path | None = None) -> dict[str, str]:
-    r"""Load the texts of 'train', 'valid' and 'test' in file order. Each sentence ends with '\n'.
+    r"""Load the texts of 'train', 'valid' and 'test' in file order. Each sentence ends with '\n'; `with_blanks` gives the published lines.
 
     `load_prepared` says where files are looked for.
 
@@ -48,6 +48,11 @@ def load_ptb(dir: Path | None = None) -> dict[str, str]:
       UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
     return load_prepared(LrptPtb, _read, FILES, dir, FOLDER)
+
+
+def with_blanks(text: str) -> str:
+    """Return the text with the blank that the published files have at both ends of each line."""
+    return "".join(f" {line} \n" for line in text.removesuffix("\n").split("\n"))
 
 
 def _read(prepared: Any) -> dict[str, str]:

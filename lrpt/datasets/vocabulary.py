@@ -40,14 +40,33 @@ class Vocabulary:
     def encode(self, text: str) -> UInt[np.ndarray, " n"]:
         """Return the number of each character, in the smallest sufficient integer type. U+FFFD stands for the unknown symbol."""
         own = np.array([ord(END_CHARACTER), ord(UNKNOWN_CHARACTER), *map(ord, self.symbols[2:])], np.uint32)
-        order = np.argsort(own)
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        nearest = order[np.minimum(np.searchsorted(own, codes, sorter=order), len(own) - 1)]
-        return np.where(own[nearest] == codes, nearest, UNKNOWN).astype(np.min_scalar_type(len(own) - 1))
+        pieces = [_numbers(text[start : start + _PIECE], own) for start in range(0, len(text), _PIECE)]
+        return np.concatenate([np.zeros(0, np.min_scalar_type(len(own) - 1)), *pieces])
 
     def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
         """Return the text of these symbols. The unknown symbol is printed as '<unk>'."""
         return "".join(self.symbols[int(number)] for number in numbers)
+
+
+_PIECE = 1 << 22
+"""Characters that are encoded at once, so that a text of 100 million takes little memory."""
+
+
+def _numbers(text: str, own: UInt[np.ndarray, " k"]) -> UInt[np.ndarray, " n"]:
+    """Return the index of each character among the code points `own`, or `UNKNOWN`."""
+    order = np.argsort(own)
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    nearest = order[np.minimum(np.searchsorted(own, codes, sorter=order), len(own) - 1)]
+    return np.where(own[nearest] == codes, nearest, UNKNOWN).astype(np.min_scalar_type(len(own) - 1))
+
+
+@dataclass(frozen=True)
+class ByteCharacters(Vocabulary):
+    """Numbers for the characters of a text with one character for each byte, the one with the same number."""
+
+    def decode(self, numbers: Iterable[int] | Int[np.ndarray, " n"]) -> str:
+        """Return the text of these bytes, decoded as UTF-8. Invalid bytes become U+FFFD."""
+        return super().decode(numbers).encode("latin-1").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import tensorflow_datasets as tfds
 
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
+from lrpt.errors import UsageError
 
 FOLDER = "wikipedia"
 CHUNK = 1_000_000
@@ -103,6 +104,26 @@ def _read(prepared: Any) -> dict[str, bytes]:
     for part, expected in CHUNKS.items():
         texts[part] = b"".join(chunk["bytes"].tobytes() for chunk in examples_of(prepared, part, len(expected)))
     return texts
+
+
+def check_alphabet(name: str, content: bytes, file: Path | None) -> None:
+    """Check that a file has no bytes outside the corpus's alphabet.
+
+    Raises:
+      UsageError: there is one; the message names it and its position.
+    """
+    if unexpected := set(content) - set(CORPORA[name].alphabet):
+        place = min(map(content.index, unexpected))
+        where = f"byte 0x{content[place]:02x} at position {place}"
+        advice = f"name {name} or a prefix of it, or choose another --data.source"
+        raise UsageError(f"data.file is {file}, which has more than small letters and blanks ({where}): {advice}")
+
+
+def remark(name: str, content: bytes) -> dict[str, str]:
+    """Return the entry 'prefix' of `Task.metadata` if `content` is not the complete corpus; otherwise nothing."""
+    if is_published(name, content):
+        return {}
+    return {"prefix": f"{len(content):,} bytes that are not the published {name}: no result on {name}"}
 
 
 def is_published(name: str, content: bytes) -> bool:

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import os
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,11 +75,12 @@ class RunDirectory:
 
     # Identity of the run
 
-    def check(self, identity: dict[str, Any]) -> None:
+    def check(self, identity: dict[str, Any], usual: Mapping[str, Any] | None = None) -> None:
         """Check that the directory can hold this run: it is empty, has only been opened, or holds the same run.
 
         Args:
           identity: experiment, preset, seed, and the groups of the configuration, as JSON values.
+          usual: defaults by flat name, for settings that did not exist when the run was recorded.
 
         Raises:
           UsageError: the directory holds another run (the first difference is named), or files that are damaged or do not belong together.
@@ -90,15 +92,16 @@ class RunDirectory:
         before = before or _identity_of(result)
         if before is None:
             raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
-        self._check_same(before, identity)
+        self._check_same(before, identity, usual or {})
         if result is not None:
-            self._check_same(_identity_of(result) or {}, identity)
+            self._check_same(_identity_of(result) or {}, identity, usual or {})
 
     def _holds_work(self) -> bool:
         return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
 
-    def _check_same(self, before: dict[str, Any], now: dict[str, Any]) -> None:
+    def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
+        old = {name: usual[name] for name in new.keys() & usual.keys()} | old
         for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
             if old.get(name) != new.get(name) and name not in MAY_CHANGE:
                 raise UsageError(

@@ -85,7 +85,8 @@ class NextBit:
             from lrpt.datasets.wikipedia import load_wikipedia  # imported here because it takes a second
 
             return load_wikipedia(self.source, self.dir)
-        return {part: text.encode() for part, text in load_texts(self.source, self.file, self.dir).items()}
+        source = self.source if self.file is None else "python"  # a file is UTF-8 here, whatever the source
+        return {part: text.encode() for part, text in load_texts(source, self.file, self.dir).items()}
 
     def _split(self, part: str, text: np.ndarray) -> Split:
         bits = text.size * self.period

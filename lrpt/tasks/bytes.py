@@ -75,15 +75,10 @@ class NextByte:
     def _alphabet(self, whole: bytes) -> bytes:
         if self.source != "text8":
             return whole
-        from lrpt.datasets.wikipedia import CORPORA  # imported here as in _texts
+        from lrpt.datasets.wikipedia import CORPORA, check_alphabet  # imported here as in _texts
 
-        alphabet = CORPORA["text8"].alphabet
-        if unexpected := set(whole) - set(alphabet):
-            place = min(map(whole.index, unexpected))
-            where = f"byte 0x{whole[place]:02x} at position {place}"
-            advice = "name text8 or a prefix of it, or choose another --data.source"
-            raise UsageError(f"data.file is {self.file}, which has more than small letters and blanks ({where}): {advice}")
-        return alphabet
+        check_alphabet("text8", whole, self.file)
+        return CORPORA["text8"].alphabet
 
     def _metadata(self, whole: bytes, texts: dict[str, bytes]) -> dict[str, Any]:
         metadata = {
@@ -93,11 +88,9 @@ class NextByte:
         }
         if self.file is None or self.source == "python":
             return metadata
-        from lrpt.datasets.wikipedia import is_published  # imported here as in _texts
+        from lrpt.datasets.wikipedia import remark  # imported here as in _texts
 
-        if is_published(self.source, whole):
-            return metadata
-        return metadata | {"prefix": f"{len(whole):,} bytes that are not the published {self.source}: no result on {self.source}"}
+        return metadata | remark(self.source, whole)
 
 
 def cut_bytes(content: bytes) -> dict[str, bytes]:

@@ -8,23 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
-from lrpt.datasets.documents import cut, python_documentation, user_file
+from lrpt.datasets.documents import BLANKS, CUTS, ENCODINGS, LINE_ENDS, USUAL, Form, cut, python_documentation, user_file
 from lrpt.datasets.europarl import load_europarl
-from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, Vocabulary
+from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Example, Split, Task
 
-SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de")
+OF_BYTES = ("enwik8", "text8")
+"""Sources whose symbols are bytes."""
+SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", *OF_BYTES)
 TOKENS = ("gru", "lstm")
 READINGS = ("sentences", "stream")
 
@@ -39,9 +41,20 @@ class NextSymbol:
 
     **Sources.** 'python' is the documentation included in every Python; like a `file`, it is split 90/5/5 at line ends. 'ptb' is the Penn
     Treebank of Mikolov et al. (2010), without the blanks around each line. 'ptb_joined' concatenates its three files and splits the result
-    90/5/5, as Ahuja and Morency (2018) do; their code (chahuja/lru) keeps the blanks and does not move the split points to line ends.
-    Results on 'ptb_joined' are not comparable with results on 'ptb'. 'europarl_cs' and 'europarl_de' are the beginnings of the Czech and
-    the German Europarl (`lrpt.datasets.europarl`).
+    90/5/5, as Ahuja and Morency (2018) do. Results on 'ptb_joined' are not comparable with results on 'ptb'. 'europarl_cs' and
+    'europarl_de' are the beginnings of the Czech and the German Europarl (`lrpt.datasets.europarl`). 'enwik8' and 'text8' are texts of
+    Wikipedia with one symbol for each byte; a `file` then is that text or a prefix of it, and `Task.metadata` has an entry 'prefix'.
+    `NextByte` reads the same texts without a symbol for unknown bytes.
+
+    **Form of a text.** The original code of Ahuja and Morency (2018; chahuja/lru, dataUtils.py) reads every character of a file and splits
+    it at exact places. Symbols that are nearly free to predict then count too, so that losses in nats per symbol are lower.
+
+    | setting | default | original code | difference |
+    |---|---|---|---|
+    | blanks | stripped | kept | a blank at each end of the treebank's lines: 1.7 % of its symbols |
+    | line_ends | folded | kept | CR before LF in a file, and a byte-order mark: 1.9 % of War and Peace |
+    | cuts | lines | exact | split points are not moved to a line end |
+    | encoding | utf-8 | utf-8, and one byte for each symbol on enwik8 | a byte is a symbol, of which enwik8 has 205 |
 
     **Symbols.** A text is a sequence of lines, each ended by symbol 0. Symbol 1 stands for every character that the training split lacks.
     `Task.metadata` contains the numbers of white-space symbols, at which a guided schedule computes more.
@@ -73,10 +86,10 @@ class NextSymbol:
 
     source: str = "python"
     """python (documentation included in every Python, nothing to download), ptb (Penn Treebank), ptb_joined (its three files as one
-    text, split 90/5/5), europarl_cs or europarl_de
+    text, split 90/5/5), europarl_cs, europarl_de, enwik8 or text8
     """
     file: Path | None = None
-    """a text file in UTF-8 to use instead of the source"""
+    """a text file to use instead of the source; with source enwik8 or text8: that file, unpacked, or a prefix of it"""
     dir: Path | None = None
     """directory of the source's files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     tokens: str = "gru"
@@ -95,12 +108,25 @@ class NextSymbol:
     """minimum occurrences of a word in the training split for inputs to say which word a symbol completes; for conditional networks and
     stream (None: inputs are symbols only)
     """
+    blanks: str = "stripped"
+    """blanks at both ends of the treebank's lines: stripped, or kept (as published)"""
+    line_ends: str = "folded"
+    """line ends of a file: folded (LF for CRLF and CR, no byte-order mark) or kept"""
+    cuts: str = "lines"
+    """split points of a file, ptb_joined and python: lines (moved forward to a line end) or exact"""
+    encoding: str = "utf-8"
+    """of a file: utf-8 or bytes (each byte is a symbol; always so with source enwik8 or text8)"""
+
+    later: ClassVar[frozenset[str]] = frozenset(Form._fields)
+    """settings whose absence from a file of an older version means the default, whatever its preset has now"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         self._check_shares()
         check_choice("data.tokens", self.tokens, TOKENS)
         check_choice("data.reading", self.reading, READINGS)
+        for name, known in (("blanks", BLANKS), ("line_ends", LINE_ENDS), ("cuts", CUTS), ("encoding", ENCODINGS)):
+            check_choice(f"data.{name}", getattr(self, name), known)
         check_at_least(1, self, "data.max_length", "data.steps", "data.words")
         if self.words is not None and self.reading != "stream":
             raise UsageError(f"data.words is {self.words}, and each sentence starts from the initial state: choose --data.reading stream")
@@ -115,14 +141,21 @@ class NextSymbol:
                 f"data.text_share is {self.text_share}, and ptb has published splits: choose source ptb_joined, or train_share"
             )
 
+    @property
+    def form(self) -> Form:
+        """Return how the text is read. The published splits of enwik8 and text8 are exact."""
+        of_bytes = self.source in OF_BYTES
+        return Form(self.blanks, self.line_ends, "exact" if of_bytes else self.cuts, "bytes" if of_bytes else self.encoding)
+
     def build(self, seed: int) -> Task:
         """Build splits that hold the text as an array of symbol numbers. The seed has no effect.
 
         Raises:
-          UsageError: the file is missing, damaged, not UTF-8 or too small.
+          UsageError: the file is missing, damaged, not UTF-8 or too small, or has bytes that text8 does not have.
         """
         texts = self._texts()
-        vocabulary = Vocabulary.of(texts["train"])
+        of_bytes = self.form.encoding == "bytes" and (self.file is not None or self.source in OF_BYTES)
+        vocabulary = (ByteCharacters if of_bytes else Vocabulary).of(texts["train"])
         texts["train"] = beginning(texts["train"], self.train_share)
         parts = {name: vocabulary.encode(text) for name, text in texts.items()}
         excerpts = {name: self._excerpts(name, symbols) for name, symbols in parts.items()}
@@ -130,7 +163,7 @@ class NextSymbol:
         splits = {name: as_split(parts[name], *where, read[name]) for name, where in excerpts.items()}
         stream = self.reading == "stream"
         summarize = corpus_metrics if stream else sentence_metrics
-        metadata = self._metadata(texts, parts, excerpts) | {"white_spaces": list(vocabulary.white_spaces)}
+        metadata = self._metadata(texts, parts, excerpts) | {"white_spaces": list(vocabulary.white_spaces)} | self._remark()
         input_size = CodedSize(len(vocabulary), units) if units else len(vocabulary)
         return Task(splits, input_size, len(vocabulary), "all", text_metrics, summarize, stream, vocabulary, metadata)
 
@@ -143,9 +176,9 @@ class NextSymbol:
 
     def _texts(self) -> dict[str, str]:
         """Load the three splits of the text. With tokens 'lstm', '<unk>' is one character."""
-        texts = dict(load_texts(self.source, self.file, self.dir))
+        texts = dict(load_texts(self.source, self.file, self.dir, self.form))
         if self.text_share is not None:
-            texts = cut(beginning("".join(texts[part] for part in ("train", "valid", "test")), self.text_share))
+            texts = cut(beginning("".join(texts[part] for part in ("train", "valid", "test")), self.text_share), self.form.cuts)
         return {name: text.replace("<unk>", UNKNOWN_CHARACTER) if self.tokens == "lstm" else text for name, text in texts.items()}
 
     def _excerpts(self, part: str, symbols: Symbols) -> Excerpts:
@@ -172,21 +205,51 @@ class NextSymbol:
             return metadata
         return metadata | {"lines_too_long": {name: len(lines(parts[name])[0]) - len(starts) for name, (starts, _) in excerpts.items()}}
 
+    def _remark(self) -> dict[str, Any]:
+        """Return the entry 'prefix' of the metadata if a file stands for a text of Wikipedia and is another one."""
+        if self.file is None or self.source not in OF_BYTES:
+            return {}
+        from lrpt.datasets.wikipedia import remark  # imported here because it takes a second
 
-def load_texts(source: str, file: Path | None, dir: Path | None) -> dict[str, str]:
+        return remark(self.source, _bytes_of(self.file, self.source))
+
+
+def load_texts(source: str, file: Path | None, dir: Path | None, form: Form = USUAL) -> dict[str, str]:
     """Load the three splits of the text in `file`, or of `source` if `file` is None. `dir` is searched for the source's files.
 
     Raises:
-      UsageError: the file is missing, damaged or not UTF-8.
+      UsageError: the file is missing, damaged or not UTF-8, or has bytes that text8 does not have.
     """
-    if file is None and source in ("ptb", "ptb_joined"):
-        from lrpt.datasets.ptb import load_ptb  # imported here because it takes a second
-
-        texts = load_ptb(dir)
-        return cut("".join(texts[part] for part in ("train", "valid", "test"))) if source == "ptb_joined" else texts
-    if file is None and source.startswith("europarl"):
+    if file is not None:
+        return cut(_bytes_of(file, source).decode("latin-1") if source in OF_BYTES else user_file(file, form), form.cuts)
+    if source in ("ptb", "ptb_joined"):
+        return _treebank(source, dir, form)
+    if source.startswith("europarl"):
         return load_europarl(source, dir)
-    return cut(python_documentation() if file is None else user_file(file))
+    if source in OF_BYTES:
+        from lrpt.datasets.wikipedia import load_wikipedia  # imported here because it takes a second
+
+        return {part: content.decode("latin-1") for part, content in load_wikipedia(source, dir).items()}
+    return cut(python_documentation(), form.cuts)
+
+
+def _treebank(source: str, dir: Path | None, form: Form) -> dict[str, str]:
+    """Return the published splits of the Penn Treebank, or those of its three files as one text."""
+    from lrpt.datasets.ptb import load_ptb, with_blanks  # imported here because it takes a second
+
+    texts = load_ptb(dir)
+    if form.blanks == "kept":
+        texts = {part: with_blanks(text) for part, text in texts.items()}
+    return cut("".join(texts[part] for part in ("train", "valid", "test")), form.cuts) if source == "ptb_joined" else texts
+
+
+def _bytes_of(file: Path, source: str) -> bytes:
+    """Return the content of a file that stands for a text of Wikipedia. Its bytes must be in that text's alphabet."""
+    from lrpt.datasets.wikipedia import check_alphabet  # imported here because it takes a second
+
+    content = user_file(file, Form(line_ends="kept", encoding="bytes")).encode("latin-1")
+    check_alphabet(source, content, file)
+    return content
 
 
 def beginning(text: str, share: float | None) -> str:

@@ -64,7 +64,8 @@ def _part(path: Path, group: str, kind: type | None, preset: RunConfig[Any] | No
     content = identity.get(group, {})
     if usual is not None and kind in (None, type(usual)):
         kind = type(usual)
-        content = upgraded(flatten({group: to_json(usual)}) | flatten({group: content}))[group]
+        given = {name: value for name, value in to_json(usual).items() if name not in getattr(kind, "later", ())}
+        content = upgraded(flatten({group: given}) | flatten({group: content}))[group]
     try:
         return from_json(kind, content, group)
     except UsageError as error:

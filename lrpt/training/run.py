@@ -24,7 +24,7 @@ from lrpt.parametrizations import FROZEN
 from lrpt.runs import named_arrays
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.classes import class_names
-from lrpt.runs.configuration import to_json
+from lrpt.runs.configuration import defaults, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks.task import Task
@@ -113,7 +113,7 @@ class Run:
         Raises:
           UsageError: the directory holds another run, or files that are damaged.
         """
-        self.directory.check(self.identity)
+        self.directory.check(self.identity, defaults(self.config))
         result = self.directory.result()
         if result is None:
             return False

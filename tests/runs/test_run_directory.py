@@ -118,6 +118,14 @@ def test_what_decides_no_numbers_may_change(run, train):
         RunDirectory(run).check(now | {"seed": 1})
 
 
+def test_a_setting_that_did_not_exist_when_a_run_was_recorded_has_its_default(run):
+    now, later = identity(), identity()
+    later["data"] = {**now["data"], "form": "new"}
+    RunDirectory(run).check(later, {"data.form": "new"})
+    with pytest.raises(UsageError, match=r"data\.form = old, not new"):
+        RunDirectory(run).check(later, {"data.form": "old"})
+
+
 def test_a_start_without_work_is_taken_over(tmp_path):
     """As it is left by a run that went wrong before its first checkpoint."""
     directory = RunDirectory(tmp_path / "run")

@@ -14,7 +14,7 @@ WRONG = [
     (lambda: Adding(train_size=-5), "data.train_size is -5"),
     (lambda: Adding(test_markers="nowhere"), "data.test_markers is 'nowhere'"),
     (lambda: PermutedImages("cifar"), "data.source is 'cifar'"),
-    (lambda: NextSymbol("text8"), "data.source is 'text8'"),
+    (lambda: NextSymbol("text9"), "data.source is 'text9'"),
     (lambda: NextSymbol(tokens="rnn"), "data.tokens is 'rnn'"),
     (lambda: NextSymbol(reading="lines"), "data.reading is 'lines'"),
     (lambda: NextSymbol(steps=0), "data.steps is 0"),
