@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from lrpt.analysis.significance import holm
+
 
 class Difference(NamedTuple):
     """The difference of a parametrization from full matrices in one cell.
@@ -38,12 +40,7 @@ def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: floa
         for kind, own in of_cell.items()
         if kind != "dense"
     ]
-    known = sorted((i for i, one in enumerate(found) if one.p is not None), key=lambda i: found[i].p or 0.0)
-    for rank, i in enumerate(known):
-        if (found[i].p or 0.0) > level / (len(known) - rank):
-            break
-        found[i] = found[i]._replace(significant=True)
-    return found
+    return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found], level), strict=True)]
 
 
 def _p(one: Sequence[float], other: Sequence[float]) -> float | None:

@@ -32,22 +32,32 @@ def _number(name: str) -> int:
     return int(name.rpartition("_")[2])
 
 
-def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path, title: str = "") -> Path:
-    """Plot a heat map for each model, each with its own scale, and write a PNG. Larger norms are darker.
+def top_to_bottom(norms: Float[np.ndarray, "l e"]) -> Float[np.ndarray, " e"]:
+    """Return for each epoch how many times larger the norm of the last layer is than the norm of the first one."""
+    return norms[-1] / norms[0]
 
-    The plot corresponds to Figure 7 of Ahuja and Morency 2018.
+
+def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path, title: str = "") -> Path:
+    """Plot a heat map for each model, each with its own scale, and the ratio of last to first layer by epoch, and write a PNG.
+
+    Larger norms are darker. The plot corresponds to Figure 7 of Ahuja and Morency 2018, which does not have the ratios.
 
     Args:
       norms: model -> result of `layer_norms_by_epoch`.
       path: path of the PNG.
       title: title of the plot.
     """
-    with png(path, 1.6 + 3.0 * len(norms), 3.2) as figure:
-        for axes, (name, found) in zip(np.atleast_1d(figure.subplots(1, len(norms))), norms.items(), strict=True):
+    with png(path, 4.6 + 3.0 * len(norms), 3.2) as figure:
+        *maps, ratios = figure.subplots(1, len(norms) + 1)
+        for axes, (name, found) in zip(maps, norms.items(), strict=True):
             layers, epochs = found.shape
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
             axes.set(xlabel="epoch", ylabel="layer", yticks=range(1, layers + 1))
             axes.grid(visible=False)
             axes.set_title(f"{name}  {title}")
             figure.colorbar(shown, ax=axes)
+            ratios.plot(range(1, epochs + 1), top_to_bottom(found), label=name)
+        ratios.set(xlabel="epoch", yscale="log")
+        ratios.set_title("last layer over first layer")
+        ratios.legend(fontsize="x-small")
     return path

@@ -1,20 +1,24 @@
 """Studies of the lattice paper as subcommands: losses and convergence, statistical efficiency, gradients by layer.
 
-    python -m experiments.lattice convergence      seven models: test losses (Table 1), epochs until the best one (Figure 6)
+    python -m experiments.lattice convergence      seven models: losses (Table 1), by epoch (Figures 3, 4), epochs until the best (Figure 6)
     python -m experiments.lattice efficiency       the same models on 20, 40, 60, 80 and 100 % of the data (Figure 5)
     python -m experiments.lattice gradients        a GRU and an LRU of ten layers: norms of gradients by layer and epoch (Figure 7)
 
 With `--data.source ptb_joined --data.dir DIR --data.text-share 10` they read a tenth of the joined Penn Treebank, with
-`--data.file BOOK.txt --data.text-share 20` a fifth of War and Peace; by default the documentation of Python.
+`--data.file BOOK.txt --data.text-share 20` a fifth of War and Peace, with `--data.source enwik8 --data.file PREFIX` the bytes of a
+prefix of enwik8; by default the documentation of Python. Texts are read as the original code reads them (`experiments.lattice`).
 
-Each study trains the runs that are missing below `--workdir`, resumes interrupted ones, and writes a JSON file and plots of the finished
-runs. The runs on all of the data are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the
-training part, after which a network is evaluated. Epochs until convergence are the epochs until the lowest validation loss.
+Parameters start as in the original code; `--initialization lru glorot` trains each model from both starts. Each study trains the runs that
+are missing below `--workdir`, resumes interrupted ones, and writes a JSON file and plots of the finished runs. The runs on all of the data
+are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the training part, after which a network
+is evaluated. Epochs until convergence are the epochs until the lowest validation loss; a run that is best at the last epoch allowed would
+have needed at least as many.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,13 +26,16 @@ import numpy as np
 
 from experiments.lattice.efficiency_figure import efficiency_figure
 from experiments.lattice.epochs_figure import epochs_figure
-from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch
-from experiments.lattice.models import MODELS, NAMES, PAPER, sized
+from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch, top_to_bottom
+from experiments.lattice.losses_figure import curves_of, losses_figure
+from experiments.lattice.models import MODELS, NAMES, PAPER, PUBLISHED, START, name_of, sized
+from experiments.lattice.ranking import gaps, in_words
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.studies import Finished, Row, Study, grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import NextSymbol
@@ -43,12 +50,12 @@ class Options:
     """Flags of a study."""
 
     data: NextSymbol = field(default_factory=lambda: PYTHON)
-    models: tuple[str, ...] = tuple(MODELS)
-    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
+    models: tuple[str, ...] = tuple(PUBLISHED)
+    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn, rhn-2-layers or grid-lstm-tied"""
     parameters: int = 300_000
     """approximate number of parameters of each network"""
     layers: int = 2
-    """layers of each network"""
+    """layers of each network: 2 or 4 in the paper (rhn has one, rhn-2-layers two)"""
     epochs: int = 20
     """largest number of epochs"""
     patience: int | None = 3
@@ -57,8 +64,8 @@ class Options:
     """number of streams that read the text; 250 in the paper"""
     learning_rate: float = 1e-3
     """learning rate of Adam in the first epoch, multiplied by 0.9 after each epoch"""
-    initialization: str = "glorot"
-    """initialization of matrices: glorot, as in the paper, or lru, as in its code"""
+    initialization: tuple[str, ...] = (START,)
+    """starts of the parameters, each for all models: lru, as in the paper's code, or glorot, as in its text"""
     seeds: int = 3
     """number of networks for each model"""
     seed: int = 0
@@ -72,6 +79,9 @@ class Options:
         check_distinct("models", self.models)
         for name in self.models:
             check_choice("models", name, MODELS)
+        check_distinct("initialization", self.initialization)
+        for name in self.initialization:
+            check_choice("initialization", name, INITIALIZATIONS)
         check_at_least(1, self, "parameters", "layers", "epochs", "batch_size", "seeds")
         if self.data.reading != "stream":
             raise UsageError(f"data.reading is {self.data.reading}: epochs are those of a stream")
@@ -83,15 +93,17 @@ class Options:
 
     def jobs(self) -> list[Job]:
         """Return one run for each model, text and seed."""
-        return [job for name in self.models for part, _, data in self.texts() for job in self._of(name, part, data)]
+        runs = product(self.models, self.initialization, self.texts())
+        return [job for name, start, (part, _, data) in runs for job in self._of(name, start, part, data)]
 
     def share(self, data: NextSymbol) -> float:
         """Return the per cent of the data that a run reads."""
         return next(share for _, share, own in self.texts() if own == data)
 
-    def _of(self, name: str, part: str, data: NextSymbol) -> Iterator[Job]:
+    def _of(self, name: str, start: str, part: str, data: NextSymbol) -> Iterator[Job]:
         symbols, epoch = _measure(data, self.batch_size)
-        model = replace(sized(name, self.parameters, symbols, self.layers), initialization=self.initialization)
+        model = replace(sized(name, self.parameters, symbols, self.layers), initialization=start)
+        tag = "" if start == "glorot" else f"-{start}"  # directories of earlier versions had one start and no tag
         train = replace(
             PAPER.train,
             updates=self.epochs * epoch,
@@ -102,7 +114,7 @@ class Options:
         )
         config = RunConfig(model, replace(PAPER.optim, learning_rate=self.learning_rate), train, data)
         for seed in range(self.seed, self.seed + self.seeds):
-            yield Job(config, seed, self.workdir / f"{name}-{part}-seed{seed}")
+            yield Job(config, seed, self.workdir / f"{name}-{part}{tag}-seed{seed}")
 
 
 @cache
@@ -152,7 +164,9 @@ class Gradients(Options):
     """Study of a GRU and an LRU of many layers: the norms of their gradients by layer."""
 
     models: tuple[str, ...] = ("gru", "lru")
-    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn"""
+    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn, rhn-2-layers or grid-lstm-tied"""
+    initialization: tuple[str, ...] = (START, "glorot")
+    """starts of the parameters, each for all models: lru, as in the paper's code, or glorot, as in its text"""
     layers: int = 10
     """layers of each network, at least 2"""
     patience: int | None = None
@@ -169,11 +183,13 @@ class Gradients(Options):
 
 
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
-    """Return the row of a run: its model, its metrics on the test split at the best validation loss, and the epoch of that loss."""
+    """Return the row of a run: its model, its metrics on the test split at the best validation loss, the epoch of that loss, and curves."""
     model: Any = job.config.model
     epoch = job.config.train.evaluate_every
+    lines = RunDirectory(job.path).metrics()
     return {
-        "model": next(name for name, cell in MODELS.items() if cell == model.cell),
+        "model": name_of(model),
+        "initialization": model.initial.kind,
         "share": options.share(job.config.data),
         **{name: getattr(model, name) for name in ("cell", "size", "layers", "depth")},
         "seed": job.seed,
@@ -185,25 +201,56 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
         "epochs": result["updates"] // epoch,
         "updates": result["updates"],
         "seconds": result["seconds"],
+        "losses": curves_of(lines),
+        **({"gradient_norms": layer_norms_by_epoch(lines).tolist()} if isinstance(options, Gradients) else {}),
     }
 
 
 def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
-    """Group the runs by the name of their model in tables."""
-    return {NAMES[name]: rows for name, rows in grouped([one.row for one in finished], "model").items()}
+    """Group the runs by the name of their model in tables, with its start if there are several."""
+    rows = [one.row for one in finished]
+    several = len({row["initialization"] for row in rows}) > 1
+    return grouped([{**row, "title": NAMES[row["model"]] + several * f", {row['initialization']} start"} for row in rows], "title")
+
+
+def at_cap(run: Row, epochs: int) -> bool:
+    """Return whether a run was best at the last epoch allowed, so that more epochs might be better."""
+    return run["epochs_to_best"] == run["epochs"] >= epochs
 
 
 def show_convergence(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
-    """Print a row for each model, and draw the box plot."""
+    """Print a row for each model and the significant differences from the LRU. Draw learning curves and the box plot."""
     groups = by_model(finished)
     rows = [
-        [name, f"{runs[0]['parameters']:,}", str(len(runs)), *_spread(runs, "loss"), *_spread(runs, "epochs_to_best", "{:.1f}")]
+        [name, f"{runs[0]['parameters']:,}", str(len(runs)), *_spread(runs, "loss"), *_bounded(options, runs)]
         for name, runs in groups.items()
     ]
     columns = ["model", "parameters", "seeds", "test nats per character", "deviation", "epochs until the best", "deviation"]
     console.table(columns, rows, _title(options))
-    epochs_figure(_epochs(groups), options.workdir / "figures" / "epochs.png", _title(options))
-    return {}
+    for sentence in rankings(finished):
+        console.say(sentence)
+    figures = options.workdir / "figures"
+    epochs_figure(_epochs(groups), figures / "epochs.png", _title(options))
+    for start, own in grouped([one.row for one in finished], "initialization").items():
+        curves = {NAMES[name]: [run["losses"] for run in runs] for name, runs in grouped(own, "model").items()}
+        losses_figure(curves, figures / f"losses_{start}.png", f"{_title(options)}, start {start}")
+    return {"rankings": rankings(finished)}
+
+
+def rankings(finished: Sequence[Finished], reference: str = "lru") -> list[str]:
+    """Return a sentence for each start: which models the LRU's test loss differs from, by paired seeds."""
+    sentences = []
+    for start, own in grouped([one.row for one in finished], "initialization").items():
+        scores = {name: {run["seed"]: run["loss"] for run in runs} for name, runs in grouped(own, "model").items()}
+        if reference in scores and (said := in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(scores, reference)], "LRU")):
+            sentences.append(f"test loss, start {start}: {said}")
+    return sentences
+
+
+def _bounded(options: Options, runs: Sequence[Row]) -> list[str]:
+    """Return mean and deviation of epochs until the best; at least as many if a run is best at the cap."""
+    mean, deviation = _spread(runs, "epochs_to_best", "{:.1f}")
+    return [">= " * any(at_cap(run, options.epochs) for run in runs) + mean, deviation]
 
 
 def _spread(runs: Sequence[Row], name: str, form: str = "{:.3f}") -> list[str]:
@@ -235,20 +282,19 @@ def by_share(runs: Sequence[Row]) -> dict[float, list[float]]:
 
 
 def show_gradients(options: Gradients, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
-    """Print the mean norm of each layer, draw the heat maps, and return 'norms': model -> layer -> epoch."""
-    models: dict[str, list[Job]] = {}
-    for one in finished:
-        models.setdefault(NAMES[one.row["model"]], []).append(one.job)
-    norms = {name: mean_norms(jobs) for name, jobs in models.items()}
-    rows = [[name, *(f"{value:.3g}" for value in found.mean(axis=1))] for name, found in norms.items()]
-    console.table(["model", *(f"layer {k}" for k in range(1, options.layers + 1))], rows, "mean norm of gradients over epochs")
+    """Print the ratio of last to first layer by epoch, and draw the heat maps with the ratios."""
+    norms = {name: mean_norms(runs) for name, runs in by_model(finished).items()}
+    longest = max(found.shape[1] for found in norms.values())
+    rows = [[name, *(f"{ratio:.3g}" for ratio in top_to_bottom(found))] for name, found in norms.items()]
+    rows = [row + [""] * (1 + longest - len(row)) for row in rows]
+    console.table(["model", *(f"epoch {k}" for k in range(1, longest + 1))], rows, "norm of gradients, last layer over first layer")
     layer_gradients_figure(norms, options.workdir / "figures" / "gradients.png")
-    return {"norms": {name: found.tolist() for name, found in norms.items()}}
+    return {}
 
 
-def mean_norms(jobs: Sequence[Job]) -> np.ndarray:
-    """Return layers by epochs, means over the seeds, for the epochs that all of them have."""
-    found = [layer_norms_by_epoch(RunDirectory(job.path).metrics()) for job in jobs]
+def mean_norms(runs: Sequence[Row]) -> np.ndarray:
+    """Return gradient norms, layers by epochs: means over the runs, for the epochs that all of them have."""
+    found = [np.asarray(run["gradient_norms"]) for run in runs]
     epochs = min(norms.shape[1] for norms in found)
     return np.mean([norms[:, :epochs] for norms in found], axis=0)
 
@@ -265,7 +311,7 @@ def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[
         preset="paper",
         summary=f"{name}.json",
         rows="runs",
-        together=lambda options: (options.seeds, options.batch_size),
+        together=lambda options: (options.seeds * len(options.initialization), options.batch_size),
         jobs=lambda options: options.jobs(),
         keep=keep,
         show=show,

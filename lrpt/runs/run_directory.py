@@ -23,7 +23,7 @@ from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object,
 
 MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
-    *("train.checkpoint_minutes", "data.dir"),
+    *("train.checkpoint_minutes", "train.test_each", "data.dir"),
 }
 """Fields that a resumed run may change. They affect the numbers of an update by rounding only."""
 

@@ -48,6 +48,8 @@ class TrainConfig:
     """end training after this many evaluations in a row without a new lowest validation loss (None: never)"""
     updates_per_call: int | None = None
     """updates compiled into one call, after which interruptions are noticed (None: about a second of training, at most 50)"""
+    test_each: bool = False
+    """record the metrics of the test split at each evaluation too, for learning curves; they decide nothing"""
     start: Path | None = None
     """npz file of named arrays to start from, instead of drawing parameters"""
 

@@ -197,11 +197,11 @@ class Run:
         self.progress.tally.add(metrics)
         self.progress.seconds += seconds
 
-    def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float) -> bool:
+    def evaluated(self, update: int, metrics: Mapping[str, float], seconds: float, test: Mapping[str, float] | None = None) -> bool:
         """Record an evaluation and decide whether training stops. The caller saves a checkpoint next.
 
         The best evaluation is the one with the lowest loss among those with final settings of the network, such as the sharpness of masks.
-        As long as there is none, it is the latest one.
+        As long as there is none, it is the latest one. Metrics of the test split, if given, are only recorded.
 
         Returns:
           Whether the learning rate has changed.
@@ -218,6 +218,7 @@ class Run:
             progress.best = {"update": update, **metrics}
         when = {"update": update, "seconds": round(progress.seconds, 3)}
         self.latest = {"train": {**self._logged(progress.tally.means()), **self._settings(update)}, "valid": dict(metrics)}
+        self.latest |= {} if test is None else {"test": dict(test)}
         self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
         progress.tally = Tally()
         halved = settled and progress.annealing.evaluated(metrics["loss"])

@@ -39,6 +39,7 @@ class Trainer:
         self.update = int(next(iter(states.values())).update)
         self._train_arrays = self._place_arrays("train")
         self._valid_arrays = self._place_arrays("valid")
+        self._test_arrays = self._place_arrays("test") if self.config.test_each else None
         self._place(list(states.values()))
 
     def train(self, until: float, console: Console, stop: StopRequests) -> dict[Run, TrainState]:
@@ -79,16 +80,19 @@ class Trainer:
         bar.advance(self.update, float(fetched[0]["loss"][-1]))
 
     def _evaluate(self, bar: Bar) -> None:
-        """Evaluate all runs on the validation split and save a checkpoint of each."""
+        """Evaluate all runs on the validation split, and on the test split if asked to. Save a checkpoint of each."""
         start = time.monotonic()
         found = self.program.valid(self._state.variables, self._valid_arrays)[: len(self.runs)]
+        tested: list[dict[str, float] | None] = [None] * len(self.runs)
+        if self._test_arrays is not None:
+            tested = self.program.test(self._state.variables, self._test_arrays)[: len(self.runs)]
         seconds = time.monotonic() - start
         states, changed = self.states(), False
-        for i, (run, metrics) in enumerate(zip(self.runs, found, strict=True)):
+        for i, (run, metrics, test) in enumerate(zip(self.runs, found, tested, strict=True)):
             if run.error is not None:
                 continue
             with run.failing_alone():
-                if run.evaluated(self.update, metrics, seconds):
+                if run.evaluated(self.update, metrics, seconds, test):
                     states[i], changed = self._annealed(run, states[i]), True
                 run.save(states[i])
                 bar.evaluated(self.update, run.label, metrics)

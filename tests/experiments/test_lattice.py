@@ -8,55 +8,54 @@ import pytest
 
 from experiments.lattice.command import (
     BUDGETS,
-    BYTES,
-    BYTES_EPOCH,
     EXPERIMENT,
     PYTHON_SYMBOLS,
     QUICK_BUDGET,
+    ROWS,
     SMALL_BUDGETS,
     SMALL_EPOCH,
     VARIANTS,
+    row_name,
 )
-from experiments.lattice.models import EPOCH, MODELS, PTB_SYMBOLS
+from experiments.lattice.models import MODELS, PTB, PUBLISHED, TEXTS, name_of, sized
 from lrpt.cli.command import main
 from lrpt.networks.counting import count
 
 PRESETS = {name: preset.config for name, preset in EXPERIMENT.presets.items()}
-ROWS = {
-    (name, budget): PRESETS["paper" if (name, budget) == ("lru", "10m") else f"{name}-{budget}"] for name in MODELS for budget in BUDGETS
-}
 SMALL = "--model.size 6 --model.embedding 6 --data.steps 4 --train.batch-size 4 --train.evaluation-batch 8 --train.updates 2"
-
-# Widths of two layers that come closest to 10 M and 24 M parameters in the original code (chahuja/lru), for 51 symbols.
-WIDTHS = {
-    "lru": (643, 998),
-    "rg-lru": (704, 1093),
-    "ps-lru": (787, 1221),
-    "gru": (908, 1409),
-    "lstm": (787, 1221),
-    "grid-lstm": (557, 864),
-    "rhn": (643, 997),
-}
 
 
 def parameters(model, size, symbols):
     return count(replace(model, size=size, embedding=size), symbols, symbols).true
 
 
-def test_there_is_a_row_for_each_model_and_budget():
-    assert {config.model.cell for config in ROWS.values()} == set(MODELS.values())
-    assert len(PRESETS) == 1 + len(MODELS) * (len(BUDGETS) + len(SMALL_BUDGETS)) + len(BYTES)
+def test_there_is_a_row_for_each_model_budget_and_text():
+    """56 rows of Table 1, RHNs of two layers and tied grid LSTMs on the treebank, and seven models with four layers."""
+    table = {row_name(name, budget, text) for name in PUBLISHED for budget in BUDGETS for text in TEXTS}
+    assert len(table) == 56
+    assert table <= ROWS.keys()
+    assert len(ROWS) == 56 + 2 * 2 + 7 * 2
+    assert {PRESETS[name].model.cell for name in table} == {model.cell for model in PUBLISHED.values()}
+    assert len(PRESETS) == 1 + len(ROWS) + len(MODELS) * len(SMALL_BUDGETS)
 
 
-def test_widths_are_those_of_the_original_code():
-    assert {name: tuple(ROWS[name, budget].model.size for budget in BUDGETS) for name in MODELS} == WIDTHS
+@pytest.mark.parametrize("layers", [2, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_network_tells_its_name(name, layers):
+    assert name_of(sized(name, 50_000, 51, layers)) == name
+
+
+def test_a_tied_grid_lstm_is_wider_and_of_the_same_size():
+    tied, untied = (PRESETS[f"{name}-1m"].model for name in ("grid-lstm-tied", "grid-lstm"))
+    assert (tied.shared_layers, untied.shared_layers, tied.size > untied.size) == (True, False, True)
+    assert abs(parameters(tied, tied.size, PTB.symbols) - 1_000_000) < 20_000
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_small_models_are_of_one_size(name):
     """To the unit they are so in the original code, which has more biases."""
     model = PRESETS[f"{name}-300k"].model
-    assert abs(parameters(model, model.size, PTB_SYMBOLS) - SMALL_BUDGETS["300k"]) < 0.015 * SMALL_BUDGETS["300k"]
+    assert abs(parameters(model, model.size, PTB.symbols) - SMALL_BUDGETS["300k"]) < 0.015 * SMALL_BUDGETS["300k"]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -65,31 +64,26 @@ def test_variants_of_quick_are_of_one_size(name):
     assert abs(parameters(model, model.size, PYTHON_SYMBOLS) - QUICK_BUDGET) < 0.02 * QUICK_BUDGET
 
 
-def test_the_protocol_is_that_of_the_paper():
-    for config in (*ROWS.values(), PRESETS["enwik8"], PRESETS["text8"]):
-        train = config.train
-        assert (train.batch_size, config.data.steps, config.optim.recipe, config.optim.rate, config.optim.decay) == (
-            250,
-            50,
-            "adam",
-            1e-3,
-            0.9,
-        )
-        assert (train.order, train.updates // train.evaluate_every, config.model.initial.kind) == ("stream", 100, "glorot")
-        assert not config.model.dropout.drops
+FILES = {"warpeace": "warpeace/warpeace_input.txt"}
 
 
-@pytest.mark.parametrize(("preset", "epoch"), [("paper", EPOCH), ("lru-300k", SMALL_EPOCH)])
+@pytest.mark.parametrize(("preset", "epoch"), [("paper", 428), ("lru-300k", SMALL_EPOCH), ("lru-10m-warpeace", 234)])
 def test_an_epoch_is_one_reading_of_the_training_part(preset, epoch, data_dir):
     config = PRESETS[preset]
-    task = replace(config.data, dir=data_dir).build(0)
+    places = {"dir": data_dir} | ({"file": data_dir / FILES["warpeace"]} if config.data.file else {})
+    task = replace(config.data, **places).build(0)
     assert task.splits["train"].size // config.train.batch_size == config.train.evaluate_every == epoch
-    assert task.input_size <= PTB_SYMBOLS
+    if config.data.text_share is None:
+        assert task.input_size == (TEXTS["warpeace"] if config.data.file else PTB).symbols
 
 
-def test_widths_and_epochs_of_bytes():
-    assert (PRESETS["enwik8"].model.size, PRESETS["text8"].model.size) == (637, 644)
-    assert BYTES_EPOCH == 90_000_000 // 50 // 250
+def test_epochs_of_bytes():
+    assert {TEXTS[text].epoch for text in ("enwik8", "text8")} == {90_000_000 // 50 // 250}
+
+
+def test_a_book_that_is_missing_is_asked_for(assert_refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(lambda words: main(EXPERIMENT, words), ["--preset", "gru-10m-warpeace"], "data.file is warpeace_input.txt, which cannot")
 
 
 @pytest.mark.slow

@@ -5,11 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 from tiny import interrupted_after, tree
 
 from experiments.lattice.command import EXPERIMENT
-from experiments.lattice.gradients_figure import layer_norms_by_epoch
-from experiments.lattice.studies import STUDIES, Convergence, Efficiency
+from experiments.lattice.gradients_figure import layer_norms_by_epoch, top_to_bottom
+from experiments.lattice.losses_figure import losses_figure
+from experiments.lattice.models import PUBLISHED
+from experiments.lattice.ranking import gaps, in_words
+from experiments.lattice.studies import STUDIES, Convergence, Efficiency, Gradients, mean_norms
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.runs.console import Console
@@ -48,12 +52,18 @@ def metrics(path):
 def test_convergence_keeps_losses_and_the_epoch_of_the_best(finished):
     found = summary(finished, "convergence")
     assert [(run["model"], run["seed"]) for run in found["runs"]] == [(name, seed) for name in ("gru", "lru") for seed in (0, 1)]
-    assert (finished / "figures" / "epochs.png").exists()
+    assert {"epochs.png", "losses_lru.png"} <= {path.name for path in (finished / "figures").iterdir()}
+    assert len(found["rankings"]) == 1
+    assert {run["initialization"] for run in found["runs"]} == {"lru"}
     for run in found["runs"]:
         assert abs(run["parameters"] - 700) < 150
         assert run["bits_per_character"] == pytest.approx(run["loss"] / np.log(2))
-        valid = [line["loss"] for line in metrics(finished / f"{run['model']}-all-seed{run['seed']}") if line["split"] == "valid"]
-        assert len(valid) == run["epochs"] == 3
+        lines = metrics(finished / f"{run['model']}-all-lru-seed{run['seed']}")
+        curves = {split: [line["loss"] for line in lines if line["split"] == split] for split in ("train", "valid", "test")}
+        assert run["losses"] == curves
+        valid = curves["valid"]
+        assert len(valid) == len(curves["test"]) == run["epochs"] == 3
+        assert run["loss"] == pytest.approx(curves["test"][run["epochs_to_best"] - 1], rel=1e-6)
         assert run["epochs_to_best"] == np.argmin(valid) + 1
         assert run["valid_loss"] == min(valid)
 
@@ -67,27 +77,82 @@ def test_nothing_is_trained_twice(finished, flags):
 
 @pytest.mark.slow
 def test_efficiency_reads_what_convergence_has_trained(finished, flags):
-    trained = (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns
+    trained = (finished / "gru-all-lru-seed0" / "result.json").stat().st_mtime_ns
     main(EXPERIMENT, ["efficiency", *flags, "--models", "gru", "--shares", "100", "50"])
     found = summary(finished, "efficiency")
     assert [(run["share"], run["seed"]) for run in found["runs"]] == [(50, 0), (50, 1), (100, 0), (100, 1)]
     assert found["runs"][2:] == summary(finished, "convergence")["runs"][:2]
-    assert (finished / "gru-all-seed0" / "result.json").stat().st_mtime_ns == trained
+    assert (finished / "gru-all-lru-seed0" / "result.json").stat().st_mtime_ns == trained
     assert (finished / "figures" / "efficiency_fixed.png").exists()
-    notes = [json.loads((finished / f"gru-{part}-seed0" / "result.json").read_text())["data"]["symbols"] for part in ("train50", "all")]
+    notes = [json.loads((finished / f"gru-{part}-lru-seed0" / "result.json").read_text())["data"]["symbols"] for part in ("train50", "all")]
     assert [notes[0][part] for part in ("valid", "test")] == [notes[1][part] for part in ("valid", "test")]
     assert notes[0]["train"] == round(notes[1]["train"] / 2)
 
 
 @pytest.mark.slow
 def test_gradients_are_means_over_an_epoch_by_layer(finished, flags):
-    main(EXPERIMENT, ["gradients", *flags, "--layers", "2"])  # of the networks of two layers that are there
-    norms = summary(finished, "gradients")["norms"]
-    seeds = [metrics(finished / f"lru-all-seed{seed}") for seed in (0, 1)]
+    main(EXPERIMENT, ["gradients", *flags, "--layers", "2", "--initialization", "lru"])  # of the networks of two layers that are there
+    rows = [run for run in summary(finished, "gradients")["runs"] if run["model"] == "lru"]
+    seeds = [metrics(finished / f"lru-all-lru-seed{seed}") for seed in (0, 1)]
     lines = [[line for line in of_seed if line["split"] == "train"] for of_seed in seeds]
     expected = [[np.mean([of_seed[e][f"gradient_norm_layer_{k}"] for of_seed in lines]) for e in range(3)] for k in (1, 2)]
-    np.testing.assert_allclose(norms["LRU"], expected)
+    np.testing.assert_allclose(mean_norms(rows), expected)
     assert (finished / "figures" / "gradients.png").exists()
+
+
+def test_ratios_are_of_the_last_layer_over_the_first():
+    assert top_to_bottom(np.array([[1.0, 4.0], [7.0, 7.0], [3.0, 1.0]])).tolist() == [3.0, 0.25]
+
+
+def test_each_start_is_trained_and_glorot_keeps_the_directories_of_earlier_versions():
+    options = Convergence(models=("gru",), initialization=("lru", "glorot"), seeds=1, parameters=5_000)
+    assert [(job.path.name, job.config.model.initial.kind) for job in options.jobs()] == [
+        ("gru-all-lru-seed0", "lru"),
+        ("gru-all-seed0", "glorot"),
+    ]
+    assert Convergence().initialization == ("lru",)
+    assert Gradients().initialization == ("lru", "glorot")
+
+
+def test_studies_train_the_seven_models_on_text_as_written():
+    for kind in (Convergence, Efficiency):
+        options = kind(seeds=1, parameters=5_000)
+        assert options.models == tuple(PUBLISHED)
+        job = options.jobs()[0]
+        assert (job.config.data.blanks, job.config.data.line_ends, job.config.data.cuts) == ("kept", "kept", "exact")
+        assert job.config.train.test_each
+    rhn = {job.config.model.layers for job in Convergence(models=("rhn", "rhn-2-layers"), layers=4, seeds=1, parameters=5_000).jobs()}
+    assert rhn == {1, 2}
+
+
+def test_studies_read_bytes(data_dir):
+    (file,) = (data_dir / "enwik8_prefix").iterdir()
+    data = NextSymbol("enwik8", file=file, reading="stream", text_share=10.0)
+    (job,) = Convergence(models=("lru",), seeds=1, parameters=50_000, data=data).jobs()
+    assert job.config.train.evaluate_every == (415_440 - 2 * 20_772) // 35 // 50
+
+
+def test_differences_are_ranked_by_paired_seeds():
+    """Seeds differ by 0.5, models by 0.1 on every one of them: unpaired tests would see nothing."""
+    scores = {"lru": {0: 1.00, 1: 1.50, 2: 2.00}, "gru": {0: 1.10, 1: 1.60, 2: 2.101}, "lstm": {0: 0.90, 1: 1.70, 2: 1.95, 3: 0.1}}
+    gru, lstm = gaps(scores, "lru")
+    t, p = stats.ttest_rel([1.10, 1.60, 2.101], [1.00, 1.50, 2.00])
+    assert (gru.p, gru.mean / gru.error, gru.significant) == (pytest.approx(p), pytest.approx(t), True)
+    assert (lstm.seeds, lstm.significant) == (3, False)
+    assert in_words([gru, lstm], "lru") == (
+        "lru: better than gru; not significantly different from lstm (paired seeds, p < 0.05 after Holm's correction)."
+    )
+    assert "worse than gru" in in_words([gru._replace(mean=-gru.mean)], "lru")
+
+
+def test_one_seed_ranks_nothing():
+    (gap,) = gaps({"lru": {0: 1.0}, "gru": {0: 9.0}}, "lru")
+    assert (gap.p, gap.significant) == (None, False)
+
+
+def test_curves_of_different_lengths_are_drawn(tmp_path):
+    runs = [{"train": [2.0, 1.5, 1.2], "valid": [2.1, 1.6, 1.4], "test": []}, {"train": [2.2], "valid": [2.3], "test": [2.3]}]
+    assert losses_figure({"LRU": runs, "GRU": runs[:1], "other": runs}, tmp_path / "losses.png").stat().st_size > 10_000
 
 
 def test_layers_come_in_the_order_of_their_numbers():
@@ -114,6 +179,7 @@ def test_the_moving_test_part_is_that_of_the_original():
         ("convergence --epochs 0", "epochs is 0: expected 1 or more"),
         ("convergence --data.reading sentences", "data.reading is sentences: epochs are those of a stream"),
         ("efficiency --shares 20 120", "shares is 20.0 120.0: expected numbers above 0, at most 100, and none twice"),
+        ("convergence --initialization lru xavier", "initialization is 'xavier': choose from "),
         ("gradients --layers 1", "layers is 1: expected 2 or more"),
         ("gradients --batch-size 1000000", "batch_size is 1000000, and the training part has "),
     ],

@@ -1,0 +1,64 @@
+"""Rankings of models by paired seeds: only significant differences are called better or worse."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lrpt.analysis.significance import holm, paired
+
+
+class Gap(NamedTuple):
+    """The difference of a model from another one on their common seeds.
+
+    Attributes:
+      model: its name.
+      mean: mean score less that of the other model; positive if it is worse.
+      error: standard error of that mean; 0 with one seed.
+      seeds: number of common seeds.
+      p: of Student's test on pairs; None with one seed.
+      significant: whether p is below 0.05 after the correction of Holm for all models.
+    """
+
+    model: str
+    mean: float
+    error: float
+    seeds: int
+    p: float | None
+    significant: bool
+
+
+def gaps(scores: Mapping[str, Mapping[int, float]], reference: str) -> list[Gap]:
+    """Compare every model with a reference on their common seeds.
+
+    Args:
+      scores: model -> seed -> score, lower is better.
+      reference: name of the model that the others are compared with.
+    """
+    found = []
+    for name, own in scores.items():
+        seeds = sorted(own.keys() & scores[reference].keys())
+        if name == reference or not seeds:
+            continue
+        one, other = ([of[seed] for seed in seeds] for of in (own, scores[reference]))
+        values = np.subtract(one, other)
+        error = float(np.std(values, ddof=1) / np.sqrt(len(seeds))) if len(seeds) > 1 else 0.0
+        found.append(Gap(name, float(np.mean(values)), error, len(seeds), paired(one, other), False))
+    return [gap._replace(significant=is_so) for gap, is_so in zip(found, holm([gap.p for gap in found]), strict=True)]
+
+
+def in_words(found: Sequence[Gap], reference: str) -> str:
+    """Return a sentence that ranks a reference among the other models, as far as differences are significant."""
+    outcomes = {
+        "better than": [gap.model for gap in found if gap.significant and gap.mean > 0],
+        "worse than": [gap.model for gap in found if gap.significant and gap.mean < 0],
+        "not significantly different from": [gap.model for gap in found if not gap.significant],
+    }
+    parts = [f"{outcome} {listed(models)}" for outcome, models in outcomes.items() if models]
+    return f"{reference}: {'; '.join(parts)} (paired seeds, p < 0.05 after Holm's correction)." if parts else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as 'a, b and c'."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
