@@ -201,7 +201,8 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
         "epochs": result["updates"] // epoch,
         "updates": result["updates"],
         "seconds": result["seconds"],
-        "losses": curves_of(lines),
+        "losses": (losses := curves_of(lines)),
+        **({"loss_after_one_epoch": losses["test"][0]} if losses["test"] else {}),
         **({"gradient_norms": layer_norms_by_epoch(lines).tolist()} if isinstance(options, Gradients) else {}),
     }
 
@@ -213,7 +214,7 @@ def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
     return grouped([{**row, "title": NAMES[row["model"]] + several * f", {row['initialization']} start"} for row in rows], "title")
 
 
-def at_cap(run: Row, epochs: int) -> bool:
+def at_cap(run: Mapping[str, Any], epochs: int) -> bool:
     """Return whether a run was best at the last epoch allowed, so that more epochs might be better."""
     return run["epochs_to_best"] == run["epochs"] >= epochs
 

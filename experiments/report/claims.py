@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
+from experiments.lattice.studies import at_cap as best_at_cap
+from experiments.report.lattice_studies import runs_from, scale_of
 from experiments.report.matching import configuration, differences, is_over, runs_of
 from experiments.report.records import Record
 from experiments.report.verdicts import Criterion, Observation, Pair
@@ -112,11 +114,13 @@ class StudyModel:
       study: file name without ending.
       model: as the file names it.
       share: percent of the data.
+      start: start of the parameters.
     """
 
     study: str
     model: str
     share: float = 100
+    start: str = "lru"
 
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
         """Return the figure of each seed; epochs at the cap are at least as many."""
@@ -129,12 +133,12 @@ class StudyModel:
 
     def runs(self, evidence: Evidence) -> dict[int, Mapping[str, Any]]:
         """Return the runs by seed."""
-        runs = evidence.studies.get(self.study, {}).get("runs", ())
+        runs = runs_from(evidence.studies.get(self.study, {}), self.start)
         return {run["seed"]: run for run in runs if run["model"] == self.model and run["share"] == self.share}
 
     def scale(self, evidence: Evidence) -> str:
         """Return what is smaller than in the paper."""
-        return study_scale(evidence.studies[self.study])
+        return scale_of(evidence.studies[self.study], self.start, [*self.runs(evidence).values()])
 
 
 EPOCHS = "epochs_to_best"
@@ -142,15 +146,7 @@ EPOCHS = "epochs_to_best"
 
 def at_cap(run: Mapping[str, Any], study: Mapping[str, Any]) -> bool:
     """Return whether a run was best at the last epoch that the study allows, so that more epochs might be better."""
-    return run[EPOCHS] == run["epochs"] >= study["options"]["epochs"]
-
-
-def study_scale(study: Mapping[str, Any]) -> str:
-    """Return the scale of a study of `experiments.lattice` in words."""
-    options = study["options"]
-    share = options["data"]["text_share"]
-    text = "all of the text" if share is None else f"{share:g} % of the text"
-    return f"{options['parameters']:,} parameters, {options['layers']} layers, {text}, {options['epochs']} epochs at most"
+    return best_at_cap(run, study["options"]["epochs"])
 
 
 @dataclass(frozen=True)

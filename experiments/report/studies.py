@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap, study_scale
+from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap
+from experiments.report.lattice_studies import norms_of, scale_of
 from experiments.report.matching import is_over, recorded
 from experiments.report.records import Record
 from experiments.report.verdicts import Pair
@@ -43,6 +44,7 @@ class Score:
 
 LOSS = Score("test loss (nats per character)", "loss", "{:.3f}")
 TIME = Score("epochs until the lowest validation loss", EPOCHS, "{:.1f}")
+ONE_EPOCH = Score("test loss after one epoch (nats per character)", "loss_after_one_epoch", "{:.3f}")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,10 @@ class OfStudy:
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both have."""
-        one, other = self.better.runs(evidence), self.worse.runs(evidence)
+        one, other = (
+            {seed: run for seed, run in model.runs(evidence).items() if run.get(contest.field) is not None}
+            for model in (self.better, self.worse)
+        )
         return [self._pair(contest, one[seed], other[seed], evidence, strict) for seed in sorted(one.keys() & other.keys())]
 
     def _pair(self, contest: Score, one: Mapping[str, Any], other: Mapping[str, Any], evidence: Evidence, strict: bool) -> Pair:
@@ -68,7 +73,7 @@ class OfStudy:
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
-        return study_scale(evidence.studies[self.better.study])
+        return scale_of(evidence.studies[self.better.study], self.better.start)
 
     def cut(self, contest: Score, evidence: Evidence) -> str:
         """Return nothing: studies hold finished runs only."""
@@ -90,18 +95,18 @@ class Gradients:
     better: str
     worse: str
     flags: str
+    start: str = "lru"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair: the study has one seed."""
-        norms = evidence.studies.get(self.study, {}).get("norms", {})
-        if not {self.better, self.worse} <= norms.keys():
-            return []
-        advantage = concentration(norms[self.worse]) - concentration(norms[self.better])
-        return [Pair(evidence.studies[self.study]["options"]["seed"], advantage, advantage > 0)]
+        """Return one pair for each seed that both have."""
+        norms = norms_of(evidence.studies[self.study], self.start) if self.study in evidence.studies else {}
+        one, other = norms.get(self.better, {}), norms.get(self.worse, {})
+        gaps = {seed: concentration(other[seed]) - concentration(one[seed]) for seed in sorted(one.keys() & other.keys())}
+        return [Pair(seed, gap, gap > 0) for seed, gap in gaps.items()]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
-        return study_scale(evidence.studies[self.study])
+        return scale_of(evidence.studies[self.study], self.start)
 
     def cut(self, contest: Score, evidence: Evidence) -> str:
         """Return nothing: studies hold finished runs only."""
@@ -112,7 +117,7 @@ class Gradients:
         return [Planned("lattice", self.flags, (0,))]
 
 
-def by_epoch(norms: Sequence[Sequence[float]]) -> np.ndarray:
+def by_epoch(norms: Any) -> np.ndarray:
     """Return for each epoch how many times larger the gradient of the last layer is than the mean of the first three.
 
     Args:
@@ -122,7 +127,7 @@ def by_epoch(norms: Sequence[Sequence[float]]) -> np.ndarray:
     return values[-1] / values[:3].mean(axis=0)
 
 
-def concentration(norms: Sequence[Sequence[float]]) -> float:
+def concentration(norms: Any) -> float:
     """Return the mean over epochs of the logarithm of that ratio, in which an epoch of vanishing gradients is not averaged away."""
     return float(np.log10(by_epoch(norms)).mean())
 

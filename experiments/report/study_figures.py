@@ -2,26 +2,44 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from experiments.jsb.swarm_figure import swarm_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure
+from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
-from experiments.report.claims import EPOCHS, Evidence, study_scale
+from experiments.report.claims import EPOCHS, Evidence
+from experiments.report.lattice_studies import mean_norms, norms_of, runs_from, scale_of, starts_in
 from experiments.report.papers.highway_takeaways import CELLS, CONSTANT
-from experiments.report.papers.lattice import FIGURE_5, STUDIES, TABLE_1, TEXTS
+from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from lrpt.analysis.plots import png
 
 Summary = Mapping[str, Any]
 
 
 def draw_studies(evidence: Evidence, folder: Path) -> None:
-    """Draw the figure of every study that is kept."""
+    """Draw the figure of every study that is kept, and learning curves where losses of each epoch are kept."""
     for name, draw in FIGURES.items():
         if name in evidence.studies:
             draw(evidence.studies[name], folder / f"{name}.png")
+    for text, name in STUDIES.items():
+        if name in evidence.studies:
+            _losses(evidence.studies[name], folder, text)
+
+
+def _losses(summary: Summary, folder: Path, text: str) -> None:
+    """Draw Figures 3 and 4 for each start."""
+    for start in starts_in(summary):
+        groups: dict[str, list[Any]] = {}
+        for run in runs_from(summary, start):
+            if "losses" in run:
+                groups.setdefault(NAMES[run["model"]], []).append(run["losses"])
+        if groups:
+            name = STUDIES[text].replace("convergence", "losses")
+            losses_figure(groups, folder / f"{name}_{start}.png", f"{text}: {scale_of(summary, start)}")
 
 
 def _swarm(summary: Summary, path: Path) -> None:
@@ -31,10 +49,10 @@ def _swarm(summary: Summary, path: Path) -> None:
     swarm_figure(groups, path, "JSB Chorales", "lowest training loss (nats per frame)", ("constant predictor", CONSTANT))
 
 
-def _by_model(summary: Summary, field: str) -> dict[str, dict[float, list[float]]]:
+def _by_model(summary: Summary, field: str, start: str) -> dict[str, dict[float, list[float]]]:
     """Return model -> share of the data -> figures of the seeds."""
     groups: dict[str, dict[float, list[float]]] = {}
-    for run in summary["runs"]:
+    for run in runs_from(summary, start):
         groups.setdefault(NAMES[run["model"]], {}).setdefault(run["share"], []).append(run[field])
     return groups
 
@@ -43,48 +61,57 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
     column = 2 * TEXTS.index(text)
 
     def draw(summary: Summary, path: Path) -> None:
-        groups = {model: of_share[100] for model, of_share in _by_model(summary, EPOCHS).items()}
+        starts = starts_in(summary)
+        models = [*dict.fromkeys(NAMES[run["model"]] for run in summary["runs"])]
         with png(path, 7.2, 3.6) as figure:
             axes = figure.subplots()
-            for place, epochs in enumerate(groups.values()):
-                axes.plot(
-                    [place] * len(epochs), epochs, "o", markersize=4, alpha=0.6, color="C0", label=None if place else "ours, each seed"
-                )
-            published = [TABLE_1["10M"][model][column] for model in groups]
-            axes.plot(range(len(groups)), published, "D", color="0.2", fillstyle="none", label="published, 10 M parameters")
+            for number, start in enumerate(starts):
+                points = [(models.index(m), n) for m, of_share in _by_model(summary, EPOCHS, start).items() for n in of_share[100]]
+                places = [place + 0.2 * (number - (len(starts) - 1) / 2) for place, _ in points]
+                label = f"ours, each seed, start {start}"
+                axes.plot(places, [n for _, n in points], "o", markersize=4, alpha=0.6, color=f"C{number}", label=label)
+            published = {model: TABLE_1["10M"][model][column] for model in models if model in TABLE_1["10M"]}
+            places = [models.index(model) for model in published]
+            axes.plot(places, list(published.values()), "D", color="0.2", fillstyle="none", label="published, 10 M parameters")
             axes.axhline(summary["options"]["epochs"], color="0.6", label="our cap: points on it are lower bounds")
             axes.set(ylabel="epochs until the lowest validation loss", ylim=(0, None))
-            axes.set_xticks(range(len(groups)), groups)
-            axes.set_title(f"{text}: {study_scale(summary)}")
+            axes.set_xticks(range(len(models)), models)
+            axes.set_title(fill(f"{text}: {scale_of(summary)}", 64))
             figure.legend(loc="outside right upper", fontsize="x-small")
 
     return draw
 
 
 def _efficiency(summary: Summary, path: Path) -> None:
+    start = starts_in(summary)[0]
     with png(path, 7.2, 4.0) as figure:
         axes = figure.subplots()
-        for name, of_share in _by_model(summary, "loss").items():
+        for name, of_share in _by_model(summary, "loss", start).items():
             shares = sorted(of_share)
             (line,) = axes.plot(shares, [np.mean(of_share[share]) for share in shares], label=f"{name}, ours")
             for share in shares:
                 axes.plot([share] * len(of_share[share]), of_share[share], "o", markersize=3, alpha=0.7, color=line.get_color())
-            axes.plot(
-                (20, 40, 60, 80, 100), FIGURE_5["PTB"][name], "--", color=line.get_color(), label=f"{name}, published (10 M parameters)"
-            )
+            if name in FIGURE_5["PTB"]:
+                published = FIGURE_5["PTB"][name]
+                axes.plot(SHARES, published, "--", color=line.get_color(), label=f"{name}, published (10 M parameters)")
         axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
-        axes.set_title(f"PTB: {study_scale(summary)}")
+        axes.set_title(fill(f"PTB: {scale_of(summary, start)}", 64))
         figure.legend(loc="outside right upper", fontsize="x-small")
 
 
 def _gradients(summary: Summary, path: Path) -> None:
-    layer_gradients_figure({model: np.asarray(norms) for model, norms in summary["norms"].items()}, path)
+    norms = {
+        f"{model}, start {start}": mean_norms(of_seeds)
+        for start in starts_in(summary)
+        for model, of_seeds in norms_of(summary, start).items()
+    }
+    layer_gradients_figure(norms, path)
 
 
 FIGURES: dict[str, Callable[[Summary, Path], None]] = {
     "jsb_swarm": _swarm,
     **{study: _epochs(text) for text, study in STUDIES.items()},
-    "lattice_efficiency_ptb": _efficiency,
-    "lattice_gradients_ptb": _gradients,
+    EFFICIENCY: _efficiency,
+    GRADIENTS: _gradients,
 }
 """File of a study, without ending -> what draws its figure."""

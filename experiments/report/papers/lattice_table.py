@@ -1,0 +1,92 @@
+"""Published numbers of Ahuja and Morency (AAAI 2018), and the names of the studies that stand in for them."""
+
+TABLE_1 = {
+    "10M": {
+        "LSTM": (53, 0.972, 15, 1.158, 52, 1.075, 12, 1.013),
+        "GRU": (9, 0.972, 11, 1.163, 37, 1.101, 17, 1.047),
+        "Grid-LSTM": (10, 0.970, 43, 1.148, 59, 1.077, 15, 1.009),
+        "RHN": (19, 0.986, 19, 1.225, 6, 1.206, 26, 1.121),
+        "PS-LRU": (8, 0.971, 8, 1.148, 19, 1.090, 17, 1.019),
+        "RG-LRU": (6, 0.971, 11, 1.143, 17, 1.074, 17, 1.014),
+        "LRU": (8, 0.965, 8, 1.141, 14, 1.057, 17, 1.010),
+    },
+    "24M": {
+        "LSTM": (8, 0.968, 7, 1.159, 11, 1.035, 12, 0.994),
+        "GRU": (9, 0.980, 8, 1.164, 57, 1.121, 59, 1.089),
+        "Grid-LSTM": (7, 0.971, 8, 1.171, 13, 1.034, 13, 0.986),
+        "RHN": (18, 0.979, 21, 1.199, 34, 1.092, 18, 1.108),
+        "PS-LRU": (5, 0.969, 5, 1.152, 25, 1.070, 32, 1.058),
+        "RG-LRU": (4, 0.969, 5, 1.155, 23, 1.065, 19, 1.018),
+        "LRU": (5, 0.967, 6, 1.150, 17, 1.041, 16, 1.010),
+    },
+}
+"""Parameters -> model -> epochs and test loss (nats per character) on each text."""
+
+TEXTS = ("PTB", "WP", "enwik8", "text8")
+BUDGETS = {"10M": "10m", "24M": "24m"}
+PRESET_TEXTS = {"PTB": "ptb", "WP": "warpeace", "enwik8": "enwik8", "text8": "text8"}
+"""Text in tables -> text in names of presets."""
+STUDIES = {"PTB": "lattice_convergence_ptb", "WP": "lattice_convergence_warpeace"}
+EFFICIENCY, GRADIENTS = "lattice_efficiency_ptb", "lattice_gradients_ptb"
+
+TEST_SYMBOLS = {"PTB": (297_567, 292_603), "WP": (162_911, 159_809)}
+"""Text -> symbols of its test part as written, and with blanks stripped, line ends folded and split points at line ends."""
+
+
+def converted(loss: float, text: str) -> float:
+    """Return a loss per symbol of the text as written in nats per symbol of the shorter text.
+
+    The symbols that are removed cost next to nothing: they follow from those before them.
+    """
+    written, shorter = TEST_SYMBOLS[text]
+    return loss * written / shorter
+
+
+# Figure 5, 10 M parameters, percent of the data -> test loss: read off the figure, +-0.003.
+SHARES = (20, 40, 60, 80, 100)
+FIGURE_5: dict[str, dict[str, tuple[float, ...]]] = {
+    "PTB": {
+        "LSTM": (1.182, 1.035, 1.011, 0.995, 0.972),
+        "GRU": (1.120, 1.003, 0.997, 0.981, 0.973),
+        "Grid-LSTM": (1.162, 1.016, 1.002, 0.985, 0.970),
+        "RHN": (1.154, 1.019, 1.013, 0.991, 0.986),
+        "PS-LRU": (1.117, 1.005, 1.009, 0.984, 0.971),
+        "RG-LRU": (1.119, 1.006, 1.002, 0.980, 0.972),
+        "LRU": (1.111, 0.993, 0.991, 0.970, 0.965),
+    },
+    "text8": {
+        "LSTM": (1.156, 1.096, 1.069, 0.996, 1.013),
+        "GRU": (1.159, 1.095, 1.067, 1.003, 1.028),
+        "Grid-LSTM": (1.159, 1.099, 1.066, 0.996, 1.009),
+        "RHN": (1.182, 1.113, 1.094, 1.030, 1.098),
+        "PS-LRU": (1.163, 1.099, 1.069, 1.001, 1.019),
+        "RG-LRU": (1.163, 1.097, 1.062, 0.997, 1.015),
+        "LRU": (1.157, 1.093, 1.062, 0.992, 1.010),
+    },
+    "enwik8": {
+        "LSTM": (1.154, 1.138, 1.087, 1.091, 1.075),
+        "GRU": (1.131, 1.114, 1.058, 1.062, 1.101),
+        "Grid-LSTM": (1.134, 1.127, 1.065, 1.063, 1.077),
+        "LRU": (1.157, 1.131, 1.068, 1.064, 1.057),
+    },
+}
+"""Text -> model -> test loss at each share. The panel of enwik8 is in the authors' repository only, and has four models."""
+
+
+# Figure 6: median epochs until the best validation loss, over all runs of the paper; read off the box plot.
+FIGURE_6 = {"LSTM": 15, "GRU": 14, "Grid-LSTM": 13, "RHN": 21, "PS-LRU": 10, "RG-LRU": 10, "LRU": 8}
+
+# Section 5, 'Computational Convergence Rate': means of epochs until the best validation loss over all runs, and two deviations.
+MEAN_EPOCHS = {"LRU family": 12, "Grid-LSTM, RHN and GRU": 22, "LSTM": 30}
+DEVIATIONS = {"LRU": 6, "LSTM": 28}
+
+ORDERINGS = (
+    ("LRU", "GRU"),
+    ("LRU", "LSTM"),
+    ("LRU", "Grid-LSTM"),
+    ("LRU", "RHN"),
+    ("LRU", "RG-LRU"),
+    ("RG-LRU", "PS-LRU"),
+    ("PS-LRU", "GRU"),
+)
+FASTER = (("LRU", "LSTM"), ("LRU", "GRU"), ("LRU", "Grid-LSTM"), ("LRU", "RHN"))
