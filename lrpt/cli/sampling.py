@@ -147,10 +147,11 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
     Raises:
       UsageError: the prompt has a symbol that the vocabulary does not have.
     """
+    text: Any = prompt.encode() if isinstance(vocabulary, ByteVocabulary) else prompt
     if isinstance(vocabulary, ByteCharacters):
-        prompt = prompt.encode().decode("latin-1")
+        text = prompt.encode().decode("latin-1")
     try:
-        numbers = vocabulary.encode(prompt.encode() if isinstance(vocabulary, ByteVocabulary) else prompt)
+        numbers = vocabulary.encode(text)
     except ValueError as error:
         known = "".join(vocabulary.symbols)
         raise UsageError(f"prompt is {prompt!r}, whose {error} in the text that was learned: it has {known[:80]!r}") from None

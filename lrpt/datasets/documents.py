@@ -14,7 +14,7 @@ ENCODINGS = ("utf-8", "bytes")
 
 
 class Form(NamedTuple):
-    """How a text is read. The defaults are how this project reads texts; `AS_WRITTEN` is how chahuja/lru does.
+    """Form in which a text is read. The defaults are usual in this project; `AS_WRITTEN` is the form of chahuja/lru.
 
     Attributes:
       blanks: the blank at each end of a published line of the Penn Treebank is 'stripped' or 'kept'.

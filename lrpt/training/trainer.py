@@ -83,7 +83,7 @@ class Trainer:
         """Evaluate all runs on the validation split, and on the test split if asked to. Save a checkpoint of each."""
         start = time.monotonic()
         found = self.program.valid(self._state.variables, self._valid_arrays)[: len(self.runs)]
-        tested: list[dict[str, float] | None] = [None] * len(self.runs)
+        tested: Sequence[dict[str, float] | None] = [None] * len(self.runs)
         if self._test_arrays is not None:
             tested = self.program.test(self._state.variables, self._test_arrays)[: len(self.runs)]
         seconds = time.monotonic() - start
