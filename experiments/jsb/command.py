@@ -2,27 +2,26 @@
 
     python -m experiments.jsb                                        three architectures of depth 4 on random chords, no download
     python -m experiments.jsb --preset paper --data.dir DIR          a recurrent highway network of depth 6 on the JSB chorales
-    python -m experiments.jsb swarm --data.source jsb --data.dir DIR     Figure 4: every architecture and depth at random settings
+    python -m experiments.jsb swarm                                  every architecture and depth at random settings, small and on drawn chords
+    python -m experiments.jsb swarm --preset paper --data.dir DIR    Figure 4, with 150,000 to 900,000 parameters on the JSB chorales
 
 Published: Figure 4, which has no numbers in the text. Deep transition networks, with shortcuts (DT(S)-RNN) and without, "become
 considerably harder to optimize with increasing depth"; "increasing the recurrence depth does not adversely affect optimization of RHNs".
 
 The paper says that networks grow with depth, and that all architectures have the same size. It prints neither sizes nor settings. Those of
-this project are: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of 32 pieces.
+this project are: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of 32 pieces, and
+gradients whose norm is clipped at 10, of which the paper says nothing.
 """
 
 from dataclasses import replace
 
-from experiments.jsb.swarm import swarm
+from experiments.jsb.swarm import BUDGETS, swarm
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import Chorales
 from lrpt.training.config import RunConfig, TrainConfig
-
-BUDGETS = {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}
-"""Recurrence depth -> approximate number of parameters of each architecture."""
 
 SIZES = {
     "rhn": {1: 215, 2: 242, 4: 257, 6: 263},
@@ -73,6 +72,7 @@ What you saw: nats lost at each frame by three networks of four transitions with
 
 Next:
   python -m experiments.jsb swarm                                     every depth and architecture at random settings, as in Figure 4
+  python -m experiments.jsb swarm --preset paper --data.dir DIR       the same, as large as in the paper, on the JSB chorales
   python -m experiments.jsb --preset paper --data.dir DIR             the JSB chorales (DIR: where their file is, or is to go)
   python -m experiments.inspect_rhn gates runs/jsb/quick-rhn-seed0    how open its gates are, frame by frame""",
 )

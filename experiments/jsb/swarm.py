@@ -2,7 +2,16 @@
 
 Zilly et al. 2017, Figure 4.
 
-    python -m experiments.jsb swarm --data.source jsb --data.dir DIR --settings 10
+    python -m experiments.jsb swarm                                   15,000 to 90,000 parameters, on drawn chords
+    python -m experiments.jsb swarm --preset paper --data.dir DIR     150,000 to 900,000 parameters, on the JSB chorales
+
+The line in the plot is the loss of the best constant predictor of the training part, which is computed from the data. A network whose dot
+lies above it has learned less than how often each note sounds. The optimizer clips the norm of gradients at 10, of which the paper says
+nothing.
+
+Finished runs are not trained again, and other runs resume from their last checkpoint. Settings depend on the seed, the architecture and
+the depth alone. So commands for other `--cells`, or for other `--depths` with their `--parameters`, may run at the same time, in the same
+`--workdir` and with `--devices 1`; then the command for all of them writes the summary.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +35,18 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Chorales
+from lrpt.tasks.chorales import constant_loss
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job
 
 SWARM = "swarm.json"
+
+CONSTANT = "constant_predictor_loss"
+"""Entry of the summary: nats per frame of the training part for the best constant predictor."""
+
+CELLS_OF_PAPER = ("rhn", "dt_rnn", "dts_rnn")
+BUDGETS = {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}
+"""Recurrence depth -> approximate number of parameters of each architecture."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +54,11 @@ class Options:
     """Flags of the command. The settings of each architecture and depth are drawn independently."""
 
     data: Chorales = field(default_factory=Chorales)
-    cells: tuple[str, ...] = ("rhn", "dt_rnn", "dts_rnn")
+    preset: str = "quick"
+    """quick: 15,000 to 90,000 parameters on drawn chords; paper: 150,000 to 900,000 parameters on the JSB chorales"""
+    cells: tuple[str, ...] = CELLS_OF_PAPER
     """architectures"""
-    depths: tuple[int, ...] = (1, 2, 4, 6)
+    depths: tuple[int, ...] = tuple(BUDGETS)
     """recurrence depths"""
     parameters: tuple[int, ...] = (15_000, 30_000, 60_000, 90_000)
     """approximate number of parameters at each of these depths; networks of the paper also grow with depth"""
@@ -79,18 +98,26 @@ class Options:
 
     def jobs(self, base: RunConfig[Any]) -> list[Job]:
         """Return one run for each setting."""
-        return [Job(*drawn) for i in range(len(self.cells)) for j in range(len(self.depths)) for drawn in self._drawn(base, i, j)]
+        groups = [(cell, depth, budget) for cell in self.cells for depth, budget in zip(self.depths, self.parameters, strict=True)]
+        return [Job(*drawn) for group in groups for drawn in self._drawn(base, *group)]
 
-    def _drawn(self, base: RunConfig[Any], cell: int, depth: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
-        model: Any = replace(base.model, cell=self.cells[cell], depth=self.depths[depth])
-        model = replace(model, size=width(model, self.parameters[depth]))
+    def _drawn(self, base: RunConfig[Any], cell: str, depth: int, parameters: int) -> Iterator[tuple[RunConfig[Any], int, Path]]:
+        model: Any = replace(base.model, cell=cell, depth=depth)
+        model = replace(model, size=width(model, parameters))
         train = replace(base.train, updates=self.updates, evaluate_every=self.evaluate_every, patience=None)
-        rng = np.random.default_rng([self.seed, cell, depth])
+        rng = np.random.default_rng([self.seed, *_numbers(cell, depth)])
         for number in range(self.settings):
             rate, spread = (float(np.exp(rng.uniform(*np.log(bounds)))) for bounds in (self.learning_rate, self.spread))
             own: Any = replace(model, initialization="normal", initial_scale=spread, carry_bias=float(rng.choice(self.carry_bias)))
             config = RunConfig(own, replace(base.optim, learning_rate=rate), train, self.data)
             yield config, self.seed + number, self.workdir / f"{own.cell}-depth{own.depth}-setting{number}"
+
+
+def _numbers(cell: str, depth: int) -> tuple[int, int]:
+    """Return the numbers of an architecture and a depth, which seed their settings in every command that has both."""
+    cells = [*CELLS_OF_PAPER, *sorted(name for name in CELLS if name not in CELLS_OF_PAPER)]
+    depths = list(BUDGETS)
+    return cells.index(cell), depths.index(depth) if depth in depths else len(depths) + depth
 
 
 def width(model: ModelConfig, parameters: int) -> int:
@@ -106,7 +133,8 @@ def swarm(experiment: str, base: RunConfig[Any]) -> Subcommand:
       base: configuration that every setting changes.
     """
     about = "Train every architecture and depth at random settings, side by side, and draw a dot for each."
-    return Subcommand(Options, study(experiment, base).run, Options(), about)
+    large = Options(Chorales("jsb"), "paper", parameters=tuple(BUDGETS.values()), workdir=Path("runs/jsb/swarm-paper"))
+    return Subcommand(Options, study(experiment, base).run, Options(), about, {large.preset: large})
 
 
 def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
@@ -152,8 +180,11 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
         for depth, losses in of_cell.items()
     ]
     console.table(["cell", "depth", "settings", "best", "median", "worst"], rows, "lowest training loss, nats per frame")
-    draw(dots, options.workdir / "figures" / "swarm.png")
-    return {}
+    constant = constant_loss(options.data.build(options.seed).splits["train"])
+    better = sum(dot["lowest_train_loss"] < constant for dot in dots)
+    console.say(f"{better} of {len(dots)} networks have a lower loss than the best constant predictor, {constant:.3f}")
+    draw(dots, options.workdir / "figures" / "swarm.png", constant)
+    return {CONSTANT: constant}
 
 
 def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
@@ -164,7 +195,7 @@ def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[floa
     return {cell: dict(sorted(of_cell.items())) for cell, of_cell in sorted(groups.items(), reverse=True)}
 
 
-def draw(dots: Sequence[Mapping[str, Any]], path: Path) -> Path:
-    """Plot these dots."""
+def draw(dots: Sequence[Mapping[str, Any]], path: Path, constant: float) -> Path:
+    """Plot these dots, and the loss of the best constant predictor as a line."""
     title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
-    return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]")
+    return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]", ("constant predictor", constant))

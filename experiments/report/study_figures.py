@@ -13,7 +13,7 @@ from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Evidence
 from experiments.report.lattice_studies import mean_norms, norms_of, runs_from, scale_of, starts_in
-from experiments.report.papers.highway_takeaways import CELLS, CONSTANT
+from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from lrpt.analysis.plots import png
 
@@ -46,7 +46,7 @@ def _swarm(summary: Summary, path: Path) -> None:
     groups: dict[str, dict[int, list[float]]] = {}
     for dot in summary["dots"]:
         groups.setdefault(CELLS[dot["cell"]], {}).setdefault(dot["depth"], []).append(dot["lowest_train_loss"])
-    swarm_figure(groups, path, "JSB Chorales", "lowest training loss (nats per frame)", ("constant predictor", CONSTANT))
+    swarm_figure(groups, path, "JSB Chorales", "lowest training loss (nats per frame)", ("constant predictor", constant_of(summary)))
 
 
 def _by_model(summary: Summary, field: str, start: str) -> dict[str, dict[float, list[float]]]:

@@ -49,12 +49,14 @@ class Subcommand:
       run: takes the options and the console.
       default: options that a command line changes.
       about: what it does, in one line.
+      presets: other named options that --preset selects instead of `default`. The options then have a field `preset`.
     """
 
     options: type
     run: Callable[[Any, Console], None]
     default: Any
     about: str
+    presets: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

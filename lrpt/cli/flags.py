@@ -103,7 +103,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
         if re.fullmatch(r"(--[\w.-]+=)?\s*", argument):
             raise UsageError(f"argument '{argument}' is empty: give a value, or leave the flag out")
     program = f"python -m experiments.{experiment.name}"
-    name, rest = _preset(experiment, arguments, program)
+    name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
     preset = experiment.presets[name]
     config = preset.config
     default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
@@ -112,12 +112,16 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     return parse_dataclass(Command[type(config.model), type(config.data)], rest, program, description, default)
 
 
-def _preset(experiment: Experiment[Any], arguments: Sequence[str], program: str) -> tuple[str, list[str]]:
-    """Return the name of the preset, which is the last one given, and the other arguments."""
+def chosen_preset(presets: Mapping[str, Any], arguments: Sequence[str], program: str, owner: str) -> tuple[str, list[str]]:
+    """Return the name of the preset, which is the last one given, and the other arguments.
+
+    Raises:
+      UsageError: `owner` has no such preset.
+    """
     with _one_line_errors(program):
         found, rest = tyro.cli(_OfPreset, args=list(arguments), return_unknown_args=True, add_help=False, prog=program)
-    if found.preset not in experiment.presets:
-        raise UsageError(f"unknown preset '{found.preset}' of {experiment.name}: choose from {', '.join(experiment.presets)}")
+    if found.preset not in presets:
+        raise UsageError(f"unknown preset '{found.preset}' of {owner}: choose from {', '.join(presets)}")
     return found.preset, rest
 
 

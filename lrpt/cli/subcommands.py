@@ -1,9 +1,10 @@
 """First words of a command line that do something else than train."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from lrpt.cli.experiment import Subcommand
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.flags import chosen_preset, parse_dataclass
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 
@@ -18,4 +19,18 @@ def dispatch(subcommands: Mapping[str, Subcommand], words: Sequence[str], progra
         given = f"'{words[0]}' is no subcommand of {program}" if words else f"{program} needs a subcommand"
         raise UsageError(f"{given}: choose from {', '.join(subcommands)}; see {program} --help")
     found = subcommands[words[0]]
-    found.run(parse_dataclass(found.options, words[1:], f"{program} {words[0]}", found.about, found.default), console)
+    found.run(options_of(found, words[1:], f"{program} {words[0]}"), console)
+
+
+def options_of(subcommand: Subcommand, words: Sequence[str], program: str) -> Any:
+    """Parse the options of a subcommand. --preset, if it has presets, selects the values of flags that are not given.
+
+    Raises:
+      UsageError: there is no such preset, or an option does not fit.
+    """
+    default, rest = subcommand.default, list(words)
+    if subcommand.presets:
+        presets = {default.preset: default, **subcommand.presets}
+        name, rest = chosen_preset(presets, rest, program, program.rpartition(" ")[2])
+        default = presets[name]
+    return parse_dataclass(subcommand.options, rest, program, subcommand.about, default)

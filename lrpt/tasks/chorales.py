@@ -180,3 +180,15 @@ def chord_progression(tonic: Float[Array, ""], mode: Float[Array, ""], uniform: 
 def frame_metrics(logits: Float[Array, "b t 88"], batch: Example) -> dict[str, Float[Array, " b"]]:
     """Return 'nats', the summed loss of a piece, 'frames', the number of its predicted frames, and 'loss', nats per frame."""
     return sums_over_steps(binary_cross_entropy(logits.astype(jnp.float32), batch.targets), batch.mask, "frames")
+
+
+def constant_loss(split: Split) -> float:
+    r"""Return the loss of the best predictor of a split that always gives the same 88 probabilities, in nats per frame.
+
+    The best probabilities are the shares :math:`p_k` of the predicted frames in which note k sounds, and the loss is the sum of their
+    entropies, :math:`-\sum_k p_k \log p_k + (1 - p_k) \log(1 - p_k)`.
+    """
+    pieces = split.batch(split.arrays, jnp.arange(split.size))
+    frames = np.asarray(pieces.targets, np.float64)[np.asarray(pieces.mask)]
+    p = frames.mean(axis=0)
+    return float(sum(-(q[q > 0] * np.log(q[q > 0])).sum() for q in (p, 1 - p)))

@@ -16,7 +16,7 @@ from experiments.report.command import PAPERS, ROOT, evidence_of
 from experiments.report.judged import Judged
 from experiments.report.matching import differences, same_model
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
-from experiments.report.papers.highway_takeaways import CONSTANT
+from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
 from experiments.report.verdicts import Finding, Status
@@ -330,7 +330,7 @@ def test_the_constant_predictor_of_the_swarm(data_dir):
     frames = np.concatenate([np.asarray(piece, np.float64)[1:] for piece in jsb.load_jsb("json", data_dir)["train"]])
     often = np.clip(frames.mean(axis=0), 1e-12, 1 - 1e-12)
     entropy = -(often * np.log(often) + (1 - often) * np.log1p(-often)).sum()
-    assert entropy == pytest.approx(CONSTANT, abs=0.02)
+    assert entropy == pytest.approx(constant_of(evidence_of(ROOT).studies["jsb_swarm"]), rel=1e-6)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,7 +13,10 @@ from experiments.jsb.swarm import Options, by_group, study, width
 from experiments.jsb.swarm_figure import beeswarm
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.subcommands import options_of
 from lrpt.runs.console import Console
+from lrpt.tasks import Chorales
+from lrpt.tasks.chorales import constant_loss
 from lrpt.training.loading import load
 from lrpt.training.loop import most_together
 
@@ -36,6 +40,34 @@ def test_settings_are_drawn_within_their_ranges_and_share_programs():
     assert {job.config.model.initial.carry_bias for job in jobs} == {0.0, 1.0, 2.0, 3.0}
 
 
+def test_settings_depend_on_architecture_and_depth_alone():
+    """Two commands for parts of a swarm train the runs of the whole one."""
+    whole = {job.path: job for job in Options(parameters=(2_000, 3_000, 4_000, 5_000), settings=2).jobs(jsb.PAPER)}
+    part = Options(cells=("dts_rnn", "dt_rnn"), depths=(6, 2), parameters=(5_000, 3_000), settings=2).jobs(jsb.PAPER)
+    assert len(part) == 8
+    assert all(whole[job.path] == job for job in part)
+
+
+def test_the_preset_paper_has_the_budgets_of_the_presets():
+    words = "--preset paper --data.dir D --settings 3".split()
+    found = options_of(jsb.EXPERIMENT.subcommands["swarm"], words, "python -m experiments.jsb swarm")
+    assert (found.preset, found.data.source, str(found.data.dir), found.settings, found.updates) == ("paper", "jsb", "D", 3, 700)
+    assert dict(zip(found.depths, found.parameters, strict=True)) == {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}
+
+
+def test_the_constant_predictor_gives_the_shares_of_the_notes():
+    """A bias is fitted to the predicted frames by Newton's method; nothing else is learned."""
+    train = Chorales(length=8).build(0).splits["train"]
+    pieces = train.batch(train.arrays, jnp.arange(train.size))
+    frames = np.asarray(pieces.targets, np.float64)[np.asarray(pieces.mask)]
+    bias = np.zeros(88)
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-bias))
+        bias = np.clip(bias + (frames.mean(axis=0) - p) / np.maximum(p * (1 - p), 1e-9), -30, 30)
+    losses = np.logaddexp(0, bias) - frames * bias
+    assert constant_loss(train) == pytest.approx(losses.sum(axis=1).mean(), rel=1e-6)
+
+
 @pytest.mark.slow
 def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     flags = "swarm --data.length 4 --cells rhn dt_rnn --depths 1 2 --parameters 2000 3000 --settings 2 --updates 2 --evaluate-every 1"
@@ -47,6 +79,7 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     assert all(dot["updates"] == 2 and 0 < dot["lowest_train_loss"] < 88 for dot in dots)
     assert all(abs(dot["parameters"] - (2_000, 3_000)[dot["depth"] - 1]) < 200 for dot in dots)
     assert summary["options"]["settings"] == 2
+    assert summary["constant_predictor_loss"] == constant_loss(Chorales(length=4).build(0).splits["train"])
     assert (tmp_path / "figures" / "swarm.png").exists()
     assert "rhn" in capsys.readouterr().out
     for name in ("result.json", "environment.json"):
@@ -78,6 +111,7 @@ def test_no_two_dots_are_at_one_place():
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
+        ("--preset large", "unknown preset 'large' of swarm: choose from quick, paper"),
         ("--cells gru", "cells is 'gru': choose from "),
         ("--depths 1 2", "parameters has 4 numbers and depths 2: give as many"),
         ("--settings 0", "settings is 0: expected 1 or more"),

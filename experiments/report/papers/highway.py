@@ -117,7 +117,7 @@ def _deeper(form: str, shallow: int, deep: int) -> Relation:
     )
 
 
-SWARM_COMMAND = "swarm --data.source jsb --data.dir DIR"
+SWARM_COMMAND = "swarm --preset paper --data.dir DIR"
 FIGURE_4 = "Figure 4, optimization on JSB Chorales"
 DEEP = 6
 
