@@ -2,8 +2,8 @@
 
     python -m experiments.jsb                                        three architectures of depth 4 on random chords, no download
     python -m experiments.jsb --preset paper --data.dir DIR          a recurrent highway network of depth 6 on the JSB chorales
-    python -m experiments.jsb swarm                                  every architecture and depth at random settings, small and on drawn chords
-    python -m experiments.jsb swarm --preset paper --data.dir DIR    Figure 4, with 150,000 to 900,000 parameters on the JSB chorales
+    python -m experiments.jsb swarm                                  small networks at random settings, on drawn chords
+    python -m experiments.jsb swarm --preset paper --data.dir DIR    Figure 4: every architecture and depth, on the JSB chorales
 
 Published: Figure 4, which has no numbers in the text. Deep transition networks, with shortcuts (DT(S)-RNN) and without, "become
 considerably harder to optimize with increasing depth"; "increasing the recurrence depth does not adversely affect optimization of RHNs".

@@ -1,4 +1,4 @@
-"""The importance of each layer of a recurrent highway network: the loss with its transform gate closed."""
+"""The importance of each layer of a recurrent highway network: the loss with its transform gate held closed, or held open."""
 
 import re
 from collections.abc import Callable
@@ -7,26 +7,33 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lrpt.analysis.plots import png
 from lrpt.errors import UsageError
 
-SHUT = -1e4
-"""A bias that makes the gate exactly 0."""
+SHUT, OPEN = -1e4, 1e4
+"""Biases that make the gate exactly 0, or exactly 1."""
 
 _TRANSFORM_BIAS = re.compile(r"(?:.*/)?bias/(\d+)_transform")
 
 
 class Lesions(NamedTuple):
-    """The loss of the intact network, and with each layer's transform gate closed, first layer to last."""
+    """The loss of the intact network, and with each layer's transform gate held closed and held open, first layer to last."""
 
     intact: float
     shut: tuple[float, ...]
+    opened: tuple[float, ...]
 
     @property
     def increases(self) -> tuple[float, ...]:
         """Return how much closing each layer's gate increases the loss."""
         return tuple(loss - self.intact for loss in self.shut)
+
+    @property
+    def increases_open(self) -> tuple[float, ...]:
+        """Return how much holding each layer's gate open increases the loss."""
+        return tuple(loss - self.intact for loss in self.opened)
 
 
 def shut_layer(params: Any, layer: int) -> Any:
@@ -38,16 +45,31 @@ def shut_layer(params: Any, layer: int) -> Any:
     Raises:
       UsageError: the layer does not exist, or the network has no transform gates.
     """
+    return _held(params, layer, SHUT)
+
+
+def open_layer(params: Any, layer: int) -> Any:
+    """Open the transform gate of one layer, counted from 0, and return the parameters.
+
+    With coupled gates the carry gate is then closed, and the layer is one of a deep transition network.
+
+    Raises:
+      UsageError: the layer does not exist, or the network has no transform gates.
+    """
+    return _held(params, layer, OPEN)
+
+
+def _held(params: Any, layer: int, bias: float) -> Any:
     layers = transform_layers(params)
     if layer not in layers:
         raise UsageError(
             f"layer is {layer}: expected one of {layers}" if layers else "these are no parameters of a recurrent highway network"
         )
 
-    def shut(path: Any, leaf: Any) -> Any:
-        return jnp.full_like(leaf, SHUT) if _layer_of(path) == layer else leaf
+    def held(path: Any, leaf: Any) -> Any:
+        return jnp.full_like(leaf, bias) if _layer_of(path) == layer else leaf
 
-    return jax.tree_util.tree_map_with_path(shut, params)
+    return jax.tree_util.tree_map_with_path(held, params)
 
 
 def transform_layers(params: Any) -> list[int]:
@@ -62,7 +84,9 @@ def _layer_of(path: Any) -> int | None:
 
 
 def lesions(params: Any, loss: Callable[[Any], Any]) -> Lesions:
-    """Compute the loss with one layer's transform gate closed at a time (Zilly et al. 2017, section 6, on the training split).
+    """Compute the loss with one layer's transform gate held closed at a time, and with it held open.
+
+    Zilly et al. 2017, section 6, close gates and take the loss on the training split.
 
     Args:
       params: parameters that contain a recurrent highway network, in Flax's form: 'bias' / '0_transform', at any level.
@@ -71,15 +95,20 @@ def lesions(params: Any, loss: Callable[[Any], Any]) -> Lesions:
     Raises:
       UsageError: there is no recurrent highway network in the parameters.
     """
-    shut = [shut_layer(params, layer) for layer in transform_layers(params) or [0]]
-    return Lesions(float(loss(params)), tuple(float(loss(changed)) for changed in shut))
+    layers = transform_layers(params) or [0]
+    changed = [[hold(params, layer) for layer in layers] for hold in (shut_layer, open_layer)]
+    shut, opened = (tuple(float(loss(one)) for one in of_hold) for of_hold in changed)
+    return Lesions(float(loss(params)), shut, opened)
 
 
 def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats") -> Path:
-    """Plot the increase of the loss for each layer as a bar, and write a PNG."""
+    """Plot the increases of the loss for each layer as two bars, gate closed and gate held open, and write a PNG."""
+    layers, width = np.arange(1, len(found.shut) + 1), 0.4
     with png(path) as figure:
         axes = figure.subplots()
-        axes.bar(range(1, len(found.shut) + 1), found.increases)
-        axes.set(xlabel="layer whose transform gate is shut", ylabel=f"increase of the loss [{unit}]", xticks=range(1, len(found.shut) + 1))
+        axes.bar(layers - width / 2, found.increases, width, label="closed")
+        axes.bar(layers + width / 2, found.increases_open, width, label="held open")
+        axes.set(xlabel="layer whose transform gate is held", ylabel=f"increase of the loss [{unit}]", xticks=layers)
         axes.set_title(title)
+        axes.legend()
     return path

@@ -41,14 +41,14 @@ def model(cell="rhn"):
     return net, jax.tree.map(lambda a: rng.standard_normal(a.shape).astype(np.float32), shapes), inputs
 
 
-def oracle_loss(name, params, inputs, shut=None):
-    """Compute the sum of squares of the outputs in a float64 loop; a closed gate is zero."""
+def oracle_loss(name, params, inputs, held=None, bias=-500.0):
+    """Compute the sum of squares of the outputs in a float64 loop; one layer's transform gate has a constant bias."""
     cell = params["recurrent"]["cell"]
     weights = {f"{gate}.{role}": np.float64(m["kernel"]) for role in ("recurrent", "input") for gate, m in cell[role].items()}
     weights |= {f"{gate}.bias": np.float64(b) for gate, b in cell["bias"].items()}
     weights = {name.replace("_", ".", 1): value for name, value in weights.items()}
-    if shut is not None:
-        weights[f"{shut}.transform.bias"] = np.full(SIZE, -500.0)
+    if held is not None:
+        weights[f"{held}.transform.bias"] = np.full(SIZE, bias)
     start = np.tile(np.float64(params["recurrent"]["initial_state"]), (2, 1))
     _, ys, _ = loop(ORACLES[name], weights, start, np.swapaxes(inputs, 0, 1))
     return np.sum((ys @ np.float64(params["readout"]["kernel"]) + params["readout"]["bias"]) ** 2)
@@ -60,6 +60,8 @@ def test_lesions_are_the_losses_with_one_gate_at_zero(name):
     found = lesions(params, jax.jit(lambda params: jnp.sum(net.apply({"params": params}, inputs) ** 2)))
     assert found.intact == pytest.approx(oracle_loss(name, params, inputs), rel=1e-4)
     assert found.shut == pytest.approx([oracle_loss(name, params, inputs, layer) for layer in range(DEPTH)], rel=1e-4)
+    assert found.opened == pytest.approx([oracle_loss(name, params, inputs, layer, 500.0) for layer in range(DEPTH)], rel=1e-4)
+    assert found.increases_open == tuple(loss - found.intact for loss in found.opened)
     assert found.increases == tuple(loss - found.intact for loss in found.shut)
 
 
@@ -87,5 +89,8 @@ def test_what_has_no_layers_is_refused():
 def test_figures_are_pngs(tmp_path):
     activity = np.random.default_rng(0).random((2, DEPTH, 9))
     activity[1, :, 5:] = np.nan
-    paths = gate_figure(activity, tmp_path / "gates.png"), lesion_figure(Lesions(1.0, (3.0, 1.5, 1.2)), tmp_path / "lesions.png")
+    paths = (
+        gate_figure(activity, tmp_path / "gates.png"),
+        lesion_figure(Lesions(1.0, (3.0, 1.5, 1.2), (1.5, 2.0, 0.8)), tmp_path / "lesions.png"),
+    )
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)

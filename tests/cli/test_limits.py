@@ -7,7 +7,7 @@ import pytest
 import experiments
 from experiments.adding import EXPERIMENT as ADDING
 from experiments.copy_memory import EXPERIMENT as COPY
-from experiments.inspect_rhn import main as inspect_rhn
+from experiments.inspect_rhn.command import main as inspect_rhn
 from experiments.music import EXPERIMENT as MUSIC
 from experiments.sweep import main as sweep
 from lrpt.cli import limits

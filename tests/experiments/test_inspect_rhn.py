@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from experiments import wiki
-from experiments.inspect_rhn import jacobians, main, reading, untrained
+from experiments.inspect_rhn.command import main
+from experiments.inspect_rhn.reading import all_jacobians, jacobians, loss_of, reading, untrained
 from experiments.jsb import command as jsb
+from experiments.report.command import main as report
+from lrpt.analysis.gradient_flow import products
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
 from lrpt.training.loading import load
@@ -74,8 +77,10 @@ def test_the_start_is_the_one_that_was_drawn(music):
     ("command", "figure", "says"),
     [
         ("discs --steps 1 2", "discs.png", ["untrained", "spectral radius"]),
-        ("gates --gate carry", "carry_gates.png", ["mean carry gate"]),
-        ("lesions --examples 3", "lesions.png", ["layer closed", "increase"]),
+        ("flow --steps 3", "flow.png", ["untrained", "bound of the norm", "from step 1"]),
+        ("gates --gate carry", "carry_gates.png", ["mean carry gate", "untrained", "trained"]),
+        ("lesions --examples 3", "lesions.png", ["gate closed", "gate held open", "the first 3 training examples"]),
+        ("lesions", "lesions.png", ["the whole training split"]),
         ("starts --spreads 0.1 --sizes 3", "starts.png", ["mean radius"]),
     ],
 )
@@ -85,6 +90,83 @@ def test_every_command_draws(command, figure, says, music, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert all(words in said for words in says)
     assert (music / "figures" / figure).exists()
+
+
+@pytest.mark.parametrize("command", ["discs --steps 1", "flow --steps 2", "bounds", "gates", "lesions --examples 2"])
+def test_a_kept_result_is_read_like_its_run(command, music, tmp_path, capsys):
+    report(["--collect", str(music)], tmp_path)
+    (kept,) = (path.parent for path in tmp_path.rglob("model.npz"))
+    capsys.readouterr()
+    name, *flags = command.split()
+    said = []
+    for run in (music, kept):
+        main([name, str(run), *flags, "--output", str(tmp_path)])
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+
+
+def test_bounds_are_singular_values(music, capsys):
+    """gamma sigma_max by the eigenvalues of R R^T."""
+    main(["bounds", str(music)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("trained")]
+    cell = load(music).variables["params"]["recurrent"]["cell"]["recurrent"]
+    assert len(lines) == 4
+    for _, layer, name, sigma, gamma, bound, _ in lines:
+        R = np.float64(cell[f"{int(layer) - 1}_{name}"]["kernel"])
+        largest = np.sqrt(np.linalg.eigvalsh(R @ R.T)[-1])
+        assert float(sigma) == pytest.approx(largest, abs=1e-4)
+        assert float(bound) == pytest.approx({"candidate": 1, "transform": 0.25}[name] * largest, abs=1e-4)
+        assert float(gamma) == {"candidate": 1, "transform": 0.25}[name]
+
+
+def test_jacobians_over_several_steps_are_those_of_the_composed_steps(music):
+    """Forward-mode differentiation of three steps at once, against the product of the Jacobians of single steps."""
+    trained = load(music)
+    read = reading(trained, trained.variables, 8)
+    step = lambda s, x: read.network.cell.step(read.params, s[None], x[None])[0][0]  # noqa: E731
+    of_step, counted = all_jacobians(read, [2, 3, 4])
+    found = products(of_step)
+
+    def composed(s, xs):
+        for x in xs:
+            s = step(s, x)
+        return s
+
+    for example in np.flatnonzero(counted.all(axis=0))[:2]:
+        s = step(read.carry[example], read.xs[0, example])
+        for k in (1, 2, 3):
+            expected = jax.jacfwd(composed)(s, read.xs[1 : 1 + k, example])
+            np.testing.assert_allclose(found[k - 1, example], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("run", ["music", "text"])
+def test_the_loss_on_the_whole_training_split(run, request):
+    """A loop over all pieces, or over one stream, sums the losses; the state of the text is carried on in 8 streams."""
+    trained = load(request.getfixturevalue(run))
+    train, params = trained.task.splits["train"], trained.variables["params"]
+    found = loss_of(trained, None)(params)
+    if run == "music":
+        pieces = train.batch(train.arrays, jnp.arange(train.size))
+        logits = np.asarray(trained.model.apply(trained.variables, pieces.inputs, pieces.mask), np.float64)
+        losses = (np.logaddexp(0, logits) - logits * np.asarray(pieces.targets)).sum(axis=-1)[np.asarray(pieces.mask)]
+    else:
+        chunk = -(-train.size // 8)
+        losses = np.concatenate([_of_windows(trained, rows) for rows in np.split(np.arange(train.size), range(chunk, train.size, chunk))])
+    assert found == pytest.approx(losses.mean(), rel=1e-4)
+
+
+def _of_windows(trained, rows):
+    """Return the losses of consecutive windows of a stream, read symbol by symbol."""
+    train = trained.task.splits["train"]
+    state, losses = trained.start(1), []
+    for row in rows:
+        window = train.batch(train.arrays, jnp.asarray([row]))
+        counted = np.ones(window.targets.shape[1], bool) if window.mask is None else np.asarray(window.mask[0])
+        for x, y, counts in zip(window.inputs[0], window.targets[0], counted, strict=True):
+            if counts:
+                state, logits = trained.step(state, x[None])
+                losses.append(float(jax.nn.logsumexp(logits[0]) - logits[0, y]))
+    return losses
 
 
 def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
@@ -97,7 +179,7 @@ def test_monte_carlo_is_told_beside_the_usual_loss(text, capsys):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("", "needs a subcommand: choose from discs, gates, lesions, starts, monte-carlo"),
+        ("", "needs a subcommand: choose from discs, flow, bounds, gates, lesions, starts, monte-carlo"),
         ("discs RUN --steps 99", "steps is 99: expected numbers from 1 to 5"),
         ("gates RUN --gate reset", "gate is 'reset': choose from "),
         ("gates RUN --examples 1000", "examples is 1000, and the run has 229 of them: choose fewer"),

@@ -49,7 +49,7 @@ def test_settings_depend_on_architecture_and_depth_alone():
 
 
 def test_the_preset_paper_has_the_budgets_of_the_presets():
-    words = "--preset paper --data.dir D --settings 3".split()
+    words = ["--preset", "paper", "--data.dir", "D", "--settings", "3"]
     found = options_of(jsb.EXPERIMENT.subcommands["swarm"], words, "python -m experiments.jsb swarm")
     assert (found.preset, found.data.source, str(found.data.dir), found.settings, found.updates) == ("paper", "jsb", "D", 3, 700)
     assert dict(zip(found.depths, found.parameters, strict=True)) == {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}

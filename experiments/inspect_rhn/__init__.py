@@ -1,0 +1,1 @@
+"""Analysis of a trained recurrent highway network: Jacobians, gates, layers, initialization, dropout in evaluation."""

@@ -1,0 +1,59 @@
+"""Subcommand on dropout in evaluation: the loss of the mean of many networks."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lrpt.cli.flags import check_seeds
+from lrpt.cli.run_commands import OnRun
+from lrpt.errors import UsageError
+from lrpt.runs.console import Console
+from lrpt.training.loading import Loaded
+from lrpt.training.monte_carlo import monte_carlo
+
+
+@dataclass(frozen=True)
+class Averaged(OnRun):
+    """Average the probabilities of networks with different dropout masks; a mask holds for a whole pass."""
+
+    counts = ("passes", "rows")
+
+    passes: int = 20
+    """networks that are averaged"""
+    rows: int = 1
+    """streams into which the text is cut"""
+    split: str = "test"
+    """train, valid or test"""
+    worst: float = math.inf
+    """leave out passes of a higher perplexity, and draw others (500 in the original code)"""
+    seed: int = 0
+    """seed of the masks"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_seeds(self.seed)
+
+
+def show_monte_carlo(options: Averaged, trained: Loaded, console: Console) -> None:
+    """Print the loss of the averaged probabilities, of single passes, and of the network without dropout."""
+    if options.split not in trained.task.splits:
+        raise UsageError(f"split is '{options.split}': choose from {', '.join(trained.task.splits)}")
+    how: dict[str, Any] = {"passes": options.passes, "rows": options.rows, "seed": options.seed, "worst": _nats(options.worst)}
+    found = monte_carlo(trained.model, trained.task, trained.variables, options.split, **how)
+    rows = [["mean of probabilities", found.loss], ["single passes, mean", float(np.mean(found.passes))]]
+    console.table(
+        [f"{options.split}, {options.passes} passes", "nats", "perplexity"], [[name, f"{x:.4f}", f"{math.exp(x):.3f}"] for name, x in rows]
+    )
+    if found.left_out:
+        console.say(f"{found.left_out} passes were left out")
+    without = trained.evaluate().get(options.split)
+    if without:
+        console.say(f"without dropout: {without['loss']:.4f} nats, perplexity {math.exp(without['loss']):.3f}")
+
+
+def _nats(perplexity: float) -> float:
+    if not perplexity > 1:
+        raise UsageError(f"worst is {perplexity}: expected a perplexity above 1")
+    return math.log(perplexity)
