@@ -3,6 +3,9 @@
     python -m experiments.word_lm                                       an RHN of depth 3 on text that every Python carries, no download
     python -m experiments.word_lm --preset paper --data.dir DIR         depth 10, 830 units, tied, on the Penn Treebank
     python -m experiments.word_lm --preset untied-8 --data.dir DIR      depth 8, 890 units
+    python -m experiments.word_lm --preset equal-6 --data.dir DIR       depth 6 at 1.5 million parameters, as all of equal-1 to equal-6
+    python -m experiments.word_lm --preset variational-lstm-tied --data.dir DIR    the rival in Table 1
+    python -m experiments.word_lm score RUN_DIRECTORY --split test      loss in one uninterrupted stream, as the authors' last figures
     python -m experiments.word_lm sample RUN_DIRECTORY --prompt "the "  text from a checkpoint
 
 Published, single runs, valid and test perplexity: depth 8, untied, 32 M parameters: 71.2, 68.5; depth 10, tied, 23 M: 67.9, 65.4.
@@ -14,13 +17,24 @@ give for this text; all other parameters uniform within 0.04; a loss summed over
 follows their Torch code: a mask for each gate, a decoupled weight decay, and no bias towards carrying. That code has a second bias in the
 first layer, which is left out here.
 
-The state is carried through validation and test parts in 20 streams, as in the authors' training; their final evaluation uses one
-stream: `--train.evaluation-batch 1`.
+The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
+core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read
+words, and not characters, so that the claim is that of the paper. All of them for three seeds: `python -m experiments.reproduce --claims "1.5 million" --data.dir DIR`. The presets small-1 and small-3 have the same
+width, not the same number of parameters.
+
+The presets variational-lstm and variational-lstm-tied are the large network of Gal and Ghahramani (2016) with the settings of their code
+(yaringal/BayesianRNN, `main_new_dropout_SOTA_v3.lua`): two layers of 1500 units, a mask for each gate, a learning rate of 1 that is divided
+by 1.15 before the twelfth and each later epoch, a decoupled weight decay of 1e-7, 55 epochs. That code has two biases at each gate; here they have
+one. It has no tied network; the tied preset differs in the tying alone.
+
+The state is carried through validation and test parts in 20 streams, as in the authors' training. Their final evaluation uses one stream,
+as does `score`.
 """
 
 from dataclasses import replace
 
 from experiments.parameter_table.rows import PTB_WIDTHS
+from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
@@ -62,12 +76,51 @@ SMALL = 200
 
 
 def _small(depth: int) -> Preset:
-    """Return the preset of a narrow network, with less dropout and a learning rate that decays within the 10 epochs."""
+    """Return the preset of a network of 200 units, with less dropout and a learning rate that decays within the 10 epochs."""
     dropout = {"word_dropout": 0.1, "input_dropout": 0.2, "state_dropout": 0.1, "output_dropout": 0.3}
     model = replace(PAPER.model, size=SMALL, depth=depth, embedding=SMALL, **dropout)
     optim, train = replace(PAPER.optim, decay=1 / 1.5, decay_after=5), replace(PAPER.train, updates=10 * EPOCH)
     about = f"RHN, depth {depth}, {SMALL} units, tied, Penn Treebank, 10 epochs"
     return Preset(replace(PAPER, model=model, optim=optim, train=train), about, "hours on a core")
+
+
+EQUAL_BUDGET = 1_500_000
+"""parameters of each tied network of a comparison of depths that a core trains in less than an hour"""
+EQUAL_DEPTHS = (1, 2, 3, 4, 5, 6)
+PTB_WORDS = 10_000
+
+
+def equal_width(depth: int) -> int:
+    """Return the width at which a tied RHN of a depth has the number of parameters closest to the budget."""
+    return closest_width(LanguageModelSize(PTB_WORDS, "rhn", layers=1, depth=depth, tied=True).parameters, EQUAL_BUDGET).width
+
+
+def _equal(depth: int) -> Preset:
+    """Return the preset of one depth at the budget, with the settings of the narrow networks and six epochs."""
+    size, narrow = equal_width(depth), _small(depth).config
+    model = replace(narrow.model, size=size, embedding=size)
+    optim, train = replace(narrow.optim, decay_after=2), replace(narrow.train, updates=6 * EPOCH)
+    about = f"RHN, depth {depth}, {size} units, tied, {EQUAL_BUDGET:,} parameters, Penn Treebank, 6 epochs"
+    return Preset(replace(narrow, model=model, optim=optim, train=train), about, "less than an hour on a core")
+
+
+def _variational_lstm(tied: bool) -> Preset:
+    """Return the preset of a row of Table 1 from Gal and Ghahramani (2016), large model."""
+    config = RunConfig(
+        ModelConfig(
+            "lstm",
+            1500,
+            layers=2,
+            matrices=TiedStorageConfig("dense"),
+            initial=InitialConfig("uniform", carry_bias=0.0, trainable_state=False),
+            embeddings=EmbeddingConfig(1500, tied=tied),
+            dropout=DropoutConfig(words=0.3, word_masks="types", inputs=0.5, states=0.3, outputs=0.5, gate_masks="each"),
+        ),
+        OptimConfig("rhn", 1.0, summed_steps=35, weight_decay=1e-7, weight_decay_form="decoupled", decay=1 / 1.15, decay_after=10),
+        replace(PAPER.train, updates=55 * EPOCH),
+        PAPER.data,
+    )
+    return Preset(config, f"variational LSTM, 2 layers of 1500 units, {'tied' if tied else 'untied'}, Penn Treebank", "days on a GPU")
 
 
 def _of_depth(depth: int, tied: bool) -> Preset:
@@ -96,6 +149,9 @@ EXPERIMENT = Experiment(
         **{f"untied-{depth}": _of_depth(depth, tied=False) for depth in PTB_WIDTHS},
         "torch-8": _torch(),
         **{f"small-{depth}": _small(depth) for depth in (1, 3)},
+        **{f"equal-{depth}": _equal(depth) for depth in EQUAL_DEPTHS},
+        "variational-lstm": _variational_lstm(tied=False),
+        "variational-lstm-tied": _variational_lstm(tied=True),
     },
     variants=matrix_variants("rhn"),
     score="perplexity",

@@ -100,10 +100,10 @@ def closest_storage(kind: str, spec: MatrixSpec, budget: int) -> MatrixConfig:
 
 @dataclass(frozen=True)
 class LanguageModelSize:
-    """Sizes, other than the width, of a character language model of the lattice paper.
+    """Sizes, other than the width, of a language model whose embeddings are as wide as its state.
 
-    The model has an embedding of V n parameters, layers of width n, and a softmax of n V + V that is not tied to the embedding (Ahuja and
-    Morency 2018; chahuja/lru, model.py).
+    The model has an embedding of V n parameters, layers of width n, and a softmax of n V + V, as in the lattice paper (Ahuja and Morency
+    2018; chahuja/lru, model.py). If the softmax is tied to the embedding, it has V parameters of its own (Zilly et al. 2017, WT).
     """
 
     symbols: int
@@ -120,6 +120,8 @@ class LanguageModelSize:
     """parametrization of matrices on states"""
     input: MatrixConfig = DENSE
     """parametrization of matrices on inputs"""
+    tied: bool = False
+    """the softmax uses the transposed embedding matrix"""
     second_biases: bool = False
     """count a second bias beside each: cuDNN and PyTorch have two in GRUs and LSTMs, and so has the original code in its grid LSTM"""
 
@@ -140,7 +142,8 @@ class LanguageModelSize:
 
     def parameters(self, width: int) -> int:
         """Count the parameters of the whole model."""
-        embedding = softmax = self.symbols * width
+        embedding = self.symbols * width
+        softmax = 0 if self.tied else embedding
         return embedding + self.cell_parameters(width) + softmax + self.symbols
 
     def _parameters_of(self, leaf: Any) -> int:

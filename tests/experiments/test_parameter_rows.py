@@ -57,3 +57,20 @@ def test_presets_are_the_networks_of_these_rows():
         assert len(shapes) == len(models)
         rows -= shapes
     assert not rows
+
+
+@pytest.mark.parametrize("depth", word_lm.EQUAL_DEPTHS)
+def test_no_width_comes_closer_to_the_equal_budget(depth):
+    """All widths are tried, with the parameters counted by hand: V n + 2 n^2 + 2 L n^2 + 2 L n + V."""
+    parameters = lambda n: 10_000 * n + 2 * n**2 + 2 * depth * n**2 + 2 * depth * n + 10_000  # noqa: E731
+    closest = min(range(1, 300), key=lambda n: abs(parameters(n) - 1_500_000))
+    model = word_lm.EXPERIMENT.presets[f"equal-{depth}"].config.model
+    assert (model.size, model.embeddings.width, model.embeddings.tied) == (closest, closest, True)
+    assert count(model, 10_000, 10_000).true == parameters(closest)
+
+
+@pytest.mark.parametrize(("preset", "printed"), [("variational-lstm", "66 M"), ("variational-lstm-tied", "51 M")])
+def test_variational_lstms_have_the_printed_sizes(preset, printed):
+    counted = count(word_lm.EXPERIMENT.presets[preset].config.model, 10_000, 10_000).true
+    assert counted == 10_000 * 1500 * (1 if "tied" in preset else 2) + 10_000 + 2 * 4 * (2 * 1500**2 + 1500)
+    assert rounds_to(counted, printed)

@@ -248,6 +248,29 @@ PINNED["word_lm", "torch-8"] = _words(8, False) | {
     "optim.weight_decay_form": "decoupled",
 }
 
+# Gal and Ghahramani 2016, large model (BayesianRNN, main_new_dropout_SOTA_v3.lua): two layers of 1500, SGD 1 over 1.15 from the twelfth
+# epoch on, norm clipping at 10 on a loss summed over 35 steps, decay 1e-7 of the parameters themselves,
+# 55 epochs, dropout x 0.3, i 0.5, h 0.3, o 0.5, all parameters uniform within 0.04.
+VARIATIONAL_LSTM = WORDS | {
+    "model.cell": "lstm",
+    "model.layers": 2,
+    "model.size": 1500,
+    "model.embedding": 1500,
+    "model.carry_bias": 0.0,
+    "model.word_dropout": 0.3,
+    "model.input_dropout": 0.5,
+    "model.state_dropout": 0.3,
+    "model.output_dropout": 0.5,
+    "model.gate_masks": "each",
+    "rate": 1.0,
+    "optim.weight_decay_form": "decoupled",
+    "optim.decay": 1 / 1.15,
+    "optim.decay_after": 10,
+    "train.updates": 55 * (929_589 // (20 * 35)),
+}
+PINNED["word_lm", "variational-lstm"] = VARIATIONAL_LSTM | {"model.tie_embedding": False}
+PINNED["word_lm", "variational-lstm-tied"] = VARIATIONAL_LSTM | {"model.tie_embedding": True}
+
 # rhn_train.py, enwik8_sota and text8_sota: 128 streams of 50, SGD 0.2 over 1.03 from the sixth epoch on, dropout 0.10, 0.40, 0.10, 0.40,
 # transform bias -4, embeddings as wide as there are symbols.
 WIKI = WORDS | {

@@ -31,8 +31,6 @@ QUOTED_1 = {
     "RNN-LDA + KN-5 + cache": 92.0,
     "Conv+Highway+LSTM+dropout": 78.9,
     "LSTM+dropout": 78.4,
-    "Variational LSTM": 75.0,
-    "Variational LSTM + WT": 73.2,
     "Pointer Sentinel-LSTM": 70.9,
     "Variational LSTM + WT + augmented loss": 68.5,
     "NAS base 8": 67.9,
@@ -66,8 +64,14 @@ OF_DEPTH = {
     for depth in PTB_WIDTHS
 }
 LOW_DECAY = _words("RHN + WT, depth 10", "--preset paper --optim.weight-decay 1e-9")
+LSTM = {
+    form: _words(f"Variational LSTM{wt}", f"--preset variational-lstm{end}")
+    for form, wt, end in (("untied", "", ""), ("tied", " + WT", "-tied"))
+}
 SMALL = {depth: _words(f"RHN + WT, depth {depth}, 200 units", f"--preset small-{depth}") for depth in (1, 3)}
-SMALL_SCALE = "200 units at every depth, so that parameters are not equal; 10 epochs, less dropout"
+EQUAL = {depth: _words(f"RHN + WT, depth {depth}, 1.5 M", f"--preset equal-{depth}") for depth in word_lm.EQUAL_DEPTHS}
+EQUAL_SCALE = "1.5 million parameters at every depth; 6 epochs, less dropout"
+FIGURE_5A_EQUAL = "Figure 5a at 1.5 million parameters"
 
 
 def _perplexities(valid: float | None, test: float) -> tuple[Quantity, ...]:
@@ -89,6 +93,8 @@ def _bytes(where: str, name: str, preset: str, test: float, valid: float | None 
 
 ROWS = (
     *_quoted(TABLE_1, QUOTED_1, "test perplexity", 1),
+    Row(TABLE_1, "Variational LSTM, 66 M", _perplexities(77.3, 75.0), LSTM["untied"]),
+    Row(TABLE_1, "Variational LSTM + WT, 51 M", _perplexities(75.8, 73.2), LSTM["tied"]),
     Row(TABLE_1, "Variational RHN, depth 8", _perplexities(71.2, 68.5), OF_DEPTH["untied", 8]),
     Row(TABLE_1, "Variational RHN + WT, depth 10", _perplexities(67.9, 65.4), LOW_DECAY),
     *(_point(form, depth) for form in FIGURE_5A_POINTS for depth in PTB_WIDTHS),
@@ -106,15 +112,21 @@ BITS = Final("test bits per character", "bits_per_character", "{:.3f}")
 
 
 def _deeper(form: str, shallow: int, deep: int) -> Relation:
+    """Return the claim about two points of Figure 5a. Tied networks of 1.5 million parameters stand in for published ones."""
     published = Versus(OF_DEPTH[form, deep], OF_DEPTH[form, shallow])
-    small = (Versus(SMALL[deep], SMALL[shallow], SMALL_SCALE),) if form == "tied" and {shallow, deep} <= SMALL.keys() else ()
-    return Relation(
-        FIGURE_5A,
-        f"depth helps at equal parameters: {deep} better than {shallow}, {form}",
-        PERPLEXITY,
-        (published, *small),
-        deep - shallow > 1,
-    )
+    small = (_equal_versus(shallow, deep),) if form == "tied" and {shallow, deep} <= EQUAL.keys() else ()
+    sentence = f"depth helps at equal parameters: {deep} better than {shallow}, {form}"
+    return Relation(FIGURE_5A, sentence, PERPLEXITY, (published, *small), deep - shallow > 1)
+
+
+def _equal_versus(shallow: int, deep: int) -> Versus:
+    return Versus(EQUAL[deep], EQUAL[shallow], EQUAL_SCALE)
+
+
+def _equal(shallow: int, deep: int) -> Relation:
+    """Return the same claim about the networks of 1.5 million parameters alone, so that `experiments.reproduce` can train them."""
+    sentence = f"depth helps at 1.5 million parameters: {deep} better than {shallow}, tied"
+    return Relation(FIGURE_5A_EQUAL, sentence, PERPLEXITY, (_equal_versus(shallow, deep),), deep - shallow > 1)
 
 
 SWARM_COMMAND = "swarm --preset paper --data.dir DIR"
@@ -136,6 +148,9 @@ RELATIONS = (
     _deeper("tied", 1, 3),
     *(_deeper(form, depth, depth + 1) for form in FIGURE_5A_POINTS for depth in range(1, 10)),
     _deeper("untied", 1, 10),
+    *(_equal(shallow, deep) for shallow, deep in ((1, 6), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6))),
+    Relation(TABLE_1, "better than a variational LSTM: depth 8, untied", PERPLEXITY, (Versus(OF_DEPTH["untied", 8], LSTM["untied"]),)),
+    Relation(TABLE_1, "better than a variational LSTM: depth 10, tied", PERPLEXITY, (Versus(LOW_DECAY, LSTM["tied"]),)),
     Relation(
         FIGURE_5A,
         "tied embeddings are better than untied ones at depth 10",
@@ -170,9 +185,18 @@ STUDIES = (
         "perplexity",
         "validation perplexity",
         "{:.1f}",
-        (*OF_DEPTH.values(), LOW_DECAY, *SMALL.values()),
+        (*OF_DEPTH.values(), LOW_DECAY, *LSTM.values(), *SMALL.values()),
         tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 6, 8, 10)),
         levels={f"published, 1275 and 1110 units, depth {depth}": FIGURE_5A_POINTS["tied"][depth - 1][0] for depth in (1, 3)},
+    ),
+    Study(
+        "word_lm_equal",
+        "Words of the Penn Treebank, tied RHNs of 1.5 million parameters",
+        "perplexity",
+        "validation perplexity",
+        "{:.1f}",
+        tuple(EQUAL.values()),
+        tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 5, 6)),
     ),
 )
 
