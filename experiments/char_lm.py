@@ -5,6 +5,7 @@
     python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0   text from a network that you have just trained
     python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank
     python -m experiments.char_lm sample RUN_DIRECTORY --prompt "The "  text from a checkpoint
+    python -m experiments.char_lm score RUN_DIRECTORY --split test      loss of an LSTM in one uninterrupted stream
 
 Published, single runs, test perplexity per character. For GRUs it is the mean over sentences (`sentence_perplexity` here; `perplexity` is
 the usual definition): GRU 1000: 2.96, with dropout 2.92; GRU 3298 with dropout: 2.77; LRD-GRU without dropout 1000/64 untied: 2.92, tied:
@@ -19,7 +20,7 @@ Settings that the paper leaves open follow the original code:
   its candidate.
 - lowrank-lstm: its streams, initialization, dropout (0.3, 0.3, 0.5) and 55 epochs.
 
-Differences: lowrank-lstm reads the test part in one stream (`--train.evaluation-batch 1`), here in 20, which takes a twentieth of the time.
+Differences: lowrank-lstm reads the test part in one stream, as the subcommand `score`, here in 20, which takes a twentieth of the time.
 It tests the network of the last epoch, here the network of the lowest validation loss is tested. dl4mt-lm reads sentences in the order of
 the file in every epoch, here each epoch has its own order. It may train for 5,000 epochs, here for 200,000 updates. Its Adam has the
 constant in another place (`--optim.recipe char_lm_original`).
@@ -31,6 +32,7 @@ from typing import Any
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.scoring import SCORE
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -91,7 +93,7 @@ def _lstm_row(**model: Any) -> Preset:
 
 EXPERIMENT = Experiment(
     name="char_lm",
-    subcommands=SAMPLE,
+    subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
     about="Predict each character of a text from those before it.",
     reproduces="Miceli Barone 2018, Table 2",

@@ -4,6 +4,7 @@
     python -m experiments.wiki --preset paper --data.dir DIR            depth 10, 1500 units, on enwik8
     python -m experiments.wiki --preset text8-10x1000 --data.dir DIR    depth 10, 1000 units, on text8
     python -m experiments.wiki --preset paper --data.file PREFIX        the first bytes of enwik8; the result says so
+    python -m experiments.wiki score RUN_DIRECTORY --split test         bits per character in one uninterrupted stream
     python -m experiments.wiki sample RUN_DIRECTORY --prompt "The "     text from a checkpoint
 
 Published, single runs, test bits per character: enwik8, depth 5, 23 M parameters: 1.31; depth 10, 21 M: 1.30; 46 M: 1.27. text8, depth 10,
@@ -15,7 +16,7 @@ steps of a window, and a weight decay of 1e-7 in it. The preset torch-5x1500 fol
 other dropout with a mask for each gate, embeddings as wide as the state, and a decoupled weight decay. That script biases the gates of the
 first layer only, while the preset biases all; its second bias in the first layer is left out here.
 
-The state is carried through validation and test parts in 128 streams; the authors' final evaluation uses one: `--train.evaluation-batch 1`.
+The state is carried through validation and test parts in 128 streams. The authors' final evaluation uses one stream, as does `score`.
 """
 
 from dataclasses import replace
@@ -23,6 +24,7 @@ from dataclasses import replace
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -76,7 +78,7 @@ def _of_size(source: str, depth: int, size: int) -> Preset:
 
 EXPERIMENT = Experiment(
     name="wiki",
-    subcommands=SAMPLE,
+    subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
     about="Predict each byte of a text of Wikipedia from those before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",

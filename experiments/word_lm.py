@@ -19,13 +19,14 @@ first layer, which is left out here.
 
 The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
 core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read
-words, and not characters, so that the claim is that of the paper. All of them for three seeds: `python -m experiments.reproduce --claims "1.5 million" --data.dir DIR`. The presets small-1 and small-3 have the same
-width, not the same number of parameters.
+words, and not characters, so that the claim is that of the paper. All of them for three seeds:
+`python -m experiments.reproduce --claims "1.5 million" --data.dir DIR`. The presets small-1 and small-3 have the same width, not the same
+number of parameters.
 
 The presets variational-lstm and variational-lstm-tied are the large network of Gal and Ghahramani (2016) with the settings of their code
 (yaringal/BayesianRNN, `main_new_dropout_SOTA_v3.lua`): two layers of 1500 units, a mask for each gate, a learning rate of 1 that is divided
-by 1.15 before the twelfth and each later epoch, a decoupled weight decay of 1e-7, 55 epochs. That code has two biases at each gate; here they have
-one. It has no tied network; the tied preset differs in the tying alone.
+by 1.15 before the twelfth and each later epoch, a decoupled weight decay of 1e-7, 55 epochs. That code has two biases at each gate; here
+they have one. It has no tied network; the tied preset differs in the tying alone.
 
 The state is carried through validation and test parts in 20 streams, as in the authors' training. Their final evaluation uses one stream,
 as does `score`.
@@ -38,6 +39,7 @@ from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -138,7 +140,7 @@ def _torch() -> Preset:
 
 EXPERIMENT = Experiment(
     name="word_lm",
-    subcommands=SAMPLE,
+    subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
     about="Predict each word of a text from those before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",

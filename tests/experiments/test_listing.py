@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_one_line(assert_refused):
 def test_help_names_the_subcommands_that_there_are(capsys):
     scheduling = ("sample", "schedule", "hard", "timing")
     known = {
-        **dict.fromkeys(("char_lm", "word_lm", "wiki"), ("sample",)),
+        **dict.fromkeys(("char_lm", "word_lm", "wiki"), ("sample", "score")),
         "bit_lm": scheduling,
         "variable_computation": (*scheduling, "words"),
         "music": (*scheduling, "notes"),
@@ -99,4 +99,4 @@ def test_help_names_the_subcommands_that_there_are(capsys):
 @pytest.mark.parametrize("given", [["smple", "run"], ["gates"]])
 def test_a_wrong_subcommand_is_one_line(given, assert_refused):
     program = partial(command.main, char_lm.EXPERIMENT)
-    assert_refused(program, given, f"'{given[0]}' is no subcommand of python -m experiments.char_lm: choose from sample; see")
+    assert_refused(program, given, f"'{given[0]}' is no subcommand of python -m experiments.char_lm: choose from sample, score; see")
