@@ -3,10 +3,11 @@
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-The networks are the GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), and the recurrent highway networks of Zilly
-et al. 2017. The convention of the first two for GRUs counts the input matrix of one gate only, and no initial state (see
-`lrpt.networks.counting`). LSTMs and recurrent highway networks are counted in full. Only the printed numbers are written in this file; all
-counts are computed from the models.
+The networks are the GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), the recurrent highway networks and their
+rivals of Zilly et al. 2017, the units of Jernite et al. 2017, and the models of Ahuja and Morency 2018. The convention of the first two for
+GRUs counts the input matrix of one gate only, and no initial state (see `lrpt.networks.counting`). All other networks are counted in full.
+Jernite et al. print no numbers of parameters, but amounts of computation (`experiments.operation_table`). Ahuja and Morency print budgets;
+the widths are those of this project. Only the printed numbers are written down; all counts are computed from the models.
 """
 
 import json
@@ -16,16 +17,25 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from experiments import word_lm
+from experiments.lattice.models import sized
+from experiments.operation_table import PRINTED, Printed
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_parts
+from lrpt.networks.protocol import NetworkConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console, Explained
 
 PROGRAM = "python -m experiments.parameter_table"
 LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
 AGREES = {True: "yes", False: "no", None: ""}
+
+
+MICELI_BARONE, ZILLY, JERNITE, AHUJA = "Miceli Barone", "Zilly et al.", "Jernite et al.", "Ahuja, Morency"
+"""Authors of the papers, as the table names them."""
 
 
 @dataclass(frozen=True)
@@ -41,32 +51,39 @@ class Published:
     """A printed number of parameters, and its model.
 
     Attributes:
-      where: its place in the papers.
-      config: the recurrent network.
+      where: its place in the paper.
+      config: the network.
       sizes: widths of input and output.
       printed: the number as printed; empty if none is.
       of: what the number counts: the recurrent layer, the whole model by the convention, or the whole model in full.
       remark: why the number differs from the count, if it does.
+      paper: authors.
     """
 
     where: str
-    config: ModelConfig
+    config: NetworkConfig
     sizes: tuple[int, int]
     printed: str
     of: Literal["recurrent layer", "model", "model, in full"] = "model"
     remark: str = ""
+    paper: str = MICELI_BARONE
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `agrees`: whether the count rounds to the printed number; None if none is printed."""
+    """A line of the table.
 
+    `agrees`: whether the count rounds to the printed number; None if none is printed. `recurrent_layer` and `convention` are those of a
+    `SequenceModel`, else None.
+    """
+
+    paper: str
     where: str
     model: str
     published: str
     of: str
-    recurrent_layer: int
-    convention: int
+    recurrent_layer: int | None
+    convention: int | None
     true: int
     agrees: bool | None
     remark: str
@@ -100,6 +117,18 @@ def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig
     )
 
 
+LATTICE_MODELS = ("lstm", "gru", "grid-lstm", "rhn", "ps-lru", "rg-lru", "lru")
+LATTICE_BUDGETS = {"10 M": 10_000_000, "24 M": 24_000_000}
+LATTICE_SYMBOLS = {"PTB": 51, "War and Peace": 85, "enwik8": 206, "text8": 28}
+"""Text -> its different symbols, with the one for unknown symbols that the original code adds (chahuja/lru)."""
+
+
+def _units() -> list[Printed]:
+    """Return every unit of Jernite et al. once. The conditional network's parameters depend on the words of the text; it is left out."""
+    units = {(one.where, one.config.label): one for one in PRINTED if isinstance(one.config, VariableConfig)}
+    return list(units.values())
+
+
 PUBLISHED = [
     Published("copy, text", gru(128, DENSE), COPY, "nearly 50,000", "recurrent layer"),
     Published("copy, text", gru(128, LRD, 50), COPY, "39,168", "recurrent layer"),
@@ -125,23 +154,36 @@ PUBLISHED = [
     Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
     Published("Table 2", language_lstm(1000, DENSE), FEWER_CHARACTERS, "4.25 M", "model, in full"),
     Published("Table 2", language_lstm(1740, LRD, 300), FEWER_CHARACTERS, "4.25 M", "model, in full", AS_THE_DENSE),
-    *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full") for r in ROWS),
+    *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full", paper=ZILLY) for r in ROWS),
+    *(
+        Published("Table 1", word_lm.EXPERIMENT.presets[preset].config.model, (10_000, 10_000), printed, "model, in full", paper=ZILLY)
+        for preset, printed in (("variational-lstm", "66 M"), ("variational-lstm-tied", "51 M"))
+    ),
+    *(Published(one.where, one.config, (one.symbols, one.symbols), "", "model, in full", paper=JERNITE) for one in _units()),
+    *(
+        Published(f"Table 1, {text}", sized(name, budget, symbols), (symbols, symbols), printed, "model, in full", paper=AHUJA)
+        for printed, budget in LATTICE_BUDGETS.items()
+        for text, symbols in LATTICE_SYMBOLS.items()
+        for name in LATTICE_MODELS
+    ),
 ]
 
 
 def row(published: Published) -> Row:
     """Count the parameters of a model, and compare them with the printed number."""
-    counts = count(published.config, *published.sizes)
-    parts = count_parts(published.config, *published.sizes)
-    layer = parts["recurrent"] + parts["bias"]
-    counted = {"recurrent layer": layer, "model": counts.paper, "model, in full": counts.true}[published.of]
+    counts, layer, convention = count(published.config, *published.sizes), None, None
+    if isinstance(published.config, ModelConfig):
+        parts = count_parts(published.config, *published.sizes)
+        layer, convention = parts["recurrent"] + parts["bias"], counts.paper
+    counted = {"recurrent layer": layer or 0, "model": counts.paper, "model, in full": counts.true}[published.of]
     return Row(
+        paper=published.paper,
         where=published.where,
         model=published.config.label,
         published=published.printed,
         of=published.of,
         recurrent_layer=layer,
-        convention=counts.paper,
+        convention=convention,
         true=counts.true,
         agrees=rounds_to(counted, published.printed) if published.printed else None,
         remark=published.remark,
@@ -169,8 +211,8 @@ def rounds_to(number: int, printed: str) -> bool:
 
 def show(rows: Sequence[Row], console: Console) -> None:
     """Print the table, and below it the reasons for differences."""
-    columns = ["", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
-    console.table(columns, [cells(r) for r in rows], left=2)
+    columns = ["", "", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
+    console.table(columns, [cells(r) for r in rows], left=3)
     console.say(f"\n{LEGEND}")
     for r in rows:
         if r.agrees is False:
@@ -179,7 +221,8 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 def cells(r: Row) -> list[str]:
     """Format a line as text."""
-    return [r.where, r.model, r.published, r.of, f"{r.recurrent_layer:,}", f"{r.convention:,}", f"{r.true:,}", AGREES[r.agrees]]
+    parts = ["" if number is None else f"{number:,}" for number in (r.recurrent_layer, r.convention)]
+    return [r.paper, r.where, r.model, r.published, r.of, *parts, f"{r.true:,}", AGREES[r.agrees]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from experiments.parameter_table import command as parameter_table
-from experiments.parameter_table.command import PUBLISHED, cells, main, rounds_to, row
+from experiments.parameter_table.command import AHUJA, JERNITE, MICELI_BARONE, PUBLISHED, ZILLY, cells, main, rounds_to, row
 from lrpt.networks.counting import count, count_parts
 from lrpt.networks.sequence_model import ModelConfig
 
@@ -43,20 +43,47 @@ DISAGREE = {("copy, text", "as 41,738"), ("adding, text", "approx. 6,140"), ("Ta
 
 
 @cache  # not at import, which every worker of the tests does
-def rows():
-    return [row(published) for published in PUBLISHED]
+def rows(*papers):
+    return [row(published) for published in PUBLISHED if not papers or published.paper in papers]
 
 
 def test_counts_to_the_unit():
-    of_miceli_barone = [r for r in rows() if "RHN" not in r.model]  # others are in test_parameter_rows.py
-    assert {(r.where, r.model, r.published): (r.recurrent_layer, r.convention, r.true) for r in of_miceli_barone} == COUNTS
+    found = rows(MICELI_BARONE)  # others are below and in test_parameter_rows.py
+    assert {(r.where, r.model, r.published): (r.recurrent_layer, r.convention, r.true) for r in found} == COUNTS
 
 
 def test_which_rows_agree_and_why_others_do_not():
-    assert {(r.where, r.published) for r in rows() if r.agrees is False and r.published not in SHARED} == DISAGREE
-    assert [r.agrees for r in rows() if r.published in SHARED] == [True, False, True, False]
-    assert all(r.agrees == (not r.remark) for r in rows() if r.published)
-    assert all(r.agrees is None for r in rows() if not r.published)
+    assert {(r.where, r.published) for r in rows(MICELI_BARONE) if r.agrees is False and r.published not in SHARED} == DISAGREE
+    assert [r.agrees for r in rows(MICELI_BARONE) if r.published in SHARED] == [True, False, True, False]
+    assert all(r.agrees == (not r.remark) for r in rows(MICELI_BARONE) if r.published)
+    assert all(r.agrees is None for r in rows(MICELI_BARONE) if not r.published)
+
+
+@pytest.mark.slow
+def test_units_of_variable_computation_by_the_formula():
+    """S D + 2 D^2 for a simple unit, 6 D^2 for a GRU, 8 D^2 for an LSTM, 2 D + 1 for the scheduler, S D + S for the softmax."""
+    factors = {"ELMAN": 2, "RNN": 2, "GRU": 6, "LSTM": 8}
+    found = rows(JERNITE)
+    symbols = {"Table 1, music": 730, "Table 3, bits": 2, "Table 3, characters": 51, "Table 3, text8": 27}
+    assert {r.where for r in found} == symbols.keys()
+    for r in found:
+        kind, _, size = r.model.partition(" ")
+        S, D = symbols[r.where], int(size.split()[0])
+        scheduler = kind.startswith("VC") * (2 * D + 1)
+        matrices = S * D + factors[kind.removeprefix("VC")] * D**2 + scheduler + S * D + S
+        biases = r.true - matrices
+        assert biases % D == 0
+        assert 0 <= biases // D <= 4
+        assert (r.recurrent_layer, r.published, r.agrees) == (None, "", None)
+
+
+@pytest.mark.slow
+def test_lattice_models_come_within_half_a_percent_of_the_budget():
+    found = rows(AHUJA)
+    assert len(found) == 2 * 4 * 7
+    assert all(r.agrees for r in found)
+    assert all(r.agrees is not False for r in rows(ZILLY))
+    assert all(abs(r.true / (1e6 * int(r.published.split()[0])) - 1) < 0.005 for r in found)
 
 
 @pytest.mark.parametrize(
