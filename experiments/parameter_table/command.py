@@ -24,7 +24,6 @@ from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_parts
-from lrpt.networks.protocol import NetworkConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console, Explained
@@ -52,7 +51,7 @@ class Published:
 
     Attributes:
       where: its place in the paper.
-      config: the network.
+      config: the recurrent network.
       sizes: widths of input and output.
       printed: the number as printed; empty if none is.
       of: what the number counts: the recurrent layer, the whole model by the convention, or the whole model in full.
@@ -61,7 +60,7 @@ class Published:
     """
 
     where: str
-    config: NetworkConfig
+    config: ModelConfig
     sizes: tuple[int, int]
     printed: str
     of: Literal["recurrent layer", "model", "model, in full"] = "model"
@@ -71,19 +70,15 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table.
-
-    `agrees`: whether the count rounds to the printed number; None if none is printed. `recurrent_layer` and `convention` are those of a
-    `SequenceModel`, else None.
-    """
+    """A line of the table. `agrees`: whether the count rounds to the printed number; None if none is printed."""
 
     paper: str
     where: str
     model: str
     published: str
     of: str
-    recurrent_layer: int | None
-    convention: int | None
+    recurrent_layer: int
+    convention: int
     true: int
     agrees: bool | None
     remark: str
@@ -171,11 +166,10 @@ PUBLISHED = [
 
 def row(published: Published) -> Row:
     """Count the parameters of a model, and compare them with the printed number."""
-    counts, layer, convention = count(published.config, *published.sizes), None, None
-    if isinstance(published.config, ModelConfig):
-        parts = count_parts(published.config, *published.sizes)
-        layer, convention = parts["recurrent"] + parts["bias"], counts.paper
-    counted = {"recurrent layer": layer or 0, "model": counts.paper, "model, in full": counts.true}[published.of]
+    counts = count(published.config, *published.sizes)
+    parts = count_parts(published.config, *published.sizes)
+    layer = parts["recurrent"] + parts["bias"]
+    counted = {"recurrent layer": layer, "model": counts.paper, "model, in full": counts.true}[published.of]
     return Row(
         paper=published.paper,
         where=published.where,
@@ -183,7 +177,7 @@ def row(published: Published) -> Row:
         published=published.printed,
         of=published.of,
         recurrent_layer=layer,
-        convention=convention,
+        convention=counts.paper,
         true=counts.true,
         agrees=rounds_to(counted, published.printed) if published.printed else None,
         remark=published.remark,
@@ -221,8 +215,8 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 def cells(r: Row) -> list[str]:
     """Format a line as text."""
-    parts = ["" if number is None else f"{number:,}" for number in (r.recurrent_layer, r.convention)]
-    return [r.paper, r.where, r.model, r.published, r.of, *parts, f"{r.true:,}", AGREES[r.agrees]]
+    counts = (f"{number:,}" for number in (r.recurrent_layer, r.convention, r.true))
+    return [r.paper, r.where, r.model, r.published, r.of, *counts, AGREES[r.agrees]]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

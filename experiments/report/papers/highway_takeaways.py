@@ -27,7 +27,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"{ours[1].ours} (one seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
         f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10, is {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
-        f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales, "
+        f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales; "
         f"{_better(judged.evidence)}.",
         "Tables 2 and 3 (enwik8, text8), Figure 5b and the lesions are not yet run; they need an accelerator or a trained JSB network.",
     )
