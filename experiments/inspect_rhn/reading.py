@@ -1,4 +1,4 @@
-"""What a trained recurrent network reads, and its Jacobians, gates and losses there."""
+"""Inputs of a trained recurrent network, and its Jacobians and losses on them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

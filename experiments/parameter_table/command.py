@@ -15,11 +15,11 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from experiments import word_lm
 from experiments.lattice.models import sized
-from experiments.operation_table import PRINTED, Printed
+from experiments.operation_table import PRINTED
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -118,10 +118,19 @@ LATTICE_SYMBOLS = {"PTB": 51, "War and Peace": 85, "enwik8": 206, "text8": 28}
 """Text -> its different symbols, with the one for unknown symbols that the original code adds (chahuja/lru)."""
 
 
-def _units() -> list[Printed]:
-    """Return every unit of Jernite et al. once. The conditional network's parameters depend on the words of the text; it is left out."""
-    units = {(one.where, one.config.label): one for one in PRINTED if isinstance(one.config, VariableConfig)}
-    return list(units.values())
+def _units() -> list[tuple[str, ModelConfig, int]]:
+    """Return place, network and number of symbols of every unit of Jernite et al., each once.
+
+    The conditional network is left out, because its parameters depend on the words of the text.
+    """
+    units = [(one.where, one.config, one.symbols) for one in PRINTED if isinstance(one.config, VariableConfig)]
+    return list(dict.fromkeys(units))
+
+
+def _rival(preset: str) -> ModelConfig:
+    """Return a network of Table 1 of Zilly et al. that is no recurrent highway network."""
+    config: Any = word_lm.EXPERIMENT.presets[preset].config
+    return config.model
 
 
 PUBLISHED = [
@@ -151,10 +160,10 @@ PUBLISHED = [
     Published("Table 2", language_lstm(1740, LRD, 300), FEWER_CHARACTERS, "4.25 M", "model, in full", AS_THE_DENSE),
     *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full", paper=ZILLY) for r in ROWS),
     *(
-        Published("Table 1", word_lm.EXPERIMENT.presets[preset].config.model, (10_000, 10_000), printed, "model, in full", paper=ZILLY)
+        Published("Table 1", _rival(preset), (10_000, 10_000), printed, "model, in full", paper=ZILLY)
         for preset, printed in (("variational-lstm", "66 M"), ("variational-lstm-tied", "51 M"))
     ),
-    *(Published(one.where, one.config, (one.symbols, one.symbols), "", "model, in full", paper=JERNITE) for one in _units()),
+    *(Published(where, config, (symbols, symbols), "", "model, in full", paper=JERNITE) for where, config, symbols in _units()),
     *(
         Published(f"Table 1, {text}", sized(name, budget, symbols), (symbols, symbols), printed, "model, in full", paper=AHUJA)
         for printed, budget in LATTICE_BUDGETS.items()
