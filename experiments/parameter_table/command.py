@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from experiments import word_lm
-from experiments.lattice.models import sized
+from experiments.lattice.models import PUBLISHED as PUBLISHED_LATTICES
+from experiments.lattice.models import TEXTS, sized
 from experiments.operation_table import PRINTED
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
@@ -112,10 +113,7 @@ def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig
     )
 
 
-LATTICE_MODELS = ("lstm", "gru", "grid-lstm", "rhn", "ps-lru", "rg-lru", "lru")
 LATTICE_BUDGETS = {"10 M": 10_000_000, "24 M": 24_000_000}
-LATTICE_SYMBOLS = {"PTB": 51, "War and Peace": 85, "enwik8": 206, "text8": 28}
-"""Text -> its different symbols, with the one for unknown symbols that the original code adds (chahuja/lru)."""
 
 
 def _units() -> list[tuple[str, ModelConfig, int]]:
@@ -165,10 +163,10 @@ PUBLISHED = [
     ),
     *(Published(where, config, (symbols, symbols), "", "model, in full", paper=JERNITE) for where, config, symbols in _units()),
     *(
-        Published(f"Table 1, {text}", sized(name, budget, symbols), (symbols, symbols), printed, "model, in full", paper=AHUJA)
+        Published(f"Table 1, {name}", sized(model, budget, text.symbols), (text.symbols,) * 2, printed, "model, in full", paper=AHUJA)
         for printed, budget in LATTICE_BUDGETS.items()
-        for text, symbols in LATTICE_SYMBOLS.items()
-        for name in LATTICE_MODELS
+        for name, text in TEXTS.items()
+        for model in PUBLISHED_LATTICES
     ),
 ]
 
