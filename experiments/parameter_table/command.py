@@ -163,7 +163,9 @@ PUBLISHED = [
     ),
     *(Published(where, config, (symbols, symbols), "", "model, in full", paper=JERNITE) for where, config, symbols in _units()),
     *(
-        Published(f"Table 1, {name}", sized(model, budget, text.symbols), (text.symbols,) * 2, printed, "model, in full", paper=AHUJA)
+        Published(
+            f"Table 1, {name}", sized(model, budget, text.symbols), (text.symbols, text.symbols), printed, "model, in full", paper=AHUJA
+        )
         for printed, budget in LATTICE_BUDGETS.items()
         for name, text in TEXTS.items()
         for model in PUBLISHED_LATTICES
