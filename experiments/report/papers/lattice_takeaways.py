@@ -64,8 +64,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"No row of Table 1 was run at its published size; everything here is at small scale ({_scale(judged)}).",
         *(_order(judged, text) for text in BOOKS),
         f"{lead(epochs['PTB'].verdict)} LRUs need fewer epochs than LSTMs: {_bounded(epochs)}. {_censored(judged)}",
-        _shares(judged),
-        f"{lead(gradients.verdict)} gradients are {_spread(gradients)} in a ten-layer LRU than in a GRU "
+        f"{_shares(judged)} {lead(gradients.verdict)} gradients are {_spread(gradients)} in a ten-layer LRU than in a GRU "
         f"({len(gradients.pairs)} seed{'s' * (len(gradients.pairs) != 1)}).",
     )
 
