@@ -44,15 +44,15 @@ def test_tunes_end_at_the_end_symbol_and_unknown_symbols_are_left_out():
 @pytest.mark.slow
 def test_the_command_prints_and_writes_tunes(tmp_path, capsys):
     run = tmp_path / "run"
-    flags = ["--no-compare", "--model.size", "8", "--model.embedding", "4", "--train.updates", "2", "--data.tunes", "60", "--devices", "1"]
+    flags = ["--no-compare", "--model.size", "8", "--model.embedding", "8", "--train.updates", "2", "--data.tunes", "60", "--devices", "1"]
     main(EXPERIMENT, [*flags, "--train.evaluate-every", "1", "--samples", "20", "--workdir", str(run)])
     shown = capsys.readouterr().out
     assert shown.count("writes at update") == 2
     assert "writes, in ABC notation:\nX:1\nT:Sample 1\n" in shown
-    main(EXPERIMENT, ["sample", str(run), "--prompt", "DEF|", "--samples", "2"])
+    main(EXPERIMENT, ["sample", str(run), "--prompt", "DEA|", "--samples", "2"])
     tunes = split_tunes(capsys.readouterr().out, "printed")
     assert len(tunes) >= 2
-    assert " ".join(map(str, read_tune(tunes[0]))).startswith("D4:1/2 E4:1/2 F4:1/2 | ")
+    assert " ".join(map(str, read_tune(tunes[0]))).startswith("D4:1/2 E4:1/2 A4:1/2 | ")
     main(EXPERIMENT, ["sample", str(run), "--output", str(tmp_path / "a.abc")])
     assert (tmp_path / "a.abc").read_text().startswith("X:1\n")
     pytest.importorskip("mido")
