@@ -57,7 +57,7 @@ QUICK = RunConfig(
 
 EQUAL_SIZE = RunConfig(
     ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24), initial=InitialConfig(carry_bias=4.0)),
-    OptimConfig("copy_memory", 3e-3),
+    OptimConfig("copy_memory", 5e-3),
     TrainConfig(updates=2_500, evaluate_every=250),
     CopyMemory("variable_length", lag=50, test_size=1_000),
 )
@@ -94,7 +94,7 @@ EXPERIMENT = Experiment(
             "GRUs, LR-GRUs and LRD-GRUs of several sizes, variable length, N = 50",
             "3 minutes on two cores",
             compare=True,
-            learning_rates=(3e-3, 6e-3),
+            learning_rates=(5e-3, 1e-2),
             variants=SIZES,
             score="recall",
             closing=CLOSING,

@@ -1,8 +1,8 @@
 """Print address, SHA-256 and size of the published files of data sets.
 
-    python -m lrpt.datasets                   all data sets
-    python -m lrpt.datasets irish_abc ptb     these
-    python -m lrpt.datasets irish_abc | grep -v '#' | cut -d ' ' -f 1 | xargs -n 1 curl -LO
+python -m lrpt.datasets                   all data sets
+python -m lrpt.datasets irish_abc ptb     these
+python -m lrpt.datasets irish_abc | grep -v '#' | cut -d ' ' -f 1 | xargs -n 1 curl -LO
 """
 
 import sys

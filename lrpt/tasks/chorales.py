@@ -114,7 +114,9 @@ class Chorales:
                 raise UsageError(
                     f"data.file is {self.file}, whose {part} part has {what}: remove such pieces, or predict --data.first-frame"
                 )
-        return pieces if self.longest is None else {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
+        return (
+            pieces if self.longest is None else {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
+        )
 
     def _synthetic(self, seed: int) -> dict[str, Split]:
         splits, first = {}, 0

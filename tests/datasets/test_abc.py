@@ -282,7 +282,9 @@ def test_every_drawn_tune_is_read_again_as_it_was_written():
 def test_random_symbols_are_read_again_as_they_were_written():
     rng = np.random.default_rng(0)
     for _ in range(60):
-        melody = [Symbol(int(pitch), Fraction(int(rng.integers(1, 9)), int(rng.choice([1, 2, 3, 4, 6])))) for pitch in rng.integers(36, 97, 40)]
+        melody = [
+            Symbol(int(pitch), Fraction(int(rng.integers(1, 9)), int(rng.choice([1, 2, 3, 4, 6])))) for pitch in rng.integers(36, 97, 40)
+        ]
         for place in (31, 17, 8):
             melody.insert(place, BAR)
         (again,) = split_tunes(write_tune(melody, 1, ""), "written")
