@@ -32,9 +32,7 @@ SOURCES = {
     "digits": Terms("8x8 digits of scikit-learn (UCI: Optical Recognition of Handwritten Digits)", "CC BY 4.0", False),
     "mnist": Terms("MNIST", "none stated"),
     "ptb": Terms("the Penn Treebank as prepared by Mikolov", "text of the Linguistic Data Consortium, for research; do not republish it"),
-    "ptb_joined": Terms(
-        "the Penn Treebank as prepared by Mikolov, its three files as one", "as for ptb: for research; do not republish it"
-    ),
+    "ptb_joined": Terms("the Penn Treebank as prepared by Mikolov, its three files as one", "as for ptb"),
     "europarl_cs": Terms("Czech text of Europarl", _EUROPARL),
     "europarl_de": Terms("German text of Europarl", _EUROPARL),
     "enwik8": Terms("enwik8, an English Wikipedia with markup", _WIKIPEDIA),
@@ -43,7 +41,7 @@ SOURCES = {
     "synthetic": Terms("chord progressions, drawn at random", _DRAWN, False),
     "irish": Terms(
         "O'Neill's \"Music of Ireland\" (1903) in ABC notation",
-        "the tunes are in the public domain; terms of the files are in their headers",
+        "the tunes are in the public domain; each file states its terms",
     ),
     "drawn": Terms("melodies, drawn at random", _DRAWN, False),
 }

@@ -74,8 +74,8 @@ def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, 
     """
     parts = PurePath(folder).parts
     inside = [PurePath(*chosen) for count in range(len(parts), 0, -1) for chosen in combinations(parts, count)]
-    roots = dict.fromkeys([*([] if dir is None else [dir]), writable_root(dir)])
-    places = [*([] if dir is None else [dir]), *(root / part for root in roots for part in inside)]
+    own = [] if dir is None else [dir]
+    places = [*own, *(root / part for root in [*own, writable_root(dir)] for part in inside)]
     found = {}
     for source in sources:
         path = next((place / source.name for place in places if (place / source.name).is_file()), None)

@@ -293,7 +293,7 @@ def test_random_symbols_are_read_again_as_they_were_written():
 
 def test_midi_files_play_the_notes_for_their_lengths():
     mido = pytest.importorskip("mido")
-    melody = [Symbol.of(word) for word in "C4:1 z:1/2 F#5:1/3 | C4:2".split()]
+    melody = [Symbol.of(word) for word in ("C4:1", "z:1/2", "F#5:1/3", "|", "C4:2")]
     file = mido.MidiFile(file=BytesIO(midi_file([melody, melody], tempo=60)))
     notes = [(m.type, m.note, m.time / file.ticks_per_beat) for m in file.tracks[0] if m.type.startswith("note")]
     one = [(60, 0, 1), (78, 0.5, 1 / 3), (60, 0, 2)]

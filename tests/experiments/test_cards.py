@@ -35,8 +35,8 @@ def test_a_file_of_the_user_has_its_own_terms(tmp_path):
 def test_cards_are_up_to_date_and_listed(results):
     texts = card_pages([one.record for one in results], ROOT)
     assert len(texts) == len(results) + 1
-    for path, text in texts.items():
-        assert (ROOT / path).read_text() == text, f"run python -m experiments.report: {path} is stale"
+    for path, shown in texts.items():
+        assert (ROOT / path).read_text() == shown, f"run python -m experiments.report: {path} is stale"
 
 
 def test_a_card_has_the_numbers_of_the_result(results):

@@ -44,7 +44,5 @@ def _mido() -> Any:
     try:
         import mido  # an extra  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise UsageError(
-            "MIDI files need mido, which is not installed: pip install 'lrpt[midi]', or name a file that ends in .abc"
-        ) from None
+        raise UsageError("MIDI files need mido, which is not installed: pip install 'lrpt[midi]', or name a .abc file") from None
     return mido
