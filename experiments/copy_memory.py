@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
         "equal-size": Preset(
             EQUAL_SIZE,
             "GRUs, LR-GRUs and LRD-GRUs of several sizes, variable length, N = 50",
-            "3 minutes on two cores",
+            "2 to 3 minutes on two cores",
             compare=True,
             learning_rates=(5e-3, 1e-2),
             variants=SIZES,

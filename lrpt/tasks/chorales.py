@@ -54,8 +54,8 @@ class Chorales:
     | synthetic: progressions of triads, nothing to download | 229, 76, 77 | L/2 to L, where L is `length` |
 
     The first frame of a piece has no frame before it and is not predicted, as is usual for these files (TCN, `music_test.py`). With
-    `first_frame` it is predicted from silence. Pieces are padded to the longest of their split, because a compiled update has one shape. With
-    `longest`, long pieces are cut first, and each part begins from the initial state.
+    `first_frame` it is predicted from silence. Pieces are padded to the longest of their split, because a compiled update has one
+    shape. With `longest`, long pieces are cut first, and each part begins from the initial state.
 
     A synthetic piece is in one of the 24 major and minor keys, chosen at random. It begins with the triad of the tonic. Each later frame
     repeats the frame before it with probability 1/3, and otherwise has another triad, drawn by the weights `FOLLOWS`. The bass has the root
