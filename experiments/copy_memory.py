@@ -1,6 +1,7 @@
 """The copy (memory) tasks: Miceli Barone 2018, section 3.1 and Figure 2.
 
     python -m experiments.copy_memory                                    a short lag, minutes
+    python -m experiments.copy_memory --preset equal-size                six GRUs: does low rank help at equal numbers of parameters?
     python -m experiments.copy_memory --preset paper-variable-length     Danihelka et al. 2016, N = 100
     python -m experiments.copy_memory --preset paper-variable-lag        Henaff et al. 2016, N = 100
     python -m experiments.copy_memory --preset paper                     Arjovsky et al. 2016, N = 500
@@ -12,6 +13,7 @@ converge at variable lag.
 """
 
 import dataclasses
+from typing import Any
 
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
@@ -53,6 +55,33 @@ QUICK = RunConfig(
     CopyMemory("variable_length", lag=10, test_size=2_000),
 )
 
+EQUAL_SIZE = RunConfig(
+    ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24), initial=InitialConfig(carry_bias=4.0)),
+    OptimConfig("copy_memory", 5e-3),
+    TrainConfig(updates=2_500, evaluate_every=250),
+    CopyMemory("variable_length", lag=50, test_size=1_000),
+)
+SIZES: dict[str, dict[str, Any]] = {
+    "gru-56": {"size": 56, "parametrization": "dense"},
+    "gru-83": {"size": 83, "parametrization": "dense"},
+    "gru-128": {"size": 128, "parametrization": "dense"},
+    "lr-24": {"size": 128, "parametrization": "low_rank", "rank": 24},
+    "lrd-8": {"size": 128, "parametrization": "low_rank_plus_diagonal", "rank": 8},
+    "lrd-24": {"size": 128, "parametrization": "low_rank_plus_diagonal", "rank": 24},
+}
+"""Dense GRUs of three widths. The smaller two have about as many parameters as GRUs of width 128 and rank 8 or 24."""
+
+CLOSING = """
+What you saw: GRUs that copy up to ten symbols after 50 steps, with three recurrent matrices that are stored in full (GRU), as
+products of two thin factors (LR-GRU), or as such products plus a diagonal (LRD-GRU). 128/24 is a state of 128 components and
+rank 24; dense GRUs of width 83 and 56 have as many parameters as rank 24 and 8. Recall is the share of copied symbols. Compare
+the models at equal numbers of parameters, and with the dense GRU of width 128. Each trained with two learning rates, of which
+the better one is shown; as in the paper, validation and test sequences are the same.
+
+Next:
+  python -m experiments.copy_memory --preset equal-size --seeds 3               mean and standard deviation
+  python -m experiments.copy_memory --preset paper-variable-length              Danihelka et al. 2016, a lag of 100
+  python -m experiments                                                         everything else"""
 
 EXPERIMENT = Experiment(
     name="copy_memory",
@@ -60,6 +89,16 @@ EXPERIMENT = Experiment(
     reproduces="Miceli Barone 2018, section 3.1 and Figure 2, top and middle left",
     presets={
         "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10", "2 minutes on two cores"),
+        "equal-size": Preset(
+            EQUAL_SIZE,
+            "GRUs, LR-GRUs and LRD-GRUs of several sizes, variable length, N = 50",
+            "2 to 3 minutes on two cores",
+            compare=True,
+            learning_rates=(5e-3, 1e-2),
+            variants=SIZES,
+            score="recall",
+            closing=CLOSING,
+        ),
         "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500", "half an hour on two cores"),
         "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "15 minutes on two cores"),
         "weight-norm": Preset(

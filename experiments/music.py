@@ -3,6 +3,7 @@
     python -m experiments.music                                        a VCRNN and an RNN on melodies that are drawn, no download
     python -m experiments.music --data.file FOLDER                     tunes of yours in ABC notation
     python -m experiments.music --preset paper --data.dir DIR          a VCRNN of 500 units on O'Neill's tunes
+    python -m experiments.music sample RUN_DIRECTORY --output tunes.mid   tunes to play: ABC notation (.abc), or MIDI
     python -m experiments.music notes RUN_DIRECTORY                    mean m_t by length and kind of note (Table 2)
     python -m experiments.music schedule RUN_DIRECTORY                 m_t over the notes; also: hard, timing
 
@@ -22,6 +23,7 @@ from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.schedule_tables import OF_MELODIES
 from lrpt.cli.schedules import COMMANDS
+from lrpt.cli.tunes import OF_TUNES, SAMPLE_TUNES
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextNote
@@ -55,7 +57,8 @@ def _preset(model: VariableConfig) -> Preset:
 
 EXPERIMENT = Experiment(
     name="music",
-    subcommands={**COMMANDS, **OF_MELODIES},
+    subcommands={**COMMANDS, **SAMPLE_TUNES, **OF_MELODIES},
+    **OF_TUNES,
     about="Predict each note of a melody with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     presets={
@@ -69,6 +72,7 @@ EXPERIMENT = Experiment(
 What you saw: perplexity of notes, rests and bars, for a unit of 128 dimensions that updates some of them in each step, and a usual one.
 
 Next:
+  python -m experiments.music sample runs/music/quick-vcrnn-seed0 --output tunes.mid     melodies to listen to (pip install 'lrpt[midi]')
   python -m experiments.music notes runs/music/quick-vcrnn-seed0     does it compute less on bars?
   python -m experiments.music --preset paper --data.dir DIR          O'Neill's tunes (DIR: where their files are, or are to go)""",
 )

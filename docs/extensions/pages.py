@@ -14,8 +14,10 @@ LINK = re.compile(r"(!?)\[([^]]*)\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)]*)?\)"
 
 def outside() -> dict[Path, str]:
     """Return the address within the site of every file that lies outside docs/."""
-    plots = sorted((ROOT / "experiments" / "results").rglob("*.png"))
-    return {ROOT / name: address for name, address in PAGES.items()} | {path: f"figures/{path.parent.name}/{path.name}" for path in plots}
+    results = ROOT / "experiments" / "results"
+    plots = {path: f"figures/{path.parent.name}/{path.name}" for path in sorted(results.rglob("*.png"))}
+    cards = {path: f"models/{path.parent.parent.name}/{path.parent.name}.md" for path in sorted(results.glob("*/*/README.md"))}
+    return {ROOT / name: address for name, address in PAGES.items()} | plots | cards
 
 
 def on_files(files: Files, config: Any) -> Files:

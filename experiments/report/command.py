@@ -1,13 +1,14 @@
 """Writes REPRODUCTION.md and a page for each paper: published figures and ours, from the results that are kept with the code.
 
     python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
-    python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction and figures from experiments/results
+    python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction, model cards and figures from
+                                                        experiments/results
     python -m experiments.report --check                exits with 1 if that would change a page, or a figure is missing
     python -m experiments.report --verify adding        evaluates the kept weights of an experiment again, and exits with 1 if they disagree
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
-was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The
-weights of its best state are in `model.npz` if they take at most 5 MB. A swarm of `experiments.jsb` is kept as
+was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The weights of its best state are in
+`model.npz` if they take at most 5 MB, and their model card is `README.md`. A swarm of `experiments.jsb` is kept as
 `experiments/results/jsb_swarm.json`, its `swarm.json`; studies of `experiments.lattice` under the names in
 `experiments.report.papers.lattice`, and a crossing as `crossing.json`. What was published is in `experiments.report.papers`.
 """
@@ -21,6 +22,7 @@ from typing import Annotated
 import tyro
 
 from experiments.report import crossing
+from experiments.report.cards import CARD, card_pages
 from experiments.report.claims import Evidence
 from experiments.report.collecting import collect
 from experiments.report.figures import draw_study
@@ -109,6 +111,7 @@ def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
         page_path("runs"): runs_page(judged[0].evidence.records),
         page_path("crossing"): f"{crossing.section(root)}\n",
         page_path("verdicts"): VERDICTS,
+        **card_pages(judged[0].evidence.records, root),
     }
 
 
@@ -120,6 +123,9 @@ def _check(root: Path, texts: Mapping[PurePosixPath, str], judged: Sequence[Judg
     for path in sorted((root / DOCS).glob("*.md")):
         if path.name not in known:
             raise UsageError(f"{DOCS / path.name} is no page of the report: remove it", code=1)
+    for path in sorted((root / RESULTS).glob(f"*/*/{CARD}")):
+        if path.relative_to(root).as_posix() not in {str(name) for name in texts}:
+            raise UsageError(f"{path.relative_to(root)} is a card of weights that are not kept: remove it", code=1)
     for path in _figures(judged):
         if not (root / path).exists():
             raise UsageError(f"{path} is missing: run {PROGRAM}", code=1)

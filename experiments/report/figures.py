@@ -1,6 +1,6 @@
 """Learning curves with what was published drawn into them as lines and points."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ import numpy as np
 from experiments.report.claims import Evidence, Study
 from experiments.report.records import Record
 from lrpt.analysis.plots import png
+from lrpt.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,10 +38,20 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
             axes.axhline(level, color="0.6", linewidth=1.5, label=f"{name} predictor")
         if study.score == "loss":
             axes.set_yscale("log")
+        elif study.score in LOWER_IS_BETTER:
+            _zoom(axes, [run.curve(study.score) for runs in study.runs(evidence).values() for run in runs])
+        axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set(xlabel="updates", ylabel=study.score_name, xlim=(0, None))
         axes.set_title(study.title)
         figure.legend(loc="outside right upper", fontsize="x-small")
     return path
+
+
+def _zoom(axes: "Axes", curves: Sequence[Mapping[int, float]]) -> None:
+    """Cut the axis at twice the highest of the lowest scores, so that one diverged run does not flatten the others."""
+    limit = 2 * max(min(curve.values()) for curve in curves if curve)
+    if axes.get_ylim()[1] > limit:
+        axes.set_ylim(top=limit)
 
 
 def _draw(axes: "Axes", name: str, curves: list[dict[int, float]]) -> None:

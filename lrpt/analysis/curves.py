@@ -16,6 +16,7 @@ WORDS = {
     "loss": "loss (nats, or squared error)",
     "piece_loss": "loss (nats per piece)",
     "accuracy": "accuracy (share of examples)",
+    "recall": "recall (share of copied symbols)",
     "bits_per_character": "bits per character",
     "bits_per_bit": "bits per bit",
     "sentence_perplexity": "perplexity (mean over sentences)",

@@ -27,6 +27,8 @@ STYLE: dict[Any, Any] = {
 
 CHARACTERS_PER_INCH = 13
 """Length of a line of a title."""
+BESIDE_A_LEGEND = 0.8
+"""Share of the width that the title has in a figure with a legend beside the axes."""
 
 
 @contextmanager
@@ -44,7 +46,8 @@ def png(path: Path, width: float = 5.2, height: float = 3.2, vector: bool = True
         FigureCanvasAgg(figure)
         yield figure
         for axes in figure.axes:
-            axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width)))
+            share = BESIDE_A_LEGEND if figure.legends else 1.0
+            axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width * share)))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None})  # else the file depends on the version of Matplotlib
         if vector:

@@ -115,7 +115,8 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     def tell(results: Mapping[Path, dict[str, Any]]) -> None:
         title = _title(experiment, command.preset)
         chooses = len(_learning_rates(experiment, command)) > 1
-        summarize(_root(experiment, command), experiment.score, list(results.values()), list(results), title, console, chooses)
+        score = experiment.score_of(command.preset)
+        summarize(_root(experiment, command), score, list(results.values()), list(results), title, console, chooses)
 
     try:
         results = fit_all(jobs, names=names, devices=command.devices, console=console, observers=observers)
@@ -131,7 +132,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
             _report(experiment, results[0], directories[0], console)
         if experiment.ending:
             experiment.ending(_best(results, directories), console)
-        if experiment.closing and command.compare:
+        if experiment.closing_of(command.preset) and command.compare:
             console.say(closing(experiment, command))
 
     processes.on_primary(say)
@@ -159,7 +160,7 @@ def _best(results: Sequence[Mapping[str, Any]], directories: Sequence[Path]) -> 
 
 def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:
     """Return the last lines after a comparison, with the directories and the seed of this command in its hints."""
-    here = experiment.closing.replace(f"runs/{experiment.name}/", f"{_root(experiment, command)}/")
+    here = experiment.closing_of(command.preset).replace(f"runs/{experiment.name}/", f"{_root(experiment, command)}/")
     return here.replace("-seed0", f"-seed{command.seed}")
 
 
@@ -191,7 +192,7 @@ def _models(experiment: Experiment[Any], command: Command[Any, Any]) -> dict[str
             model=dataclasses.replace(command.model, **changes),
             optim=dataclasses.replace(command.optim, learning_rate=rate),
         )
-        for name, changes in experiment.variants.items()
+        for name, changes in experiment.variants_of(command.preset).items()
         for rate in rates
     }
 
@@ -211,7 +212,7 @@ def _check_not_compared(experiment: Experiment[Any], command: Command[Any, Any])
     """
     usual, given = (flatten(to_json(model)) for model in (experiment.presets[command.preset].config.model, command.model))
     short_names: Mapping[str, str] = getattr(command.model, "short_names", {})
-    for name in {name: None for changes in experiment.variants.values() for name in changes}:
+    for name in {name: None for changes in experiment.variants_of(command.preset).values() for name in changes}:
         setting = short_names.get(name, name)
         if given.get(setting) != usual.get(setting):
             raise UsageError(f"model.{name} is {given[setting]}, and the comparison varies it: give --no-compare for one model")
@@ -239,7 +240,7 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
     figure = path / "figures" / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
-        draw_curves(path, experiment.score, [result], [path], _title(experiment, result["preset"]))
+        draw_curves(path, experiment.score_of(result["preset"]), [result], [path], _title(experiment, result["preset"]))
     for split, figures in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
     counts = result["parameters"]

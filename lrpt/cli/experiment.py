@@ -31,6 +31,9 @@ class Preset(Generic[D]):
       compare: whether it trains every variant of the experiment, or only its own model.
       learning_rates: in a comparison, each variant trains with each of these, unless another learning rate is given. The validation split
         chooses one for each variant.
+      variants: models of the comparison, instead of those of the experiment.
+      score: the metric that tables and curves show, instead of that of the experiment.
+      closing: last lines after the comparison, instead of those of the experiment.
     """
 
     config: RunConfig[D]
@@ -38,6 +41,9 @@ class Preset(Generic[D]):
     cost: str
     compare: bool = False
     learning_rates: tuple[float, ...] = ()
+    variants: Mapping[str, Mapping[str, Any]] | None = None
+    score: str | None = None
+    closing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,3 +93,17 @@ class Experiment(Generic[D]):
     subcommands: Mapping[str, Subcommand] = field(default_factory=dict)
     observes_text: Callable[[int, Console], Observer] | None = None
     ending: Callable[[Path, Console], None] | None = None
+
+    def variants_of(self, preset: str) -> Mapping[str, Mapping[str, Any]]:
+        """Return the models that a preset compares."""
+        own = self.presets[preset].variants
+        return self.variants if own is None else own
+
+    def score_of(self, preset: str) -> str:
+        """Return the metric that tables and curves show."""
+        return self.presets[preset].score or self.score
+
+    def closing_of(self, preset: str) -> str:
+        """Return the last lines after a comparison."""
+        own = self.presets[preset].closing
+        return self.closing if own is None else own

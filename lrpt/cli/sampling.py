@@ -3,7 +3,7 @@
 python -m experiments.char_lm sample RUN_DIRECTORY --prompt "def " --temperature 0.8
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,11 @@ class Options(Reading):
         if not 0 <= self.temperature < float("inf"):
             raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
 
+    @property
+    def seeds(self) -> range:
+        """Return the seed of each text."""
+        return range(self.seed, self.seed + self.samples)
+
 
 def show_sample(options: Options, trained: Loaded, console: Console) -> None:
     """Print the texts to standard output, without line breaks of the console. Lines with a number separate several texts."""
@@ -75,11 +80,20 @@ def write(options: Options, trained: Loaded) -> Iterator[str]:
     Raises:
       UsageError: the run has no language model.
     """
+    writer = writer_of(options, trained)
+    for seed in options.seeds:
+        yield writer.text(trained.variables, options.prompt, seed)
+
+
+def writer_of(options: Options, trained: Loaded) -> "Writer":
+    """Return the writer of a trained language model.
+
+    Raises:
+      UsageError: the run has no language model.
+    """
     if trained.vocabulary is None:
         raise UsageError(f"{options.run} holds a run of {trained.experiment}, which is no language model: name a run of a language model")
-    writer = Writer(trained.model, trained.vocabulary, trained.interface.streams, options.length, options.temperature, options.top_k)
-    for seed in range(options.seed, options.seed + options.samples):
-        yield writer.text(trained.variables, options.prompt, seed)
+    return Writer(trained.model, trained.vocabulary, trained.interface.streams, options.length, options.temperature, options.top_k)
 
 
 class Writer:
@@ -100,18 +114,22 @@ class Writer:
         end = None if streams else BEGINNING
         self._sample = jax.jit(lambda variables, read, key: sample(model, variables, read, length, key, temperature, end, top_k))
 
+    def numbers(self, variables: Any, prompt: Int[np.ndarray, " p"], seed: int = 0) -> Int[np.ndarray, " n"]:
+        """Return the numbers of the symbols that continue a prompt."""
+        read = np.concatenate([[BEGINNING], prompt]).astype(np.int32)
+        if not self.streams:
+            read = read[np.flatnonzero(read == BEGINNING)[-1] :]
+        return np.asarray(self._sample(variables, jnp.asarray(read), jax.random.key(seed)))
+
     def text(self, variables: Any, prompt: str = "", seed: int = 0) -> str:
         """Return the prompt and its continuation.
 
         Raises:
           UsageError: the vocabulary lacks a symbol of the prompt.
         """
-        read = np.concatenate([[BEGINNING], numbers_of(self.vocabulary, prompt)]).astype(np.int32)
-        if not self.streams:
-            read = read[np.flatnonzero(read == BEGINNING)[-1] :]
-        symbols = self._sample(variables, jnp.asarray(read), jax.random.key(seed))
+        symbols = self.numbers(variables, numbers_of(self.vocabulary, prompt), seed)
         between = " " * (isinstance(self.vocabulary, WordVocabulary) and prompt[-1:].strip() != "")
-        return prompt + between + self.vocabulary.decode(np.asarray(symbols))
+        return prompt + between + self.vocabulary.decode(symbols)
 
 
 class Samples:
@@ -120,10 +138,11 @@ class Samples:
     Args:
       length: number of symbols.
       console: where the text is printed.
+      render: converts the text, if something else is to be printed.
     """
 
-    def __init__(self, length: int, console: Console) -> None:
-        self.length, self.console = length, console
+    def __init__(self, length: int, console: Console, render: Callable[[str], str] = str) -> None:
+        self.length, self.console, self.render = length, console, render
         self._writers: dict[nn.Module, Writer] = {}
 
     def evaluated(self, evaluation: Evaluation) -> None:
@@ -131,7 +150,7 @@ class Samples:
         if evaluation.model not in self._writers:
             task = evaluation.task
             self._writers[evaluation.model] = Writer(evaluation.model, task.vocabulary, task.streams, self.length)
-        text = self._writers[evaluation.model].text(evaluation.variables)
+        text = self.render(self._writers[evaluation.model].text(evaluation.variables))
         self.console.say(f"{evaluation.label} writes at update {evaluation.update}:\n{text}")
 
 

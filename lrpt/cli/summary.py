@@ -130,8 +130,12 @@ def _row(score: str, label: str, results: Sequence[Result]) -> list[str]:
 
 
 def spread(values: Sequence[float], form: str = "{:.4g}") -> str:
-    """Return '0.93' for one value, or '0.93 ± 0.01' for several."""
-    return " ± ".join(filter(None, mean_and_deviation(values, form)))
+    """Return '0.93' for one value or equal ones, or '0.930 ± 0.012', with two significant digits of the deviation."""
+    mean, deviation = moments(values)
+    if not deviation or not np.isfinite(deviation):
+        return form.format(mean)
+    decimals = max(0, 1 - int(np.floor(np.log10(deviation))))
+    return f"{mean:,.{decimals}f} ± {deviation:,.{decimals}f}"
 
 
 def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[str]:

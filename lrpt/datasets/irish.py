@@ -10,8 +10,7 @@ import tensorflow_datasets as tfds
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
 
-FOLDER = "irish_abc"
-_BESIDE = f"{FOLDER}/oneills1850"
+FOLDER = "irish_abc/oneills1850"
 # Transcriptions by several people, from the music21 corpus. Its licence file and the header of each file state their terms.
 _MIRROR = "https://raw.githubusercontent.com/cuthbertLab/music21/3146cb08762979cd6aae7dc95f246144026eb3cd/music21/corpus/oneills1850/"
 _PUBLISHED = (
@@ -78,13 +77,12 @@ class LrptIrishAbc(PublishedFiles):
 def load_irish_abc(dir: Path | None = None) -> dict[str, str]:
     """Load the text of each file by its name, sorted by name.
 
-    `load_prepared` says where files are looked for. They may also be in irish_abc/oneills1850 inside `dir`.
+    `load_prepared` says where files are looked for.
 
     Raises:
       UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.
     """
-    folder = _BESIDE if dir is not None and (dir / _BESIDE).is_dir() else FOLDER
-    return load_prepared(LrptIrishAbc, _read, FILES, dir, folder)
+    return load_prepared(LrptIrishAbc, _read, FILES, dir, FOLDER)
 
 
 def _read(prepared: Any) -> dict[str, str]:

@@ -8,11 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
-from pathlib import Path
+from itertools import combinations
+from pathlib import Path, PurePath
 from urllib.request import urlopen
 
 from lrpt.cache import cache_folder
 from lrpt.errors import UsageError
+
+LISTED = 4
+"""Largest number of missing files that an error message lists with address and checksum; of more, it shows the first."""
 
 _TIMEOUT_SECONDS = 10
 _downloads = True
@@ -61,12 +65,17 @@ def writable_root(dir: Path | None) -> Path:
 
 
 def find(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str, Path]:
-    """Find the files that exist locally: in `dir`, in `dir`/`folder`, or among earlier downloads. Return paths by name.
+    """Find the files that exist locally: in `dir`, in `folder` or a part of it inside `dir`, or among earlier downloads.
+
+    With `folder` 'music/irish', the places inside `dir` are '.', 'music/irish', 'music' and 'irish'. Return paths by name.
 
     Raises:
       UsageError: `dir` is a file, or a file has a registered name but other contents, or cannot be read.
     """
-    places = [writable_root(dir) / folder] if dir is None else [dir, dir / folder, writable_root(dir) / folder]
+    parts = PurePath(folder).parts
+    inside = [PurePath(*chosen) for count in range(len(parts), 0, -1) for chosen in combinations(parts, count)]
+    own = [] if dir is None else [dir]
+    places = [*own, *(root / part for root in [*own, writable_root(dir)] for part in inside)]
     found = {}
     for source in sources:
         path = next((place / source.name for place in places if (place / source.name).is_file()), None)
@@ -103,13 +112,21 @@ def obtain(sources: Sequence[Source], dir: Path | None, folder: str) -> dict[str
             found[source.name] = _download(source, target)
     except (OSError, HTTPException) as error:
         where = f"{dir} or {dir / folder}" if dir else str(target)
-        files = ", ".join(f"{source.url} (sha256 {source.sha256})" for source in missing)
         raise UsageError(
             f"missing data: {len(missing)} of {len(sources)} files are not in {where}, and downloading failed "
-            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; they are {files}",
+            f"({getattr(error, 'reason', error)}): get them elsewhere and name their directory as --data.dir; {_listed(missing, folder)}",
             code=1,
         ) from error
     return found
+
+
+def _listed(missing: Sequence[Source], folder: str) -> str:
+    """Return addresses and checksums of missing files; of many, only the first, and the command that prints them all."""
+    shown = missing if len(missing) <= LISTED else missing[:1]
+    files = ", ".join(f"{source.url} (sha256 {source.sha256})" for source in shown)
+    if shown is missing:
+        return f"they are {files}"
+    return f"the first is {files}; python -m lrpt.datasets {PurePath(folder).parts[0]} lists all of them"
 
 
 def _verify(source: Source, path: Path) -> None:

@@ -106,8 +106,13 @@ class RunDirectory:
             if old.get(name) != new.get(name) and name not in MAY_CHANGE:
                 raise UsageError(
                     f"{self.path} holds a run with {name.rstrip('.')} = {old.get(name)}, not {new.get(name)}: "
-                    f"repeat its flags to resume it, or name another --workdir"
+                    f"repeat its flags to resume it, or name another --workdir, such as {self._named_for(name, new.get(name))}"
                 )
+
+    def _named_for(self, setting: str, value: Any) -> Path:
+        """Return a path beside this directory that says which setting differs."""
+        text = "".join(c for c in f"{setting.rstrip('.').rpartition('.')[2]}-{value}" if c.isalnum() or c in "-_.")
+        return self.path.with_name(f"{self.path.name}-{text}")
 
     def identifier(self) -> str:
         """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""

@@ -54,7 +54,8 @@ class Chorales:
     | synthetic: progressions of triads, nothing to download | 229, 76, 77 | L/2 to L, where L is `length` |
 
     The first frame of a piece has no frame before it and is not predicted, as is usual for these files (TCN, `music_test.py`). With
-    `first_frame` it is predicted from silence. Pieces are padded to the longest of their split.
+    `first_frame` it is predicted from silence. Pieces are padded to the longest of their split, because a compiled update has one
+    shape. With `longest`, long pieces are cut first, and each part begins from the initial state.
 
     A synthetic piece is in one of the 24 major and minor keys, chosen at random. It begins with the triad of the tonic. Each later frame
     repeats the frame before it with probability 1/3, and otherwise has another triad, drawn by the weights `FOLLOWS`. The bass has the root
@@ -73,11 +74,14 @@ class Chorales:
     """predict the first frame of a piece too"""
     length: int = 64
     """L: frames of the longest synthetic piece"""
+    longest: int | None = None
+    """cut longer pieces of a file into parts of at most this many frames, all of them predicted (None: pieces stay whole)"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_choice("data.format", self.format, FORMATS)
         check_at_least(4, self, "data.length")
+        check_at_least(2, self, "data.longest")
 
     def build(self, seed: int) -> Task:
         """Build splits of pieces. The seed only decides the synthetic pieces.
@@ -110,7 +114,9 @@ class Chorales:
                 raise UsageError(
                     f"data.file is {self.file}, whose {part} part has {what}: remove such pieces, or predict --data.first-frame"
                 )
-        return pieces
+        return (
+            pieces if self.longest is None else {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
+        )
 
     def _synthetic(self, seed: int) -> dict[str, Split]:
         splits, first = {}, 0
@@ -119,6 +125,14 @@ class Chorales:
             splits[part] = Split(count, key_of(seed), example)
             first += count
         return splits
+
+
+def parts(piece: np.ndarray, longest: int) -> list[np.ndarray]:
+    """Cut a piece into parts of at most `longest` frames.
+
+    The last frame of a part is the first one of the next part, so that each frame but the first of the piece is predicted once.
+    """
+    return [piece[start : start + longest] for start in range(0, len(piece) - 1, longest - 1)]
 
 
 def as_split(pieces: list[np.ndarray]) -> Split:

@@ -3,14 +3,15 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tiny import EVEN, flags
 
 from lrpt.analysis.curves import Sized, in_words, score_over_parameters
-from lrpt.cli.command import main, planned
+from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
-from lrpt.cli.summary import best_learning_rates
+from lrpt.cli.summary import best_learning_rates, spread
 
 RATES = (0.001, 0.01)
 SIZES = {"gru-2": {"size": 2, "parametrization": "dense"}, "gru-4": {"size": 4, "parametrization": "dense"}, "lrd-2": {"rank": 2}}
@@ -38,6 +39,33 @@ def test_a_given_learning_rate_is_the_only_one():
 def test_a_single_model_has_the_learning_rate_of_the_preset():
     (job,) = jobs("--no-compare")
     assert job.config == EVEN
+
+
+def test_a_preset_may_have_its_own_models_score_and_last_lines():
+    own = Preset(EVEN, "about", "cost", compare=True, variants={"gru-3": {"size": 3}}, score="recall", closing="Own: runs/copy_memory/x")
+    experiment = replace(EXPERIMENT, presets={**PRESETS, "own": own}, closing="Usual.")
+    usual, ours = combinations(experiment, []), combinations(experiment, ["--preset", "own", "--workdir", "here"])
+    (job,) = planned(experiment, ours)
+    assert job.config.model.size == 3
+    assert closing(experiment, ours[""]) == "Own: here/x"
+    assert closing(experiment, usual[""]) == "Usual."
+    assert (experiment.score_of("own"), experiment.score_of("quick")) == ("recall", "loss")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([0.93], "0.93"),
+        ([500, 500], "500"),
+        ([0.9, 1.0], "0.950 ± 0.071"),
+        ([1000.0, 3000.0], "2,000 ± 1,414"),
+        ([1.0, 1.0002], "1.00010 ± 0.00014"),
+        ([float("inf"), 1.0], "inf"),
+    ],
+)
+def test_means_have_the_digits_of_their_deviation(values, text):
+    with np.errstate(invalid="ignore"):
+        assert spread(values) == text
 
 
 @pytest.mark.parametrize(("flag", "value"), [("--model.size", "7"), ("--model.rank", "1"), ("--model.parametrization", "dense")])

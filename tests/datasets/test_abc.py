@@ -2,10 +2,25 @@
 
 import re
 from fractions import Fraction
+from io import BytesIO
 
+import numpy as np
 import pytest
 
-from lrpt.datasets.abc import BAR, Symbol, Tune, divide, drawn_tunes, families, key_signature, read_tune, split_tunes, traits
+from lrpt.datasets.abc import (
+    BAR,
+    Symbol,
+    Tune,
+    divide,
+    drawn_tunes,
+    families,
+    key_signature,
+    midi_file,
+    read_tune,
+    split_tunes,
+    traits,
+    write_tune,
+)
 from lrpt.datasets.abc.variants import plain_title
 from lrpt.errors import UsageError
 
@@ -230,3 +245,58 @@ def test_drawn_tunes_fill_their_bars():
         assert set(bars[:-1]) == {Fraction(3) if tune.fields["M"] == ["6/8"] else Fraction(4)}
         assert len(bars) == 17
     assert drawn_tunes(3) == drawn_tunes(12)[: len(drawn_tunes(3))]
+
+
+# Writing
+
+
+def written(text):
+    """Write symbols, and return the key and the music."""
+    lines = write_tune([Symbol.of(word) for word in text.split()], 7, "A tune").splitlines()
+    assert lines[:4] == ["X:7", "T:A tune", "M:none", "L:1/8"]
+    return lines[4].removeprefix("K:"), " ".join(lines[5:])
+
+
+@pytest.mark.parametrize(
+    ("music", "expected"),
+    [
+        ("C4:1 E4:1/2 G4:1/4 C5:3/4", ("C", "C2 E G/2 c3/2 |]")),
+        ("G3:1/2 B4:1/2 | C6:1/2 z:2 D#2:1/2", ("C", "G, B | c' z4 ^D,, |]")),
+        ("F#4:1/2 G4:1/2 F4:1/2 F#4:1/2 | F#4:1/2 F#4:1/2", ("G", "F G =F ^F | F F |]")),
+        ("A#4:1/2 F4:1/2 D#4:1/2 A#4:1/2", ("Bb", "B F E B |]")),
+        ("C4:1/3 D4:1/3 z:1/3 E4:1/3 F4:1/6", ("C", "(3C D z".replace(" ", "") + " E2/3 F/3 |]")),
+        ("| C4:1/2 | | D4:1/2 |", ("C", "C | D |]")),
+    ],
+)
+def test_symbols_become_notation(music, expected):
+    assert written(music) == expected
+
+
+def test_every_drawn_tune_is_read_again_as_it_was_written():
+    for tune in split_tunes(drawn_tunes(60), "drawn"):
+        melody = read_tune(tune)
+        (again,) = split_tunes(write_tune(melody, 1, ""), "written")
+        assert [*read_tune(again), BAR][: len(melody)] == melody
+
+
+def test_random_symbols_are_read_again_as_they_were_written():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        melody = [
+            Symbol(int(pitch), Fraction(int(rng.integers(1, 9)), int(rng.choice([1, 2, 3, 4, 6])))) for pitch in rng.integers(36, 97, 40)
+        ]
+        for place in (31, 17, 8):
+            melody.insert(place, BAR)
+        (again,) = split_tunes(write_tune(melody, 1, ""), "written")
+        assert read_tune(again)[: len(melody)] == melody
+
+
+def test_midi_files_play_the_notes_for_their_lengths():
+    mido = pytest.importorskip("mido")
+    melody = [Symbol.of(word) for word in ("C4:1", "z:1/2", "F#5:1/3", "|", "C4:2")]
+    file = mido.MidiFile(file=BytesIO(midi_file([melody, melody], tempo=60)))
+    notes = [(m.type, m.note, m.time / file.ticks_per_beat) for m in file.tracks[0] if m.type.startswith("note")]
+    one = [(60, 0, 1), (78, 0.5, 1 / 3), (60, 0, 2)]
+    events = [event for pitch, wait, length in one for event in (("note_on", pitch, wait), ("note_off", pitch, length))]
+    assert notes == [*events, ("note_on", 60, 4.0), *events[1:]]
+    assert file.length == pytest.approx(2 * (1 + 1 / 2 + 1 / 3 + 2) + 4)  # one quarter note is a second

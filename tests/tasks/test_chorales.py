@@ -14,7 +14,7 @@ from lrpt.datasets import jsb
 from lrpt.errors import UsageError
 from lrpt.metrics import piece_metrics
 from lrpt.tasks import Chorales
-from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, frame_metrics
+from lrpt.tasks.chorales import FOLLOWS, FORMATS, SCALES, VOICES, chord_progression, frame_metrics, parts
 from lrpt.tasks.task import Example
 
 NOTES = {
@@ -62,6 +62,24 @@ def test_pieces_of_a_file_are_predicted_frame_by_frame(tmp_path, kind, first_fra
             np.testing.assert_array_equal(targets, expected[1:])
     assert task.metadata["pieces"] == {"train": 2, "valid": 1, "test": 2}
     assert task.metadata["predicted_frames"]["test"] == (7 if first_frame else 5)
+
+
+@pytest.mark.parametrize("longest", [2, 3, 4, 100])
+def test_parts_of_long_pieces_predict_every_frame_once(longest):
+    piece = np.arange(11)
+    found = parts(piece, longest)
+    assert max(map(len, found)) <= longest
+    assert min(map(len, found)) >= 2
+    np.testing.assert_array_equal(np.concatenate([part[1:] for part in found]), piece[1:])
+    np.testing.assert_array_equal(np.concatenate([part[:-1] for part in found]), piece[:-1])
+
+
+def test_long_pieces_of_a_file_are_cut(tmp_path):
+    (tmp_path / "music.json").write_text(json.dumps(NOTES))
+    whole, cut = (Chorales(file=tmp_path / "music.json", longest=longest).build(0) for longest in (None, 2))
+    assert cut.metadata["predicted_frames"] == whole.metadata["predicted_frames"]
+    assert cut.metadata["pieces"] == cut.metadata["predicted_frames"]
+    assert cut.splits["train"].batch(cut.splits["train"].arrays, np.arange(1)).inputs.shape == (1, 1, 88)
 
 
 WRONG = [

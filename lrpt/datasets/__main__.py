@@ -1,0 +1,27 @@
+"""Print address, SHA-256 and size of the published files of data sets.
+
+python -m lrpt.datasets                   all data sets
+python -m lrpt.datasets irish_abc ptb     these
+python -m lrpt.datasets irish_abc | grep -v '#' | cut -d ' ' -f 1 | xargs -n 1 curl -LO
+"""
+
+import sys
+
+from lrpt.datasets.published import listing
+from lrpt.errors import UsageError
+
+
+def main(names: list[str]) -> None:
+    """Print the list. Exit with 2 and one line if a name is wrong."""
+    if {"-h", "--help"} & {*names}:
+        print(__doc__)
+        return
+    try:
+        print("\n".join(listing(names)))
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,48 @@
+"""Melodies as MIDI files, through mido."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+from lrpt.datasets.abc.symbols import Symbol
+from lrpt.errors import UsageError
+
+TICKS = 480
+"""Ticks of a quarter note: every length with a denominator that divides it is exact."""
+VELOCITY = 80
+
+
+def midi_file(melodies: Sequence[Sequence[Symbol]], tempo: int = 120) -> bytes:
+    """Return a MIDI file that plays melodies one after the other, with a rest of four quarter notes between them.
+
+    Args:
+      melodies: notes, rests and bars of each; bars are silent and last no time.
+      tempo: quarter notes per minute.
+
+    Raises:
+      UsageError: mido is not installed.
+    """
+    mido = _mido()
+    track = mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=mido.bpm2tempo(tempo))])
+    waited = 0
+    for melody in melodies:
+        for symbol in melody:
+            ticks = round(symbol.length * TICKS)
+            if symbol.pitch is None:
+                waited += ticks
+            else:
+                track.append(mido.Message("note_on", note=symbol.pitch, velocity=VELOCITY, time=waited))
+                track.append(mido.Message("note_off", note=symbol.pitch, time=ticks))
+                waited = 0
+        waited += 4 * TICKS
+    content = BytesIO()
+    mido.MidiFile(type=0, ticks_per_beat=TICKS, tracks=[track]).save(file=content)
+    return content.getvalue()
+
+
+def _mido() -> Any:
+    try:
+        import mido  # an extra  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise UsageError("MIDI files need mido, which is not installed: pip install 'lrpt[midi]', or name a .abc file") from None
+    return mido

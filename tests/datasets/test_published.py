@@ -1,0 +1,47 @@
+"""Tests of the list of published files, and of the places where files are looked for."""
+
+import pytest
+from mirrors import source_of
+
+from lrpt.datasets import sources
+from lrpt.datasets.__main__ import main
+from lrpt.datasets.published import data_sets, listing
+from lrpt.errors import UsageError
+
+
+def test_every_file_is_listed_with_address_checksum_and_size():
+    lines = [*listing([])]
+    for name, (folder, files) in data_sets().items():
+        assert any(line.startswith(f"# {name}: {len(files)} files, ") and folder in line for line in lines)
+        for source in files:
+            assert f"{source.url} {source.sha256} {source.size}" in lines
+
+
+def test_only_named_data_sets_are_listed(capsys):
+    main(["ptb"])
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(data_sets()["ptb"].files)
+    with pytest.raises(SystemExit, match="2"):
+        main(["pbt"])
+    assert capsys.readouterr().err == "error: no data set is called 'pbt': choose from mnist, ptb, jsb, irish_abc, wikipedia\n"
+
+
+@pytest.mark.parametrize("place", [".", "music", "irish", "music/irish"])
+def test_files_are_found_in_every_part_of_their_folder(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    path = tmp_path / place / "one.abc"
+    path.write_text("X:1")
+    assert sources.find([source_of(path)], tmp_path, "music/irish") == {"one.abc": path}
+
+
+@pytest.mark.parametrize("count", [sources.LISTED, sources.LISTED + 1])
+def test_of_many_missing_files_the_first_is_named_and_the_command_that_lists_all(count, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    missing = [sources.Source(f"{n}.abc", f"file:///nowhere/{n}.abc", 1, f"digest{n}") for n in range(count)]
+    with sources.without_downloads(), pytest.raises(UsageError) as raised:
+        sources.obtain(missing, tmp_path, "irish_abc/oneills1850")
+    text = str(raised.value)
+    assert f"missing data: {count} of {count} files are not in {tmp_path} or {tmp_path / 'irish_abc/oneills1850'}" in text
+    assert "file:///nowhere/0.abc (sha256 digest0)" in text
+    assert (f"digest{count - 1}" in text) == (count <= sources.LISTED)
+    assert ("python -m lrpt.datasets irish_abc lists all of them" in text) == (count > sources.LISTED)

@@ -1,0 +1,65 @@
+"""Model cards of kept results: what they say, and that their commands exist."""
+
+import shlex
+
+import pytest
+from kept_runs import make_run
+
+import experiments
+from experiments.report.cards import card, card_pages, commands, described
+from experiments.report.command import ROOT, main
+from experiments.report.data_terms import GENERATED, OWN_FILE, SOURCES, terms_of
+from experiments.report.records import load
+from lrpt import tasks
+from lrpt.tasks import bits, bytes, chorales, images, music, text, words
+
+
+@pytest.fixture(scope="module")
+def results():
+    return described(load(ROOT / "experiments" / "results"), ROOT)
+
+
+def test_every_source_of_every_task_has_terms():
+    modules = (bits, bytes, chorales, images, music, text, words)
+    assert {name for module in modules for name in module.SOURCES} == SOURCES.keys()
+    for name in GENERATED:
+        assert not hasattr(getattr(tasks, name)(), "source")
+
+
+def test_a_file_of_the_user_has_its_own_terms(tmp_path):
+    assert terms_of(tasks.NextSymbol(file=tmp_path / "book.txt")) is OWN_FILE
+    assert terms_of(tasks.NextSymbol("ptb")) is SOURCES["ptb"]
+
+
+@pytest.mark.slow
+def test_cards_are_up_to_date_and_listed(results):
+    texts = card_pages([one.record for one in results], ROOT)
+    assert len(texts) == len(results) + 1
+    for path, shown in texts.items():
+        assert (ROOT / path).read_text() == shown, f"run python -m experiments.report: {path} is stale"
+
+
+def test_a_card_has_the_numbers_of_the_result(results):
+    one = next(one for one in results if one.record.name == "copy-500-gru")
+    shown = card(one)
+    for part in ("GRU 128, 54,794 parameters", "seed 0: 35,000 updates of 20 examples", "score, test split | loss 0.03129", "Apache-2.0"):
+        assert part in shown
+    assert one.parameters == one.record.result["parameters"]["true"]
+
+
+def test_commands_of_cards_are_understood(results):
+    for one in results:
+        for line in commands(one):
+            words = shlex.split(line)
+            assert words[:2] == ["python", "-m"]
+            module = experiments.module(words[2].removeprefix("experiments."))
+            held = getattr(module, "EXPERIMENT", None)
+            assert held is None or words[3] in held.subcommands, line
+
+
+@pytest.mark.slow
+def test_a_card_of_weights_that_are_gone_is_stale(tmp_path, assert_refused):
+    kept = make_run(tmp_path / "experiments" / "results", test={"loss": 0.0009}, command="python -m experiments.example")
+    main([], tmp_path)
+    (kept / "README.md").write_text("a card")
+    assert_refused(lambda words: main(words, tmp_path), ["--check"], "README.md is a card of weights that are not kept", code=1)
