@@ -2,8 +2,8 @@
 
     python -m experiments.bit_lm                                           a VCRNN and an RNN on bits of text that every Python carries
     python -m experiments.bit_lm --preset paper --data.dir DIR             a VCRNN of 1000 units on bits of the Penn Treebank
-    python -m experiments.bit_lm --preset small --data.dir DIR             a VCRNN of 128 units; small-rnn: an RNN of 64
-    python -m experiments.bit_lm --preset small-rnn --model.size 80 --model.embedding 80 --data.dir DIR      one size up
+    python -m experiments.bit_lm --preset small --data.dir DIR             a VCRNN of 128 units; small-rnn: an RNN of as many operations
+    python -m experiments.bit_lm --preset small-rnn --model.size 96 --model.embedding 96 --data.dir DIR      one size up
     python -m experiments.bit_lm --preset small-buffer-8 --data.dir DIR    eight 0 bits behind each character
     python -m experiments.bit_lm schedule RUN_DIRECTORY                    m_t over the bits (Figure 2); also: hard, timing
 
@@ -55,7 +55,7 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str 
     return Preset(replace(start, model=model, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
 
 
-SHORT = replace(PAPER, optim=OptimConfig("char_lm", 2e-3), train=replace(PAPER.train, updates=4 * EPOCH))
+SHORT = replace(PAPER, train=replace(PAPER.train, updates=4 * EPOCH))
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness_growth=3.9, sharpness_end=4.0)
 """A small network, whose mask has its final sharpness from the second of four epochs on."""
 FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
@@ -72,7 +72,7 @@ EXPERIMENT = Experiment(
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
         **{f"buffer-{bits}": _preset(FULL, buffer=bits) for bits in (8, 24)},
         "small": _preset(SMALL, SHORT, "20 minutes on a core"),
-        "small-rnn": _preset(network("elman", 64), SHORT, "5 minutes on a core"),
+        "small-rnn": _preset(network("elman", 77), SHORT, "5 minutes on a core"),
         "small-buffer-8": _preset(SMALL, SHORT, "40 minutes on a core", buffer=8),
         "small-buffer-24": _preset(SMALL, SHORT, "80 minutes on a core", buffer=24),
     },

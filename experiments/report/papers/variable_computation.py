@@ -92,8 +92,8 @@ BIT_NETWORKS = {name: _bits(name, preset) for name, (preset, _, _) in BIT_TABLE.
 SMALL_VC, SMALL_RNN = _chars("VCRNN-256", "small"), _chars("RNN-128", "small-rnn")
 SMALL_GUIDE = _chars("VCRNN-256, guide", "small-guide")
 SMALL_VCGRU, SMALL_GRU = _chars("VCGRU-256", "small-vcgru"), _chars("GRU-104", "small-gru")
-SMALL_BITS, SMALL_RNN_BITS = _bits("VCRNN-128", "small"), _bits("RNN-64", "small-rnn")
-OTHER_RNN_BITS = {size: _bits(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in (48, 96)}
+SMALL_BITS, SMALL_RNN_BITS = _bits("VCRNN-128", "small"), _bits("RNN-77", "small-rnn")
+OTHER_RNN_BITS = {size: _bits(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in (64, 96)}
 CURVE_TARGETS, CURVE_SIZES = (0.2, 0.4, 0.5), (96, 160, 192)
 OTHER_VC = {target: _chars(f"VCRNN-256, target {target}", f"small --model.target {target}") for target in CURVE_TARGETS}
 OTHER_RNN = {size: _chars(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in CURVE_SIZES}
@@ -241,7 +241,7 @@ RELATIONS = (
         of=" with more operations (bits)",
     ),
     _same_operations(TABLE_3_BITS, SMALL_BITS, SMALL_RNN_BITS, SMALL_BITS_SCALE, "bits"),
-    _same_operations(TABLE_3_BITS, SMALL_BITS, OTHER_RNN_BITS[48], SMALL_BITS_SCALE, "bits, one size down"),
+    _same_operations(TABLE_3_BITS, SMALL_BITS, OTHER_RNN_BITS[64], SMALL_BITS_SCALE, "bits, one size down"),
     _beats(TABLE_3_BITS, BIT_NETWORKS["VCRNN-1000, target 0.4"], CRNN_100, of=", which is told characters (bits)"),
     _chars_beat("VCGRU-1024", "GRU-458", AS_MANY, (Versus(SMALL_VCGRU, SMALL_GRU, SMALL_CHARS_SCALE),)),
     _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY),

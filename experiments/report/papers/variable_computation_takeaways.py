@@ -14,7 +14,7 @@ EXPERIMENTS = ("bit_lm", "variable_computation", "music")
 
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return four sentences, agreeing and disagreeing ones."""
-    bits, more = judged.relation("VCRNN-128 > RNN-64"), judged.relation("VCRNN-1000, target 0.4 > RNN-1000")
+    bits, more = judged.relation("VCRNN-128 > RNN-77"), judged.relation("VCRNN-1000, target 0.4 > RNN-1000")
     characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
     of_bits = f"{_beats(bits, 'a VCRNN', 'an RNN of about as many operations on bits', BITS)}"
     return (
