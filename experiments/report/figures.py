@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Study
+from experiments.report.claims import Evidence
+from experiments.report.paper import Study
 from experiments.report.records import Record
 from lrpt.analysis.plots import png
 from lrpt.metrics import LOWER_IS_BETTER

@@ -7,7 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Paper, Quantity, Relation, Row
+from experiments.report.claims import Evidence, Quantity, Row
+from experiments.report.paper import Paper
+from experiments.report.relations import Relation
 from experiments.report.verdicts import (
     NOT_RUN,
     Difference,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from experiments.report.claims import Planned, Study
+from experiments.report.claims import Planned
 from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
+from experiments.report.paper import Study
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.report.claims import Paper, Planned, Relation, Row
+from experiments.report.claims import Planned, Row
+from experiments.report.paper import Paper
+from experiments.report.relations import Relation
 
 SEEDS = (0, 1, 2)
 """of each model, unless a study has its own"""

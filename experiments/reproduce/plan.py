@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.claims import Paper, Planned
+from experiments.report.claims import Planned
 from experiments.report.matching import configuration, is_over, runs_of
+from experiments.report.paper import Paper
 from experiments.report.planning import Need, distinct_runs, needs
 from experiments.report.records import FAILURE, Record
 from experiments.sweep import experiment_named

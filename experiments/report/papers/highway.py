@@ -5,9 +5,11 @@ Figures of Figure 5a are those of the authors' README.
 
 from experiments import wiki, word_lm
 from experiments.parameter_table.rows import PTB_WIDTHS
-from experiments.report.claims import Final, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.claims import Network, Quantity, Row
+from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.highway_takeaways import remarks, takeaways
 from experiments.report.quantities import from_test, lowest
+from experiments.report.relations import Final, Relation, Versus
 from experiments.report.studies import NATS, OfSwarm
 
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT

@@ -2,9 +2,10 @@
 
 from experiments.lattice import command as lattice
 from experiments.lattice.models import NAMES
-from experiments.report.claims import EPOCHS, Network, Paper, Plot, Quantity, Relation, Row, StudyModel, Versus
+from experiments.report.claims import EPOCHS, Network, Quantity, Row, StudyModel
 from experiments.report.lattice_studies import STARTS
 from experiments.report.matching import recorded
+from experiments.report.paper import Paper, Plot
 from experiments.report.papers.lattice_table import (
     BUDGETS,
     DEVIATIONS,
@@ -24,6 +25,7 @@ from experiments.report.papers.lattice_table import (
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 from experiments.report.quantities import from_test
 from experiments.report.records import Record
+from experiments.report.relations import Relation, Versus
 from experiments.report.studies import CONCENTRATION, LOSS, ONE_EPOCH, TIME, Gradients, OfStudy
 from experiments.report.verdicts import at_most
 

@@ -7,7 +7,8 @@ logs in github.com/Avmb/lowrank-gru.
 import math
 
 from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
-from experiments.report.claims import Final, First, Last, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.claims import Network, Quantity, Row
+from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.low_rank_takeaways import remarks, takeaways
 from experiments.report.quantities import (
     accuracy,
@@ -21,6 +22,7 @@ from experiments.report.quantities import (
     solved,
     solved_before,
 )
+from experiments.report.relations import Final, First, Last, Relation, Versus
 from experiments.report.verdicts import about, happens, never
 
 COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))

@@ -2,9 +2,11 @@
 
 from experiments import bit_lm, conditional, europarl, music
 from experiments import variable_computation as characters
-from experiments.report.claims import Final, Network, Paper, Plot, Quantity, Relation, Row, Study, Versus
+from experiments.report.claims import Network, Quantity, Row
+from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_takeaways import remarks, takeaways
 from experiments.report.quantities import autocorrelation, equivalent_size, from_test, mean_share
+from experiments.report.relations import Final, Relation, Versus
 from experiments.report.verdicts import at_least
 
 CHARS, BITS, MUSIC, CRNN, LANGUAGES = (module.EXPERIMENT for module in (characters, bit_lm, music, conditional, europarl))

@@ -1,0 +1,91 @@
+"""A paper as everything that it claims and shows: rows, relations, learning curves and figures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from experiments.report.claims import Evidence, Network, Row
+from experiments.report.records import Record
+from experiments.report.relations import Relation
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Networks of one task, whose learning curves are drawn and tabulated.
+
+    Attributes:
+      name: of the figure's file.
+      title: the task.
+      score: of the learning curve, as `metrics.jsonl` names it.
+      score_name: the same in words, with its unit.
+      form: format string of the score.
+      networks: whose runs are drawn.
+      updates: at which the learning curve is tabulated.
+      log_of: the model whose training log was published.
+      log: update -> score in that log.
+      levels: published figures, drawn as lines: name -> score.
+      baseline: name and score of a predictor without memory or of a constant, drawn as a line.
+    """
+
+    name: str
+    title: str
+    score: str
+    score_name: str
+    form: str
+    networks: tuple[Network, ...]
+    updates: tuple[int, ...]
+    log_of: str = ""
+    log: Mapping[int, float] = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
+    baseline: tuple[str, float] | None = None
+
+    def runs(self, evidence: Evidence) -> dict[str, list[Record]]:
+        """Return the runs of each network that has some, by name."""
+        found = {network.name: list(network.runs(evidence).values()) for network in self.networks}
+        return {name: runs for name, runs in found.items() if runs}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of a paper: what it shows, and which claims of this report it is judged by."""
+
+    where: str
+    shows: str
+    judged_by: str
+    run: bool = False
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Everything that is claimed by one paper (or by two texts that share their experiments).
+
+    Attributes:
+      name: of the page's file.
+      title: of the page.
+      citation: authors, title, venue.
+      rows: of tables, and sentences about one model.
+      relations: orderings.
+      studies: learning curves.
+      plots: figures of the paper.
+      telling: path of the most telling figure, below the figures folder.
+      takeaways: makes the sentences of the overview from judged claims.
+      remarks: makes paragraphs of the paper's page from the evidence.
+    """
+
+    name: str
+    title: str
+    citation: str
+    rows: tuple[Row, ...]
+    relations: tuple[Relation, ...]
+    studies: tuple[Study, ...]
+    plots: tuple[Plot, ...]
+    telling: str
+    caption: str
+    takeaways: Callable[[Any], Sequence[str]]
+    remarks: Callable[[Evidence], Sequence[str]] = lambda evidence: ()
+
+    @cached_property
+    def places(self) -> tuple[str, ...]:
+        """Return the tables and sections, ordered by their first row."""
+        return tuple(dict.fromkeys(row.where for row in self.rows))

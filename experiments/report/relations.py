@@ -1,0 +1,197 @@
+"""Relations: two models of which a paper calls one better, and the ways to compare a pair of their runs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from experiments.report.claims import Evidence, Network, Planned
+from experiments.report.matching import is_over
+from experiments.report.records import Record
+from experiments.report.verdicts import Pair
+from lrpt.training.config import RunConfig
+
+
+class Contest(Protocol):
+    """Comparison of two runs by one metric."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def form(self) -> str: ...
+    @property
+    def best(self) -> bool: ...
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair: ...
+
+
+def _compared(seed: int, advantage: float, settled: bool, strict: bool) -> Pair:
+    return Pair(seed, advantage, advantage > 0 if strict else advantage >= 0, settled=settled)
+
+
+def _failures(better: Record, worse: Record) -> Pair:
+    """Return the outcome where at least one of two runs diverged: the one that did not is better."""
+    failures = (better.failure is not None) + (worse.failure is not None)
+    return Pair(better.seed, None, None if failures == 2 else better.failure is None, failed=failures)
+
+
+@dataclass(frozen=True)
+class Final:
+    """A figure of the test part where both trained to the end; otherwise the best validation figure up to the last common update.
+
+    Attributes:
+      name: what it is, with its unit.
+      score: as `metrics.jsonl` names it.
+      form: format string.
+      higher: whether higher is better.
+    """
+
+    name: str
+    score: str
+    form: str
+    higher: bool = False
+    best: bool = True
+
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        over = is_over(lengths[0], better) and is_over(lengths[1], worse)
+        if _unfinished(better, worse, lengths):
+            return _failures(better, worse)
+        values = better.tested(self.score), worse.tested(self.score)
+        if not over or None in values:
+            common = min(better.updates, worse.updates)
+            values = self._best(better, common), self._best(worse, common)
+        if values[0] is None or values[1] is None:
+            return Pair(better.seed, None, None, settled=False)
+        advantage = values[0] - values[1] if self.higher else values[1] - values[0]
+        return _compared(better.seed, advantage, over, strict)
+
+    def _best(self, run: Record, update: int) -> float | None:
+        values = [value for when, value in run.selectable(self.score).items() if when <= update]
+        return (max if self.higher else min)(values, default=None)
+
+
+def _unfinished(better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]]) -> bool:
+    """Return whether at least one of two runs diverged before its end."""
+    return any(run.failure is not None and not is_over(config, run) for run, config in zip((better, worse), lengths, strict=True))
+
+
+@dataclass(frozen=True)
+class Last:
+    """A validation figure at the last update that both have, lower is better."""
+
+    name: str
+    score: str
+    form: str
+    best: bool = False
+
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        if _unfinished(better, worse, lengths):
+            return _failures(better, worse)
+        common = min(better.updates, worse.updates)
+        values = better.up_to(self.score, common), worse.up_to(self.score, common)
+        if values[0] is None or values[1] is None:
+            return Pair(better.seed, None, None, settled=False)
+        over = is_over(lengths[0], better) and is_over(lengths[1], worse)
+        return _compared(better.seed, values[1] - values[0], over, strict)
+
+
+@dataclass(frozen=True)
+class First:
+    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran."""
+
+    name: str
+    score: str
+    holds: Callable[[float], bool]
+    form: str = "{:,.0f}"
+    best: bool = False
+
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
+        if one is not None and other is not None:
+            return _compared(better.seed, other - one, True, strict)
+        if one is not None:
+            known = worse.updates >= one
+            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True)
+        if other is not None:
+            known = better.updates >= other
+            return Pair(better.seed, -max(0, better.updates - other), False if known else None, bound=True, settled=known)
+        return Pair(better.seed, None, None, settled=False)
+
+
+@dataclass(frozen=True)
+class Versus:
+    """Two networks that a relation compares, at published or smaller size.
+
+    Attributes:
+      better: the one that the paper calls better.
+      worse: the other.
+      scale: what is smaller than published; empty for the published configuration.
+    """
+
+    better: Network
+    worse: Network
+    scale: str = ""
+
+    def pairs(self, contest: Contest, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that both have."""
+        one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
+        configs = self.better.config, self.worse.config
+        return [contest.compare(one[seed], other[seed], configs, strict) for seed in sorted(one.keys() & other.keys())]
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.scale
+
+    def cut(self, contest: Contest, evidence: Evidence) -> str:
+        """Return how far training went if it was cut: '4,800 of 325,000 updates'."""
+        one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
+        common = [min(one[seed].updates, other[seed].updates) for seed in sorted(one.keys() & other.keys())]
+        length = max(self.better.config.train.updates, self.worse.config.train.updates)
+        return f"{' to '.join(dict.fromkeys(f'{n:,}' for n in (min(common), max(common))))} of {length:,} updates" if common else ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the runs that are needed."""
+        return [self.better.planned(seeds), self.worse.planned(seeds)]
+
+
+class Source(Protocol):
+    """Pairs from somewhere else than run directories, such as the JSON object of a study."""
+
+    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]: ...
+    def cut(self, contest: Any, evidence: Evidence) -> str: ...
+    def smaller(self, evidence: Evidence) -> str: ...
+    def planned(self, seeds: Sequence[int]) -> list[Planned]: ...
+
+
+@dataclass(frozen=True)
+class Relation:
+    """An ordering of two models.
+
+    Attributes:
+      where: its place in the paper.
+      sentence: what is claimed, in a few words.
+      contest: what the models are compared by.
+      versions: at published size first; the first one that has a pair of runs is judged.
+      strict: whether equal figures do not count.
+      note: for relations that nothing here runs, why.
+    """
+
+    where: str
+    sentence: str
+    contest: Any
+    versions: tuple[Versus | Source, ...] = ()
+    strict: bool = True
+    note: str = ""
+
+    def paired(self, evidence: Evidence) -> tuple[list[Pair], str, str]:
+        """Return the pairs, what is smaller about them, and how far training went if it was cut."""
+        for version in self.versions:
+            if pairs := version.pairs(self.contest, evidence, self.strict):
+                settled = all(pair.settled for pair in pairs)
+                return pairs, version.smaller(evidence), "" if settled else version.cut(self.contest, evidence)
+        return [], "", ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the runs that the relation needs, at published size."""
+        return self.versions[0].planned(seeds) if self.versions else []
