@@ -1,6 +1,7 @@
 """Training times of recurrent networks, beside common ways to train them.
 
-    python -m experiments.benchmark                                      every workload, about half an hour
+    python -m experiments.benchmark                                      every workload, about an hour
+    python -m experiments.benchmark --quick                              the main contenders on six workloads, about five minutes
     python -m experiments.benchmark --workloads permuted_mnist char --rounds 15 --json benchmark.json --figure benchmark.png
     python -m experiments.benchmark --from-json benchmark.json --markdown       the tables of earlier measurements
 
@@ -13,29 +14,33 @@ is installed.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 from experiments.benchmark.contenders import CONTENDERS
 from experiments.benchmark.machine import describe
-from experiments.benchmark.presentation import draw, markdown, table
+from experiments.benchmark.presentation import best_against_rivals, draw, markdown, table
 from experiments.benchmark.rounds import measure
 from experiments.benchmark.workloads import WORKLOADS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.runs.console import Console, Explained
+from lrpt.settings import OneOf
 
 PROGRAM = "python -m experiments.benchmark"
+QUICK_WORKLOADS = ("permuted_mnist", "copy", "char", "sentences", "word_rhn_5", "vcrnn")
+QUICK_CONTENDERS = ("plain", "fast-2-devices-multi-update", "fast-padded", "fast-equal-operations", "flax", "torch-2-threads")
 
 
 @dataclass(frozen=True)
 class Options:
     """Command-line options of the benchmark."""
 
-    workloads: tuple[str, ...] = tuple(WORKLOADS)
-    """what to train: permuted_mnist, permuted_mnist_128, copy, adding, char, lstm, rhn"""
+    quick: bool = False
+    """measure only the main contenders, three times, on the workloads of the main table"""
+    workloads: Annotated[tuple[str, ...], OneOf("what to train", WORKLOADS)] = tuple(WORKLOADS)
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     """which contenders take part"""
     rounds: int = 15
@@ -55,6 +60,14 @@ class Options:
                 check_choice(name, value, known)
         check_at_least(1, self, "rounds")
 
+    def chosen(self) -> Self:
+        """Return the options with what `quick` leaves of workloads, contenders and rounds."""
+        if not self.quick:
+            return self
+        workloads = tuple(name for name in self.workloads if name in QUICK_WORKLOADS)
+        contenders = tuple(name for name in self.contenders if name in QUICK_CONTENDERS)
+        return replace(self, workloads=workloads, contenders=contenders, rounds=min(self.rounds, 3))
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure contenders, or read measurements, and show them. Exit with status 2 if an option is invalid."""
@@ -62,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Explained(console):
         description = (__doc__ or "").partition("\n")[0]
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
-        report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options, console)
+        report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options.chosen(), console)
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     if options.markdown:
@@ -78,6 +91,8 @@ def _take(options: Options, console: Console) -> dict[str, Any]:
         rows = measure(workload, options.contenders, options.rounds, console)
         report["rows"] += rows
         console.table(*table(rows), title=f"{workload}: milliseconds for an update")
+        if ratio := best_against_rivals(rows):
+            console.say(f"{workload}: {ratio}")
         if options.json:
             options.json.write_text(json.dumps(report, indent=1) + "\n")
     return report

@@ -13,7 +13,9 @@ import numpy as np
 from jaxtyping import Array
 
 from experiments.benchmark.workloads import Workload, make_task, sizes
+from lrpt.analysis.block_timing import BASE
 from lrpt.devices import parallel
+from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
@@ -61,6 +63,9 @@ class Contender:
     fits: Callable[[Workload], bool] = field(default=lambda workload: True)
 
 
+Build = Callable[[Workload], tuple[nn.Module, ModelConfig]]
+
+
 class FlaxNetwork(nn.Module):
     """The dense twin of a workload in `flax.linen`: `RNN` with Flax's own cell, and a readout."""
 
@@ -79,15 +84,21 @@ class FlaxNetwork(nn.Module):
         return nn.Dense(w.output_size)(ys if w.reads == "all" else last), carry
 
 
-def lrpt_network(recurrence: str, parametrization: str | None = None) -> Callable[[Workload], tuple[nn.Module, ModelConfig]]:
+def lrpt_network(recurrence: str, parametrization: str | None = None, pack: str = "auto") -> Build:
     """Return a builder of this library's model with the given loop, and optionally with other matrices than the workload's."""
 
     def network(w: Workload) -> tuple[nn.Module, ModelConfig]:
-        changes = {"recurrence": recurrence} | ({"parametrization": parametrization, "tied": False} if parametrization else {})
-        config = replace(w.model, **changes)
-        return SequenceModel(config, w.input_size, w.output_size, w.reads), config
+        changes = {"recurrence": recurrence, "pack": pack}
+        config = replace(w.model, **changes | ({"parametrization": parametrization, "tied": False} if parametrization else {}))
+        return config.build(w.input_size, w.output_size, w.reads), config
 
     return network
+
+
+def equal_operations(w: Workload) -> tuple[nn.Module, ModelConfig]:
+    """Build the usual unit with as many multiplications as a unit with variable computation at m = 1/2: (n/2)^2 for each n^2."""
+    config = ModelConfig(cell=BASE[w.model.cell], size=w.model.size // 2, matrices=TiedStorageConfig("dense"))
+    return config.build(w.input_size, w.output_size, w.reads), config
 
 
 def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
@@ -95,9 +106,7 @@ def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
     return FlaxNetwork(w), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
 
 
-def jax_contender(
-    network: Callable[[Workload], tuple[nn.Module, ModelConfig]], workload: Workload, *, updates: int = 1, shards: int = 1
-) -> Timed:
+def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shards: int = 1) -> Timed:
     """Compile a network with the library's own training step, so that contenders differ only in the network."""
     model, config = network(workload)
     task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
@@ -145,28 +154,41 @@ def has_flax_cell(workload: Workload) -> bool:
     return workload.model.cell in ("gru", "gru_reset_after", "lstm")
 
 
+def is_ragged(workload: Workload) -> bool:
+    """Return whether more than half of the steps are padding."""
+    return workload.ragged
+
+
+def is_variable(workload: Workload) -> bool:
+    """Return whether the unit has variable computation."""
+    return workload.model.cell in BASE
+
+
 def is_gru(workload: Workload) -> bool:
     """Return whether the loop written in PyTorch supports the workload's cell."""
     return workload.model.cell.startswith("gru")
 
 
-def _ours(
-    about: str, recurrence: str = "fast", parametrization: str | None = None, flags: tuple[str, ...] = (WIDE,), **how: int
-) -> Contender:
-    return Contender(about, partial(jax_contender, lrpt_network(recurrence, parametrization), **how), flags)
+def _ours(about: str, network: Build = lrpt_network("fast"), flags: tuple[str, ...] = (WIDE,), **how: int) -> Contender:  # noqa: B008
+    return Contender(about, partial(jax_contender, network, **how), flags)
+
+
+PLAIN = lrpt_network("plain", pack="never")
 
 
 CONTENDERS = {
-    "plain": _ours("lax.scan and reverse mode, XLA's default flags", "plain", flags=()),
-    "plain-multi-update": _ours(f"the same, {UPDATES} updates per call", "plain", flags=(), updates=UPDATES),
-    "checkpoint": _ours("chunks recomputed by jax.checkpoint", "checkpoint"),
+    "plain": _ours("lax.scan and reverse mode, XLA's default flags", PLAIN, flags=()),
+    "plain-multi-update": _ours(f"the same, {UPDATES} updates per call", PLAIN, flags=(), updates=UPDATES),
+    "checkpoint": _ours("chunks recomputed by jax.checkpoint", lrpt_network("checkpoint")),
     "fast": _ours("the fast loop"),
     "fast-multi-update": _ours(f"the fast loop, {UPDATES} updates per call", updates=UPDATES),
     "fast-2-devices": _ours("the fast loop, batch split over two host devices", flags=(WIDE, TWO), shards=2),
     "fast-2-devices-multi-update": _ours(
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),
-    "fast-dense": _ours("the fast loop with full matrices", parametrization="dense"),
+    "fast-dense": _ours("the fast loop with full matrices", lrpt_network("fast", "dense")),
+    "fast-padded": replace(_ours("the fast loop, without packing of sentences", lrpt_network("fast", pack="never")), fits=is_ragged),
+    "fast-equal-operations": replace(_ours("the fast loop, the usual unit of equal operations", equal_operations), fits=is_variable),
     "flax": Contender("flax.linen.RNN, full matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
     "flax-multi-update": Contender(
         f"the same, {UPDATES} updates per call", partial(jax_contender, flax_network, updates=UPDATES), fits=has_flax_cell

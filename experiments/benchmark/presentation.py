@@ -16,6 +16,7 @@ COLUMNS = (
     "temporary MiB", "faults", "compile s",
 )  # fmt: skip
 RIVALS = ("plain", "flax", "torch")
+OTHER_WORK = ("fast-dense", "fast-padded", "fast-equal-operations")
 
 
 def table(rows: Sequence[Row]) -> tuple[Sequence[str], list[list[str]]]:
@@ -60,9 +61,24 @@ def markdown(report: dict[str, Any]) -> Iterator[str]:
     yield "|---|" + "---:|" * len(groups)
     for name in names:
         yield f"| `{name}`: {CONTENDERS[name].about} | " + " | ".join(_cell(name, rows) for rows in groups.values()) + " |"
+    yield "| best of `fast` against the fastest rival | " + " | ".join(best_against_rivals(rows) for rows in groups.values()) + " |"
     versions = ", ".join(f"{package} {version}" for package, version in report["versions"].items())
     yield ""
     yield f"{report['date']}, {report['processor']}, {report['cores']} cores, {versions}, medians of {report['rounds']} rounds."
+
+
+def best_against_rivals(rows: Sequence[Row]) -> str:
+    """Return how many times as fast our fastest contender is as the fastest of the others: '1.9x torch-2-threads'. Empty without rivals.
+
+    Contenders that do something else do not count: equal operations, full matrices, and the fast loop without packing.
+    """
+    times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train"}
+    ours = {name: ms for name, ms in times.items() if name.startswith("fast") and name not in OTHER_WORK}
+    rivals = {name: ms for name, ms in times.items() if not name.startswith("fast")}
+    if not ours or not rivals:
+        return ""
+    rival = min(rivals, key=lambda name: rivals[name])
+    return f"{rivals[rival] / min(ours.values()):.1f}x {rival}"
 
 
 def _cell(name: str, rows: Sequence[Row]) -> str:

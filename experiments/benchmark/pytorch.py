@@ -16,9 +16,14 @@ class Layer(nn.Module):
         super().__init__()
         kind = nn.LSTM if w.model.cell == "lstm" else nn.GRU
         self.recurrent, self.readout, self.all = kind(w.input_size, w.model.size), nn.Linear(w.model.size, w.output_size), w.reads == "all"
+        self.lengths = torch.as_tensor(w.lengths) if w.ragged else None
 
     def forward(self, xs: Any) -> Any:
-        ys, _ = self.recurrent(xs)
+        if self.lengths is None:
+            ys, _ = self.recurrent(xs)
+        else:
+            packed, _ = self.recurrent(nn.utils.rnn.pack_padded_sequence(xs, self.lengths, enforce_sorted=False))
+            ys, _ = nn.utils.rnn.pad_packed_sequence(packed, total_length=len(xs))
         return self.readout(ys if self.all else ys[-1])
 
 
@@ -54,7 +59,8 @@ class LowRankGRU(nn.Module):
 def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callable[[], Any], int]:
     """Return a function for one update, a function for one forward pass, and the number of parameters."""
     torch.manual_seed(0)
-    inputs, targets = make_task(workload).splits["train"].arrays
+    inputs, targets, *mask = make_task(workload).splits["train"].arrays
+    counts = torch.as_tensor(mask[0].T.copy()).flatten() if mask else slice(None)
     xs = torch.as_tensor(inputs).transpose(0, 1).contiguous()
     xs = nn.functional.one_hot(xs.long(), workload.input_size).float() if workload.symbols else xs
     ts = torch.as_tensor(targets.swapaxes(0, 1).copy() if workload.reads == "all" else targets)
@@ -65,7 +71,7 @@ def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callab
         predictions = model(xs)
         if workload.output_size == 1:
             return torch.mean((predictions[..., 0] - ts) ** 2)
-        return nn.functional.cross_entropy(predictions.flatten(0, -2), ts.flatten().long())
+        return nn.functional.cross_entropy(predictions.flatten(0, -2)[counts], ts.flatten().long()[counts])
 
     def train() -> None:
         optimizer.zero_grad()

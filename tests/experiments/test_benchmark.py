@@ -1,13 +1,14 @@
 """The benchmark: what it counts, what it writes, and what it says. No test looks at a time."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from experiments.benchmark.command import Options, main
-from experiments.benchmark.contenders import CONTENDERS
-from experiments.benchmark.presentation import COLUMNS, markdown, table
+from experiments.benchmark.contenders import CONTENDERS, equal_operations
+from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
 from experiments.benchmark.rounds import Process
 from experiments.benchmark.workloads import WORKLOADS, make_task, sizes
 from lrpt.networks.sequence_model import ModelConfig
@@ -67,9 +68,38 @@ def test_operations_are_products_with_matrices():
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads_have_the_shapes_they_say(name):
     w = WORKLOADS[name]
-    inputs, targets = make_task(w).splits["train"].arrays
+    inputs, targets, *mask = make_task(w).splits["train"].arrays
     assert inputs.shape[:2] == (w.batch, w.steps)
     assert targets.shape == ((w.batch, w.steps) if w.reads == "all" else (w.batch,))
+    assert [m.sum() for m in mask] == [w.lengths.sum()] * w.ragged
+
+
+def test_more_than_half_of_the_steps_of_sentences_are_padding():
+    w = WORKLOADS["sentences"]
+    assert 0.45 < w.lengths.sum() / (w.batch * w.steps) < 0.5
+    assert w.lengths.max() == w.steps
+    assert sizes(w, w.model)["flops"] / sizes(replace(w, ragged=False), w.model)["flops"] == pytest.approx(
+        w.lengths.sum() / (w.batch * w.steps)
+    )
+
+
+def test_the_unit_of_equal_operations_has_a_quarter_of_the_products():
+    w = WORKLOADS["vcrnn"]
+    _, config = equal_operations(w)
+    assert (config.cell, 4 * config.size**2) == ("elman", w.model.size**2)
+
+
+def test_quick_keeps_what_was_chosen_of_the_main_contenders():
+    assert Options().chosen() == Options()
+    quick = Options(quick=True, workloads=("adding", "char"), rounds=9).chosen()
+    assert (quick.workloads, quick.rounds) == (("char",), 3)
+    assert set(quick.contenders) < set(CONTENDERS)
+
+
+def test_the_fastest_rival_is_named():
+    rows = [row("plain", 60.0), row("torch", 50.0), row("fast", 24.0), row("fast-dense", 1.0), row("fast", 8.0, "forward")]
+    assert best_against_rivals(rows) == "2.1x torch"
+    assert best_against_rivals(rows[:2]) == ""
 
 
 def test_ratios_are_against_rivals_in_the_same_table():
