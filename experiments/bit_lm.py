@@ -18,7 +18,7 @@ and targets of 0.3 and 0.4. The small networks end at a sharpness of 4, so that 
 
 from dataclasses import replace
 
-from experiments.variable_computation import network
+from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.schedules import COMMANDS
@@ -52,7 +52,9 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str 
     model = replace(model, lag=data.period) if model.has_scheduler else model
     target = f", target {model.schedule.target}" * model.has_scheduler
     behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
-    return Preset(replace(start, model=model, data=data), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost)
+    return Preset(
+        with_fresh_streams(replace(start, model=model, data=data)), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost
+    )
 
 
 SHORT = replace(PAPER, train=replace(PAPER.train, updates=4 * EPOCH))

@@ -18,7 +18,7 @@ Guidance names symbols by number. In these texts 0 is the line end and 2 the bla
 from dataclasses import replace
 from typing import Any
 
-from experiments.variable_computation import network
+from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.schedule_tables import OF_WORDS
@@ -54,7 +54,7 @@ def _preset(language: str, cell: str = "vcrnn", size: int = 512, **changes: Any)
     model = network(cell, size, **changes)
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=f"europarl_{language}"))
     own = f", target {model.schedule.target}" * model.has_scheduler + " with guidance" * bool(model.schedule.guided_symbols)
-    return Preset(config, f"{model.label}{own}, on {LANGUAGES[language]} of Europarl", "days on two cores")
+    return Preset(with_fresh_streams(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl", "days on two cores")
 
 
 def _curve(language: str) -> dict[str, Preset]:

@@ -77,13 +77,22 @@ TEXT8 = replace(
 
 SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
 
+FRESH_EVERY = 250
+"""updates after which the streams of a unit with a scheduler start afresh; docs/variable_computation.md says why"""
+
+
+def with_fresh_streams(config: RunConfig[Any]) -> RunConfig[Any]:
+    """Return the configuration with streams that start afresh now and then if the network has a scheduler."""
+    scheduled = isinstance(config.model, VariableConfig) and config.model.has_scheduler
+    return replace(config, train=replace(config.train, fresh_every=FRESH_EVERY)) if scheduled else config
+
 
 def _preset(start: RunConfig[Any], model: VariableConfig, cost: str = "days on two cores") -> Preset:
     target = f", target {model.schedule.target}" * (model.has_scheduler and model.schedule.penalty_weight > 0)
     target += ", no penalty" * (model.schedule.penalty_weight == 0) + ", fixed sharpness" * (model.mask.growth == 0)
     target += ", guided to white spaces" * bool(model.schedule.guided_symbols)
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
-    return Preset(replace(start, model=model), f"{model.label}{target}, on {text}", cost)
+    return Preset(with_fresh_streams(replace(start, model=model)), f"{model.label}{target}, on {text}", cost)
 
 
 TABLE = {

@@ -36,6 +36,10 @@ class TrainConfig:
             notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one order, stream reads a text",
         ),
     ] = "epochs"
+    fresh_every: int | None = None
+    """updates after which all streams start from the initial state again, with order stream; without this, dimensions that a unit with
+    variable computation no longer updates keep values of earlier parameters, which evaluation does not have (None: once an epoch)
+    """
     evaluate_every: int = 500
     """updates between evaluations, each followed by a checkpoint"""
     checkpoint_minutes: float = 10.0
@@ -60,6 +64,7 @@ class TrainConfig:
             self,
             "train.updates",
             "train.batch_size",
+            "train.fresh_every",
             "train.evaluate_every",
             "train.evaluation_batch",
             "train.updates_per_call",

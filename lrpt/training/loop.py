@@ -152,6 +152,8 @@ class _Together:
         if task.streams != (config.train.order == "stream"):
             how = "windows of a stream are" if task.streams else "only a stream is"
             raise UsageError(f"train.order is {config.train.order}: {how} read in order stream")
+        if config.train.fresh_every is not None and not task.streams:
+            raise UsageError(f"train.fresh_every is {config.train.fresh_every}, and only order stream carries states: leave it out")
         count(config.model, task.input_size, task.output_size)
         batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, run.seed, 0, 1)
         self._layout()

@@ -42,7 +42,8 @@ class Program:
             def optimizer(update: Any) -> Any:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
 
-            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, config.model.settings)
+            settings, fresh_every = config.model.settings, config.train.fresh_every
+            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, settings, fresh_every)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)

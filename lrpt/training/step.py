@@ -213,6 +213,7 @@ def train_steps(
     shares: Shares = ALONE,
     windows: int = 1,
     settings: Callable[[Int[Array, ""], int], Mapping[str, Array]] = lambda update, epoch: {},
+    fresh_every: int | None = None,
 ) -> tuple[TrainState, Metrics]:
     """Make k updates in one compiled loop. Small networks save an allocation of temporaries in each update.
 
@@ -228,6 +229,7 @@ def train_steps(
       shares: operations that share updates with other devices.
       windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
       settings: function of the number of updates so far, and of `windows`: see `lrpt.networks.protocol.NetworkConfig.settings`.
+      fresh_every: updates after which the streams read on from the initial state, counted within an epoch; None for never.
 
     Returns:
       The new state, and the metrics of every update, with a leading axis k.
@@ -235,7 +237,8 @@ def train_steps(
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
-        fresh = state.update % windows == 0
+        place = state.update % windows
+        fresh = (place if fresh_every is None else place % fresh_every) == 0
         state = state._replace(collections=with_settings(state.collections, settings(state.update, windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 

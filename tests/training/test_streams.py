@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.program import Evaluator
-from lrpt.training.step import init_state, train_step
+from lrpt.training.step import init_state, train_step, train_steps
 
 STEPS, ROWS = 5, 4
 
@@ -62,6 +63,39 @@ def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
             assert_close(state.carry, expected)
         else:
             assert np.abs(np.asarray(state.carry.h) - np.asarray(read({"params": before.params}, batch.inputs)[1].h)).max() > 1e-4
+
+
+def test_streams_start_afresh_when_they_are_told_to(config):
+    """Windows 0 and 3 of a pass of five read from the initial state, and so does the first window of the next pass."""
+    task, passes, every = config.data.build(0), 5, 3
+    train = task.splits["train"]
+    model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
+    start = init_state(model, task, optimizer, 0, ROWS)
+    indices = jnp.asarray(np.arange(ROWS) * (train.size // ROWS) + np.arange(7)[:, None])
+    update = jax.jit(lambda state, rows, fresh: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), fresh=fresh)[0])
+    expected = start
+    for rows, fresh in zip(indices, [True, False, False, True, False, True, False], strict=True):
+        expected = update(expected, rows, fresh)
+    steps = jax.jit(
+        lambda fresh_every: train_steps(
+            model, task, lambda made: optimizer, start, train.arrays, indices, windows=passes, fresh_every=fresh_every
+        )[0],
+        static_argnums=0,
+    )
+    assert_close(steps(every).params, expected.params)
+    assert np.abs(np.asarray(steps(every).carry.h) - np.asarray(steps(None).carry.h)).max() > 1e-4
+
+
+@pytest.mark.parametrize("order", ["epochs", "stream"])
+def test_states_that_are_not_carried_cannot_start_afresh(order, config, tmp_path):
+    data = dataclasses.replace(config.data, reading="sentences") if order == "epochs" else config.data
+    train = dataclasses.replace(config.train, order=order, fresh_every=2, updates=4, evaluate_every=4)
+    run = partial(fit, dataclasses.replace(config, data=data, train=train), {0: tmp_path / "run"}, devices=1)
+    if order == "stream":
+        assert run()[0]["updates"] == 4
+    else:
+        with pytest.raises(UsageError, match=r"train\.fresh_every is 2, and only order stream carries states"):
+            run()
 
 
 @pytest.mark.slow
