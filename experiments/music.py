@@ -38,7 +38,7 @@ MODEL = network("vcrnn", 500, target=0.33)
 PAPER = RunConfig(
     MODEL,
     OptimConfig("char_lm"),
-    TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32, patience=4),
+    TrainConfig(updates=60 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32, patience=4),
     NextNote("irish"),
 )
 
@@ -52,7 +52,7 @@ QUICK = RunConfig(
 
 def _preset(model: VariableConfig) -> Preset:
     target = f", target {model.schedule.target}" * model.has_scheduler
-    return Preset(replace(PAPER, model=model), f"{model.label}{target}, on O'Neill's tunes", "6 minutes on a core, the RNNs 2")
+    return Preset(replace(PAPER, model=model), f"{model.label}{target}, on O'Neill's tunes", "15 minutes on a core, the RNNs 5")
 
 
 EXPERIMENT = Experiment(
