@@ -193,7 +193,7 @@ CONFIGS = {
     '{"experiment": "os.path", "preset": "quick", "seed": 0}': (2, ["os.path", "no module of experiments"]),
     '{"experiment": "copy_memory", "preset": "none", "seed": 0}': (2, ["none", "quick"]),
     '{"experiment": "copy_memory", "preset": "quick", "seed": 0, "model": {"sise": 4}}': (2, ["model.sise is no setting of ModelConfig"]),
-    '{"experiment": "copy_memory", "preset": "quick", "seed": 0}': (2, ["holds no checkpoint"]),
+    '{"experiment": "copy_memory", "preset": "quick", "seed": 0}': (2, ["holds neither a checkpoint nor kept weights"]),
 }
 
 
