@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.report.analyses import keep_analysis
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
@@ -44,6 +45,7 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
         _write(target, record)
         console.say(f"{target}: {record.state}")
         keep_weights(source, target, record, results, console, data_dir)
+        keep_analysis(source, target, console, data_dir)
 
 
 def _run_directories(runs: Path) -> Iterator[Path]:
