@@ -57,8 +57,8 @@ def _is_scheduled(record: Record) -> bool:
 def analyse(trained: Loaded) -> dict[str, Any]:
     """Return figures of a network with a scheduler by name; empty for other networks.
 
-    'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'. Keys
-    are strings, as in the file.
+    'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
+    Keys are strings, as in the file.
     """
     config = trained.config.model
     if not isinstance(config, VariableConfig) or not config.has_scheduler:

@@ -54,7 +54,7 @@ def test_notes_are_grouped(runs, capsys):
 
 @pytest.mark.slow
 def test_the_analysis_of_a_kept_result_is_computed_again(tmp_path, capfd, assert_refused):
-    main(music.EXPERIMENT, [*FEW.split(), "--preset", "quick", "--workdir", str(tmp_path / "run")])
+    main(music.EXPERIMENT, [*FEW.split(), "--preset", "quick", "--data.tunes", "40", "--workdir", str(tmp_path / "run")])
     report(["--collect", str(tmp_path / "run")], tmp_path)
     main(music.EXPERIMENT, ["notes", str(tmp_path / "run")])
     kept = tmp_path / "experiments" / "results" / "music" / "run" / "analysis.json"
