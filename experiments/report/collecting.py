@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.report.analyses import keep_analysis
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
@@ -19,11 +20,12 @@ LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
 
 
-def collect(runs: Path, results: Path, console: Console, data_dir: Path | None = None) -> None:
+def collect(runs: Path, results: Path, console: Console, data_dir: Path | None = None, weights: bool = True) -> None:
     """Copy every evaluated run below `runs` to `results`/<experiment>/<run directory>, with the weights of its best state.
 
     The copy replaces an earlier one unless that has more updates. Paths of this machine become PATH. All runs are read before the first
-    file is written. Weights are left out if they are too large, or if their data are neither in `data_dir` nor at their old place.
+    file is written. Weights are left out without `weights`, if they are too large, or if their data are neither in `data_dir` nor at their
+    old place.
 
     Raises:
       UsageError: there is no run, a run is damaged or too large, or two different runs have one name.
@@ -43,7 +45,9 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
     for target, (source, record) in plan.items():
         _write(target, record)
         console.say(f"{target}: {record.state}")
-        keep_weights(source, target, record, results, console, data_dir)
+        if weights:
+            keep_weights(source, target, record, results, console, data_dir)
+        keep_analysis(source, target, console, data_dir)
 
 
 def _run_directories(runs: Path) -> Iterator[Path]:

@@ -58,6 +58,8 @@ class Options:
     """only say whether the pages are what would be written"""
     verify: tuple[str, ...] | None = None
     """evaluate kept weights again and compare with what is printed: experiments, or experiment/run (none named: all of them)"""
+    weights: bool = True
+    """for --collect: keep the weights of the best state, too, within 5 MB a run and 30 MB in all"""
     data_dir: Annotated[Path | None, tyro.conf.arg(name="data.dir")] = None
     """for --verify and --collect: the directory that holds mnist/, ptb/ and the like, or the data themselves"""
 
@@ -74,7 +76,7 @@ def run(options: Options, root: Path, console: Console) -> None:
         verify(root / RESULTS, options.verify, options.data_dir, console)
         return
     if options.collect is not None:
-        collect(options.collect, root / RESULTS, console, options.data_dir)
+        collect(options.collect, root / RESULTS, console, options.data_dir, options.weights)
         console.say(f"next: {PROGRAM}")
         return
     evidence = evidence_of(root)

@@ -3,7 +3,7 @@
 from experiments.report.claims import Quantity
 from experiments.report.matching import recorded
 from experiments.report.records import Record
-from experiments.report.verdicts import Criterion, at_least, at_most, before, by
+from experiments.report.verdicts import Criterion, at_least, at_most, before, by, near
 
 SOLVED = 1e-3
 """nats of test cross-entropy below which a copy task counts as solved"""
@@ -103,3 +103,19 @@ def mean_share() -> Quantity:
 def autocorrelation(lag: int) -> Quantity:
     """Read the autocorrelation of m at a lag, such as the length of a character in bits."""
     return Quantity(f"autocorrelation of m at lag {lag}", lambda run: run.tested("autocorrelation"), "{:+.2f}", best=True)
+
+
+def mean_of_m(published: float, *names: str) -> Quantity:
+    """Read the mean of m over a group of symbols from `analysis.json`, and expect the published one to within 0.1.
+
+    Args:
+      published: as printed.
+      names: keys of the group, such as 'notes', 'kind', 'bar'.
+    """
+    read = lambda run: run.analysed(*names, "0")  # noqa: E731
+    return Quantity("mean m", read, "{:.2f}", f"{published:.2f}", near(published, 0.1), best=True)
+
+
+def analysed(name: str, form: str, *names: str) -> Quantity:
+    """Read a figure of `analysis.json` for which the paper prints none."""
+    return Quantity(name, lambda run: run.analysed(*names), form, best=True)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
+from lrpt.runs.files import is_intact
 from lrpt.training.run import ENDED
 
 CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
-FAILURE = "failure.json"
+FAILURE, ANALYSIS = "failure.json", "analysis.json"
 FIGURES = "figures"
 
 # What a reader of these files relies on; anything else in them is carried along.
@@ -21,6 +22,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
     METRICS: {"update": int, "seconds": (int, float), "split": str, "loss": (int, float)},
     FAILURE: {"update": int, "what": str},
+    ANALYSIS: {"update": int, "part": str, "steps": int},
     RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
 }
 
@@ -38,6 +40,7 @@ class Record:
       environment: `environment.json`.
       metrics: the lines of `metrics.jsonl`; at least one evaluation.
       result: `result.json`, or None for a run that was stopped before its end.
+      analysis: `analysis.json`, figures of the best state that need its weights, or None.
       failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update did not fail.
     """
 
@@ -47,6 +50,7 @@ class Record:
     metrics: tuple[Mapping[str, Any], ...]
     result: Mapping[str, Any] | None
     failure: Mapping[str, Any] | None = None
+    analysis: Mapping[str, Any] | None = None
 
     @property
     def best_update(self) -> int:
@@ -122,6 +126,13 @@ class Record:
         values = [value for when, value in self.curve(score).items() if when <= update]
         return values[-1] if values else None
 
+    def analysed(self, *names: str) -> float | None:
+        """Return a figure of `analysis.json` by its keys, such as 'schedule', 'autocorrelation', '8'; None if it has none."""
+        found: Any = self.analysis
+        for name in names:
+            found = found[int(name)] if isinstance(found, list) else found.get(name) if found is not None else None
+        return found
+
     def tested(self, score: str) -> float | None:
         """Return a metric of the test split; None for an unfinished run."""
         return None if self.result is None else self.result["metrics"]["test"].get(score)
@@ -148,7 +159,17 @@ def read(directory: Path, growing: bool = False) -> Record | None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
-    return Record(directory.resolve().name, config, environment, metrics, result, _failure(directory / FAILURE, metrics))
+    failure = _failure(directory / FAILURE, metrics)
+    return Record(directory.resolve().name, config, environment, metrics, result, failure, _analysis(directory / ANALYSIS))
+
+
+def _analysis(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    analysis = _object(path)
+    if not is_intact(analysis):
+        raise UsageError(f"{path} was changed after it had been written: restore it, or remove it and collect the run again", code=1)
+    return analysis
 
 
 def _failure(path: Path, metrics: tuple[Mapping[str, Any], ...]) -> dict[str, Any] | None:

@@ -165,6 +165,53 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure of one network, and how it is printed: the contest of `Within`."""
+
+    name: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Within:
+    """Two figures of one network, of which the paper calls the first one larger.
+
+    Attributes:
+      network: whose figures they are.
+      larger: returns the first figure of a run, None if it has none.
+      other: returns the second.
+      scale: what is smaller than published; empty for the published configuration.
+    """
+
+    network: Network
+    larger: Callable[[Record], float | None]
+    other: Callable[[Record], float | None]
+    scale: str = ""
+
+    def pairs(self, contest: Figure, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that has both figures."""
+        found = []
+        for seed, run in sorted(self.network.runs(evidence, best=True).items()):
+            one, other = self.larger(run), self.other(run)
+            if one is not None and other is not None:
+                found.append(_compared(seed, one - other, is_over(self.network.config, run), strict))
+        return found
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.scale
+
+    def cut(self, contest: Figure, evidence: Evidence) -> str:
+        """Return how far training went if it was cut."""
+        updates = [run.updates for run in self.network.runs(evidence, best=True).values()]
+        return f"{max(updates):,} of {self.network.config.train.updates:,} updates" if updates else ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the runs that are needed."""
+        return [self.network.planned(seeds)]
+
+
+@dataclass(frozen=True)
 class Relation:
     """An ordering of two models.
 

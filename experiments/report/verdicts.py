@@ -135,6 +135,11 @@ def about(published: float, tolerance: float) -> Criterion:
     return Criterion(lambda value: value is not None and low <= value <= high, lambda value: value is not None and value < low)
 
 
+def near(published: float, tolerance: float) -> Criterion:
+    """Agree with values within an absolute tolerance of the published one."""
+    return Criterion(lambda value: value is not None and abs(value - published) <= tolerance)
+
+
 def judge(criterion: Criterion, observations: Sequence[Observation], smaller: str = "") -> Verdict:
     """Return the verdict on a quantity.
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from experiments.report.records import Record, load
+from experiments.report.analyses import FIGURES, analyse, largest_difference
+from experiments.report.analyses import TOLERANCE as OF_ANALYSES
+from experiments.report.records import ANALYSIS, Record, load
 from experiments.report.weights import best_evaluation
 from lrpt.datasets.sources import without_downloads
 from lrpt.errors import UsageError
@@ -97,7 +99,7 @@ def verify_one(path: Path, record: Record, data_dir: Path | None) -> Verified:
             trained.task  # noqa: B018  reads the data
     except UsageError as error:
         return Verified(name, "skipped", f"its data cannot be read: {error}")
-    return Verified(name, *_compared(trained, record, best))
+    return Verified(name, *_with_analysis(trained, record, *_compared(trained, record, best)))
 
 
 def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Verdict, str]:
@@ -110,6 +112,16 @@ def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple
         return "equal", f"all metrics of {splits}, to the last digit"
     how = f"the largest relative difference is {worst.relative:.1e} ({worst.where})"
     return ("close", f"{splits} within {TOLERANCE:g}, {how}") if worst.relative <= TOLERANCE else ("differs", how)
+
+
+def _with_analysis(trained: Loaded, record: Record, verdict: Verdict, detail: str) -> tuple[Verdict, str]:
+    """Add whether the kept analysis is that of the weights."""
+    if record.analysis is None or verdict == "differs":
+        return verdict, detail
+    kept = {name: value for name, value in record.analysis.items() if name in FIGURES}
+    largest = largest_difference(kept, analyse(trained))
+    verdict = verdict if largest <= OF_ANALYSES else "differs"
+    return verdict, f"{detail}; {ANALYSIS}: the largest difference is {largest:.1e}"
 
 
 def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str, Mapping[str, float]]) -> Iterator[Difference]:

@@ -5,7 +5,7 @@ Jernite et al. 2017. Each function takes the result of `lrpt.load`, for a run or
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -13,14 +13,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lrpt.analysis.block_timing import Timing, time_steps
-from lrpt.analysis.schedules import autocorrelation, explained, operations_on
+from lrpt.analysis.schedule_groups import OTHER, around, bars_and_others, kinds, lengths, repetitions
+from lrpt.analysis.schedules import autocorrelation, explained, knowing, means_by_symbol, operations_on
+from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
+from lrpt.tasks.music import symbols_of
 from lrpt.training.loading import Loaded
 from lrpt.training.step import blank_carry
+
+REACH = 6
+"""steps before and after the end of a word"""
 
 
 class Schedule(NamedTuple):
@@ -51,6 +57,24 @@ class ScheduleSummary(NamedTuple):
     by_place: list[float]
     explained: dict[str, float]
     on_characters: float | None = None
+
+
+class AroundWords(NamedTuple):
+    """Means of a schedule around the ends of words.
+
+    Attributes:
+      offsets: steps from the white space that ends a word.
+      means: of m at each offset.
+      control: the same for a schedule that knows the white spaces only: the mean of m on them, and the mean on all other symbols.
+      explained: share of the variance of m that the white spaces explain.
+      words: how many ends.
+    """
+
+    offsets: list[int]
+    means: list[float]
+    control: list[float]
+    explained: float
+    words: int
 
 
 def scheduler_of(trained: Loaded) -> VariableConfig:
@@ -106,6 +130,45 @@ def summarize(trained: Loaded, schedule: Schedule, lags: Sequence[int] = (1, 2, 
     on_characters = operations_on(m, np.asarray(place) < WIDTH) if period else None
     of_m = {lag: autocorrelation(m, lag) for lag in lags}
     return ScheduleSummary(len(m), float(m.mean()), of_m, of_symbols, by_place, shares, on_characters)
+
+
+def reads_melodies(trained: Loaded) -> bool:
+    """Return whether the symbols of a network are notes, rests and bars."""
+    return isinstance(trained.vocabulary, WordVocabulary) and "|" in trained.vocabulary.symbols
+
+
+def reads_characters(trained: Loaded) -> bool:
+    """Return whether the symbols of a network are characters."""
+    return isinstance(trained.vocabulary, Vocabulary) and not isinstance(trained.vocabulary, WordVocabulary)
+
+
+GROUPS = {"length": lengths, "kind": kinds, "bars": bars_and_others, "repetition": repetitions}
+
+
+def by_note(trained: Loaded, schedule: Schedule) -> dict[str, dict[str, tuple[float, int]]]:
+    """Compute mean m_t, and the number of steps, by length and kind of note, of a network that `reads_melodies`.
+
+    Source: Jernite et al. 2017, Table 2 and section 5.1.
+    """
+    known = symbols_of(cast(WordVocabulary, trained.vocabulary))
+    sounds, m = [known[number] for number in schedule.symbols], schedule.proportions.mean(axis=1)
+    means = {name: means_by_symbol(m, group(sounds)) for name, group in GROUPS.items()}
+    return {name: {of: mean for of, mean in found.items() if of != OTHER} for name, found in means.items()}
+
+
+def around_words(trained: Loaded, schedule: Schedule, reach: int = REACH) -> AroundWords:
+    """Compute mean m_t at each distance from the end of a word, of a network that `reads_characters` (Jernite et al. 2017, section 5.2).
+
+    Args:
+      reach: the largest distance in steps, on both sides.
+
+    Raises:
+      UsageError: no word has so many steps on both sides.
+    """
+    blank = np.isin(schedule.symbols, cast(Vocabulary, trained.vocabulary).white_spaces)
+    ends, m = blank & ~np.append(True, blank[:-1]), schedule.proportions.mean(axis=1)
+    means, control = (around(one, ends, reach).tolist() for one in (m, knowing(m, blank)))
+    return AroundWords(list(range(-reach, reach + 1)), means, control, explained(m, blank.tolist()), int(ends.sum()))
 
 
 def both_masks(trained: Loaded) -> dict[str, dict[str, dict[str, float]]]:

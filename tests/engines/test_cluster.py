@@ -1,5 +1,6 @@
 """Runs on a real Ray cluster, of which nodes and processes are killed: the numbers are those of a run that nothing disturbed."""
 
+import os
 import random
 import subprocess
 import sys
@@ -64,8 +65,10 @@ def nodes():
         yield held.address, held.head_node, node
 
 
-KILLS, EARLY, SEED = 20, 3, 0
-"""how many, and how many of them before a run has gone on"""
+KILLS, SEED = int(os.environ.get("LRPT_KILLS", "6")), 0
+"""how many; LRPT_KILLS asks for more"""
+EARLY = 1 + KILLS // 8
+"""how many of them before a run has gone on"""
 
 
 def test_one_model_over_two_processes_of_which_one_is_killed_again_and_again(tmp_path, nodes):

@@ -5,6 +5,7 @@ import json
 from experiments import copy_memory
 from lrpt.cli.flags import parse
 from lrpt.runs.configuration import to_json
+from lrpt.runs.files import sealed
 
 LENGTH = "--preset paper-variable-length"
 CURVE = {10_000: 0.0118, 20_000: 0.0024, 28_000: 0.0009}
@@ -41,6 +42,7 @@ def make_run(
     test=None,
     name=None,
     stopped="updates",
+    analysis=None,
     **environment,
 ):
     """A run directory with one evaluation for each point of `curve`; finished if it has test figures."""
@@ -53,6 +55,8 @@ def make_run(
         lines.append({"update": update, "seconds": update / 10, "split": "train", "loss": 1.0})
         lines.append({"update": update, "seconds": update / 10, "split": "valid", "loss": 1.0, score: value})
     write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    if analysis is not None:
+        write(path / "analysis.json", sealed({"update": max(curve), "part": "valid", "steps": 50_000, **analysis}))
     if test is not None:
         ends = {"updates": max(curve), "stopped": stopped, "seconds": max(curve) / 10, "metrics": {"valid": {score: 1}, "test": test}}
         write(

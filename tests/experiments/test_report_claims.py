@@ -9,7 +9,7 @@ import pytest
 from kept_runs import identity, write
 from kept_runs import make_run as make_any_run
 
-from experiments import adding, char_lm, copy_memory, highway_mnist, permuted_mnist
+from experiments import adding, char_lm, copy_memory, highway_mnist, music, permuted_mnist
 from experiments.parameter_table import command as parameter_table
 from experiments.report.claims import Evidence, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
@@ -22,6 +22,7 @@ from experiments.report.records import load
 from experiments.report.verdicts import Finding, Status
 from lrpt.cli.flags import parse
 from lrpt.datasets import jsb
+from lrpt.errors import UsageError
 
 COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
 LENGTH = "--preset paper-variable-length"
@@ -235,6 +236,37 @@ def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):
     for name, kind in (("lrd", "low_rank_plus_diagonal"), ("lr", "low_rank")):
         make_run(tmp_path, ADD, f"--preset paper --model.parametrization {kind}", curve={14_500: 0.001}, score="loss", test={}, name=name)
     assert str(relation(tmp_path, "LRD >= LR (adding)").verdict) == "reproduced (one seed)"
+
+
+# Figures of one network
+
+
+def melodies(root, seed, bars, others):
+    notes = {"bars": {"bar": [bars, 300], "no bar": [others, 900]}}
+    make_run(root, music.EXPERIMENT, "--preset paper", seed, {2_640: 8.6}, "perplexity", {}, stopped="patience", analysis={"notes": notes})
+
+
+def test_a_relation_within_a_network_is_judged_on_its_seeds(tmp_path):
+    for seed, bars in enumerate((0.1, 0.2, 0.5)):
+        melodies(tmp_path, seed, bars, 0.4)
+    found = relation(tmp_path, "bars are mostly ignored", variable_computation.PAPER)
+    assert [pair.agrees for pair in found.pairs] == [True, True, False]
+    assert found.difference.mean == pytest.approx(0.4 - 0.8 / 3)
+
+
+def test_a_mean_agrees_to_within_a_tenth(tmp_path):
+    for seed, bars in enumerate((0.14, 0.2399, 0.2401)):
+        melodies(tmp_path, seed, bars, 0.4)
+    found = judged(tmp_path, variable_computation.PAPER).quantity("VCRNN-500, bar symbols", "mean m")
+    assert [found.quantity.criterion.agrees(one.value) for one in found.observed] == [True, True, False]
+
+
+def test_an_altered_analysis_is_refused(tmp_path):
+    melodies(tmp_path, 0, 0.1, 0.4)
+    (path,) = tmp_path.rglob("analysis.json")
+    path.write_text(path.read_text().replace("0.4", "0.5"))
+    with pytest.raises(UsageError, match=r"analysis.json was changed"):
+        load(tmp_path)
 
 
 # What is listed

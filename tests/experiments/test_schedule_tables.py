@@ -7,8 +7,10 @@ import pytest
 
 from experiments import europarl, music
 from experiments.efficiency import command as efficiency
+from experiments.report.command import main as report
 from lrpt.cli.command import main
 from lrpt.datasets.abc import drawn_tunes
+from lrpt.runs.files import sealed
 
 FEW = "--no-compare --model.size 5 --model.embedding 5 --devices 1 --train.updates 2 --train.batch-size 2 --train.evaluation-batch 2"
 
@@ -48,6 +50,23 @@ def test_notes_are_grouped(runs, capsys):
     assert counts[0] == counts[1] <= 600
     assert found["kind"]["note"][1] == sum(count for _, count in found["length"].values())
     assert (runs / "music" / "figures" / "notes.png").exists()
+
+
+@pytest.mark.slow
+def test_the_analysis_of_a_kept_result_is_computed_again(tmp_path, capfd, assert_refused):
+    main(music.EXPERIMENT, [*FEW.split(), "--preset", "quick", "--data.tunes", "40", "--workdir", str(tmp_path / "run")])
+    report(["--collect", str(tmp_path / "run")], tmp_path)
+    main(music.EXPERIMENT, ["notes", str(tmp_path / "run")])
+    kept = tmp_path / "experiments" / "results" / "music" / "run" / "analysis.json"
+    analysis, notes = json.loads(kept.read_text()), json.loads((tmp_path / "run" / "notes.json").read_text())
+    assert analysis["notes"] == notes
+    assert analysis["masks"]["soft"].keys() == analysis["masks"]["hard"].keys()
+    capfd.readouterr()
+    report(["--verify"], tmp_path)
+    assert "analysis.json: the largest difference is 0.0e+00" in capfd.readouterr().out
+    analysis["schedule"]["mean"] += 0.01
+    kept.write_text(json.dumps(sealed(analysis)))
+    assert_refused(lambda words: report(words, tmp_path), ["--verify"], "do not verify", code=1, printed=True)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 Kills in the middle of each kind of write are in tests/training/test_kill.py. The seed and the counts are printed: `pytest -m slow -s`.
 """
 
+import os
 import random
 import shutil
 import signal
@@ -20,7 +21,7 @@ from lrpt.runs.configuration import flatten, to_json
 pytestmark = pytest.mark.slow
 
 SEED, INPUTS, FLIPS = 0, 300, 40
-BUDGET = 45.0
+BUDGET = float(os.environ.get("LRPT_FAULT_SECONDS", "25"))
 """seconds for each half; what was not drawn by then is left out"""
 
 PATIENCE = 120

@@ -9,7 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 from flax import serialization
 from flax.training.train_state import TrainState
-from table import CELLS, RANK, SIZE, SIZES, assert_close, can_be_tied, has_rows, weighted_sum
+from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, can_be_tied, has_rows, weighted_sum
 
 from lrpt.analysis.compression import compress
 from lrpt.errors import UsageError
@@ -17,7 +17,7 @@ from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.interop.pytorch import read
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import MatrixConfig
 
 BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
@@ -109,9 +109,11 @@ def test_every_cell_is_usable_in_flax_as_it_is(name):
     assert_close(value_and_gradients(ours, params, xs, **asked), value_and_gradients(theirs, params, xs, **asked), atol=1e-5)
 
 
+STORED = [kind for kind in FAST_KINDS if "adapter" not in kind]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in PARAMETRIZATIONS if "adapter" not in kind])
-@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(("kind", "layers"), [*((kind, 1) for kind in STORED), *((kind, 2) for kind in IN_EVERY_CELL)])
 def test_every_parametrization_and_stacks(kind, layers):
     matrices = MatrixConfig(kind, RANK, tied=can_be_tied(kind), weight_norm=has_rows(kind), **SIZES)
     cell = Cell("lstm", SIZE, matrices, MatrixConfig("low_rank", RANK), layers=layers)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import Row, assert_close, every_cell_in_its_last_row, network, weighted_sum
+from table import Row, assert_close, every_kind_of_state, network, weighted_sum
 
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Dense
@@ -45,7 +45,7 @@ def results(cell, params, carry, xs, loop, pack, kinds):
 
 
 @pytest.mark.slow
-@every_cell_in_its_last_row
+@every_kind_of_state
 def test_packed_equals_padded(row):
     net, carry, xs = long_batch(row)
     of = partial(results, net.cell, net.params, carry, xs, kinds=("info",))

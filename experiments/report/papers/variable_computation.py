@@ -1,13 +1,19 @@
 """Claims of Jernite et al. (ICLR 2017) on variable computation: Tables 1 to 3, Figures 2 to 5, section 4.2."""
 
+from functools import partial
+
 from experiments import bit_lm, conditional, europarl, music
 from experiments import variable_computation as characters
 from experiments.report.claims import Network, Quantity, Row
 from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_takeaways import remarks, takeaways
-from experiments.report.quantities import autocorrelation, equivalent_size, from_test, mean_share
-from experiments.report.relations import Final, Relation, Versus
+from experiments.report.quantities import analysed, autocorrelation, equivalent_size, from_test, mean_of_m, mean_share
+from experiments.report.records import Record
+from experiments.report.relations import Figure, Final, Relation, Versus, Within
 from experiments.report.verdicts import at_least
+from lrpt.cli.schedule_numbers import REACH
+from lrpt.cli.schedule_tables import PUBLISHED as NOTES
+from lrpt.tasks.bits import WIDTH
 
 CHARS, BITS, MUSIC, CRNN, LANGUAGES = (module.EXPERIMENT for module in (characters, bit_lm, music, conditional, europarl))
 
@@ -42,19 +48,19 @@ def _tune_row(name: str) -> Row:
     return Row(TABLE_1, name, quantities, TUNES[name], scale=OTHER_TUNES)
 
 
-LENGTHS = {"1/4": 0.61, "1/3": 0.77, "1/2": 0.39, "3/4": 0.59, "1": 0.44, "3/2": 0.46, "2": 0.57}
 MEANS = {
-    "bar symbols": 0.14,
-    "all other symbols": 0.46,
-    "rests": 0.34,
-    "first note of a repetition": 0.51,
-    "second note of a repetition": 0.45,
+    ("bars", "bar"): "bar symbols",
+    ("bars", "no bar"): "all other symbols",
+    ("kind", "rest"): "rests",
+    ("repetition", "first"): "first note of a repetition",
+    ("repetition", "second"): "second note of a repetition",
+    **{("length", length): f"notes of length {length}" for length in NOTES["length"]},
 }
 
 
-def _mean_row(what: str, published: float) -> Row:
-    quantity = Quantity("mean m", lambda run: None, "{:.2f}", f"{published:.2f}")
-    return Row(TABLE_2, f"VCRNN-500, {what}", (quantity,), note="`schedule` prints it for a trained network; no weights are kept yet")
+def _mean_row(group: tuple[str, str], what: str) -> Row:
+    quantity = mean_of_m(NOTES[group[0]][group[1]], "notes", *group)
+    return Row(TABLE_2, f"VCRNN-500, {what}", (quantity,), TUNES["VCRNN-500"], scale=OTHER_TUNES)
 
 
 # Table 3
@@ -135,7 +141,14 @@ def _zhang_row(name: str, published: float) -> Row:
 def _schedule_row(network: Network, lag: int, published: str) -> Row:
     quantity = autocorrelation(lag)
     seen = Quantity(quantity.name, quantity.read, quantity.form, published, best=True)
-    return Row(FIGURE_2, network.name, (seen, mean_share(), equivalent_size(None)), network, scale="128 units instead of 1,000")
+    control = analysed(f"autocorrelation of the bits at lag {lag}", "{:+.2f}", "schedule", "of_symbols", str(lag))
+    place, symbol = (
+        analysed(f"share of the variance of m that {what} explains", "{:.2f}", "schedule", "explained", name)
+        for what, name in (("the place in a character", "place"), ("the bit read", "symbol"))
+    )
+    on_characters = analysed("share of the operations on characters", "{:.0%}", "schedule", "on_characters")
+    quantities = (seen, control, place, symbol, *([on_characters] if lag > WIDTH else []), mean_share(), equivalent_size(None))
+    return Row(FIGURE_2, network.name, quantities, network, scale="128 units instead of 1,000")
 
 
 def _language_row(preset: str, name: str) -> Row:
@@ -169,8 +182,7 @@ def _ablation_row(what: str, network: Network) -> Row:
 
 ROWS = (
     *(_tune_row(name) for name in TUNES),
-    *(_mean_row(f"notes of length {length}", m) for length, m in LENGTHS.items()),
-    *(_mean_row(what, m) for what, m in MEANS.items()),
+    *(_mean_row(group, what) for group, what in MEANS.items()),
     *(_bit_row(name) for name in BIT_TABLE),
     _crnn_row(TABLE_3_BITS, CRNN_100, "bits_per_bit", 0.222, 3, 140),
     *(
@@ -217,13 +229,36 @@ def _chars_beat(better: str, worse: str, of: str, small: tuple[Versus, ...] = ()
 
 VCGRUS = ("VCGRU-1024, target 0.3", "VCGRU-1024, target 0.4", "VCGRU-1024, target 0.5")
 FIGURE_3 = "Figure 3, schedules of characters"
-NO_WEIGHTS, NO_EUROPARL = "`schedule` shows it for a trained network; no weights are kept yet", "needs Europarl, and several targets"
+NO_EUROPARL = "needs Europarl, and several targets"
+SHARE = Figure("mean m", "{:.3f}")
+
+
+def _of_notes(sentence: str, larger: tuple[str, str], other: tuple[str, str]) -> Relation:
+    one, two = (partial(_mean_m, group) for group in (larger, other))
+    return Relation(TABLE_2, sentence, SHARE, (Within(TUNES["VCRNN-500"], one, two, OTHER_TUNES),))
+
+
+def _mean_m(group: tuple[str, str], run: Record) -> float | None:
+    return run.analysed("notes", *group, "0")
+
+
 OF_SCHEDULES = (
-    "bars are mostly ignored: less computation than on other symbols",
-    "less computation on rests than on notes",
-    "less computation on the second note of a repetition than on the first",
-    "more computation on fast passages: notes of a quarter and a third",
+    _of_notes("bars are mostly ignored: less computation than on other symbols", ("bars", "no bar"), ("bars", "bar")),
+    _of_notes("less computation on rests than on notes", ("kind", "note"), ("kind", "rest")),
+    _of_notes("less computation on the second note of a repetition than on the first", ("repetition", "first"), ("repetition", "second")),
+    _of_notes("more computation on fast passages: notes of a quarter rather than of a whole", ("length", "1/4"), ("length", "1")),
 )
+
+
+def _at_word_ends(run: Record) -> float | None:
+    """Return the largest mean m within a step of the end of a word."""
+    means = [run.analysed("words", "means", str(place)) for place in range(REACH - 1, REACH + 2)]
+    return max((mean for mean in means if mean is not None), default=None)
+
+
+def _elsewhere(run: Record) -> float | None:
+    """Return the mean of m over all symbols."""
+    return run.analysed("schedule", "mean")
 
 
 def _melodies(worse: str, operations: str) -> Relation:
@@ -254,7 +289,7 @@ RELATIONS = (
     Relation(TABLE_3_TEXT8, "no network overfits: training and validation losses are the same (text8)", None, note="needs the text8 rows"),
     _melodies("RNN-250", "more"),
     _melodies("RNN-200", "fewer"),
-    *(Relation(TABLE_2, sentence, None, note=NO_WEIGHTS) for sentence in OF_SCHEDULES),
+    *OF_SCHEDULES,
     *(
         Relation(FIGURE_4, f"{setting} is better than an RNN of as many operations ({language})", None, note=NO_EUROPARL)
         for language in ("Czech", "German")
@@ -266,8 +301,13 @@ RELATIONS = (
         _same_operations(FIGURE_4, OTHER_VC[target], OTHER_RNN[size], SMALL_CHARS_SCALE, "learn, English in place of Czech and German")
         for target, size in zip(CURVE_TARGETS, CURVE_SIZES, strict=True)
     ),
-    Relation(FIGURE_3, "the higher dimensions are used about once a word", None, note=NO_WEIGHTS),
-    Relation("Figure 5, schedules of characters", "morphemes are found", None, note=NO_WEIGHTS),
+    Relation(
+        FIGURE_3,
+        "more computation within a step of the end of a word than elsewhere (English)",
+        SHARE,
+        (Within(SMALL_VC, _at_word_ends, _elsewhere, SMALL_CHARS_SCALE),),
+    ),
+    Relation("Figure 5, schedules of characters", "morphemes are found", None, note="needs a text whose morphemes are marked"),
 )
 
 STUDIES = (
