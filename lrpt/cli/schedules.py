@@ -142,10 +142,14 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
     """Whatever mask the run was evaluated with; both read the whole of each part. `hard.json` has all figures."""
     found = both_masks(trained)
+    _print_masks(found, console)
+    write_json(options.numbers / "hard.json", found)
+
+
+def _print_masks(found: Mapping[str, Mapping[str, Mapping[str, float]]], console: Console) -> None:
     shown = [name for name in _COLUMNS if name in found["soft"]["test"]]
     rows = [[mode, split, *_row(figures, shown)] for mode, splits in found.items() for split, figures in splits.items()]
     console.table(["mask", "part", *(_COLUMNS[name] for name in shown)], rows)
-    write_json(options.numbers / "hard.json", found)
 
 
 _COLUMNS = {
@@ -165,13 +169,16 @@ def _row(figures: Mapping[str, float], shown: Sequence[str]) -> list[str]:
 
 
 def show_timing(options: Timed, trained: Loaded, console: Console) -> Path:
-    """Print times relative to the unit with constant computation of the same size. Write every round to `timing.json`."""
+    """Print times relative to the unit with constant computation of the same size, and what hard masks cost. Write all to `timing.json`."""
     label = scheduler_of(trained).label
     found = step_times(trained, options.proportions, options.steps, options.rounds, options.blocks)
     unit = found[0]
     rows = [_timing_row(one, unit) for one in found]
     console.table(["contender", "mean m", "multiplications", "of the unit's", "µs a step (least to most)", "of the unit's"], rows)
-    write_json(options.numbers / "timing.json", {"model": label, "rows": [one._asdict() for one in found]})
+    masks = both_masks(trained)
+    console.say("blocks compute what hard masks do:")
+    _print_masks(masks, console)
+    write_json(options.numbers / "timing.json", {"model": label, "rows": [one._asdict() for one in found], "masks": masks})
     return timing_figure(found, options.figures / "timing.png", label)
 
 

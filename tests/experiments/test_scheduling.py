@@ -74,7 +74,7 @@ def test_the_last_state_is_where_training_stopped(run, tmp_path):
         ),
         ("schedule --state last --length 60 --shown 20", ["schedule.npz"], ["mean m"]),
         ("hard", ["hard.json"], ["soft", "hard", "same symbol"]),
-        ("timing --steps 6 --rounds 1 --proportions 0.5 1", ["timing.json", "figures/timing.png"], ["blocks, as trained"]),
+        ("timing --steps 6 --rounds 1 --proportions 0.5 1", ["timing.json", "figures/timing.png"], ["blocks, as trained", "hard"]),
     ],
 )
 def test_every_command_says_and_writes(command, files, says, run, capsys):
