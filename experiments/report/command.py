@@ -33,6 +33,7 @@ from experiments.report.pages import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.planning import SEEDS
 from experiments.report.records import FIGURES, load, load_summary
+from experiments.report.schedule_figures import schedule_figures
 from experiments.report.study_figures import FIGURES as OF_STUDIES
 from experiments.report.study_figures import draw_studies
 from experiments.report.verdicts import Status
@@ -136,7 +137,8 @@ def _check(root: Path, texts: Mapping[PurePosixPath, str], judged: Sequence[Judg
 def _figures(judged: Sequence[Judged]) -> list[PurePosixPath]:
     """Return the figures of everything that has runs."""
     evidence = judged[0].evidence
-    drawn = [study.name for one in judged for study in one.paper.studies if study.runs(evidence)]
+    studies = [study for one in judged for study in one.paper.studies if study.runs(evidence)]
+    drawn = [name for study in studies for name in (study.name, *schedule_figures(study, evidence))]
     return [figure_path(f"{name}.png") for name in (*drawn, *evidence.studies)]
 
 
@@ -146,6 +148,8 @@ def _draw(root: Path, judged: Sequence[Judged]) -> None:
         for study in one.paper.studies:
             if study.runs(evidence):
                 draw_study(study, evidence, root / figure_path(f"{study.name}.png"))
+            for name, (_, draw) in schedule_figures(study, evidence).items():
+                draw(root / figure_path(f"{name}.png"))
     draw_studies(evidence, root / RESULTS / FIGURES)
     crossing.draw(root)
 

@@ -6,6 +6,7 @@ from typing import Any
 from experiments.report.records import Record
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import parse
+from lrpt.optim import RECIPES
 from lrpt.runs.configuration import defaults, flatten, full_name, to_json
 from lrpt.runs.run_directory import MAY_CHANGE, UNCOMPARED
 from lrpt.training.config import RunConfig
@@ -57,11 +58,17 @@ def same_model(config: RunConfig[Any], record: Mapping[str, Any], best: bool = F
       record: the content of `config.json`.
       best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
     """
-    wanted = settings(config)
-    found = defaults(config) | _of_groups(record)
+    wanted, found = (_with_rate(own) for own in (settings(config), defaults(config) | _of_groups(record)))
     immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
     names = (wanted.keys() | found.keys()) - immaterial
     return all(name in wanted and name in found and _equal(name, wanted[name], found[name]) for name in names)
+
+
+def _with_rate(own: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the learning rate that a recipe has by itself."""
+    recipe = RECIPES.get(own.get("optim.recipe", ""))
+    rate = own.get("optim.learning_rate")
+    return {**own, "optim.learning_rate": recipe.learning_rate if recipe is not None and rate is None else rate}
 
 
 def _equal(name: str, wanted: Any, found: Any) -> bool:

@@ -8,6 +8,7 @@ from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Study
+from experiments.report.schedule_figures import schedule_figures
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")
@@ -112,7 +113,8 @@ def _study(study: Study, judged: Judged) -> list[str]:
     ]
     title = f"## Learning curves: {study.title[0].lower()}{study.title[1:]}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
-    return [title, image, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
+    others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in schedule_figures(study, judged.evidence).items()]
+    return [title, image, *others, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
 
 
 def _remarks(judged: Judged) -> list[str]:

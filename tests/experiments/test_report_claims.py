@@ -23,6 +23,8 @@ from experiments.report.verdicts import Finding, Status
 from lrpt.cli.flags import parse
 from lrpt.datasets import jsb
 from lrpt.errors import UsageError
+from lrpt.optim import RECIPES
+from lrpt.runs.configuration import to_json
 
 COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
 LENGTH = "--preset paper-variable-length"
@@ -34,6 +36,15 @@ def judged(root, paper=low_rank.PAPER):
 
 
 # Which runs are of a configuration
+
+
+def test_the_rate_of_a_recipe_is_that_rate():
+    config = parse(COPY, LENGTH.split()).config
+    own = RECIPES[config.optim.recipe].learning_rate
+    for rate, same in ((own, True), (own / 2, False)):
+        record = {"optim": {"recipe": config.optim.recipe, "learning_rate": rate}}
+        implicit = replace(config, optim=replace(config.optim, learning_rate=None))
+        assert same_model(implicit, to_json(implicit) | record) == same
 
 
 def test_settings_that_decide_nothing_may_differ_and_others_may_not():
