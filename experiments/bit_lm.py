@@ -31,6 +31,8 @@ EPOCH = 26_132
 """updates that read the treebank's training part once, in 32 streams with windows of six characters"""
 CHARACTERS = 6
 """characters in a window, with any buffer"""
+FRESH_EVERY = 2_000
+"""updates after which a stream of a unit with a scheduler starts afresh: about the windows of a stream in evaluation"""
 
 PAPER = RunConfig(
     network("vcrnn", 1000, target=0.4, penalty_weight=0.1, lag=8),
@@ -53,7 +55,9 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str 
     target = f", target {model.schedule.target}" * model.has_scheduler
     behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
     return Preset(
-        with_fresh_streams(replace(start, model=model, data=data)), f"{model.label}{target}, on bits of the Penn Treebank{behind}", cost
+        with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
+        f"{model.label}{target}, on bits of the Penn Treebank{behind}",
+        cost,
     )
 
 

@@ -19,15 +19,20 @@ class Start(NamedTuple):
 
     Attributes:
       carry: final state of the other sequence, each leaf (b, ...).
-      fresh: whether the network starts from its own initial state instead.
+      fresh: whether the network starts from its own initial state instead, for all rows or for each.
     """
 
     carry: Any
-    fresh: Bool[Array, ""]
+    fresh: Bool[Array, "*b"]
 
     def instead_of(self, initial: Any) -> Any:
         """Return the state to start from, given the network's own initial state."""
-        return jax.tree.map(lambda own, other: jnp.where(self.fresh, own, other), initial, self.carry)
+
+        def chosen(own: Array, other: Array) -> Array:
+            fresh = self.fresh.reshape(self.fresh.shape + (1,) * (other.ndim - self.fresh.ndim))
+            return jnp.where(fresh, own, other)
+
+        return jax.tree.map(chosen, initial, self.carry)
 
 
 class NetworkConfig(Protocol):

@@ -140,7 +140,7 @@ def train_step(
     state: TrainState,
     batch: Example,
     shares: Shares = ALONE,
-    fresh: Bool[Array, ""] | bool = False,
+    fresh: Bool[Array, "*b"] | bool = False,
 ) -> tuple[TrainState, Metrics]:
     """Make one update by the gradient of the batch's mean loss and of the network's penalties.
 
@@ -151,7 +151,8 @@ def train_step(
       state: the state before the update.
       batch: the examples.
       shares: operations that share gradients, metrics and collections with other devices.
-      fresh: whether this update reads the first windows of the streams, in a task of streams. Gradients end at the start of a window.
+      fresh: whether the windows of all rows, or of each, follow the network's own initial state, in a task of streams. Gradients end at
+        the start of a window.
 
     Returns:
       The new state, and the batch's metrics before the update, as scalars. The metrics include the norm of the gradient before any
@@ -229,7 +230,7 @@ def train_steps(
       shares: operations that share updates with other devices.
       windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
       settings: function of the number of updates so far, and of `windows`: see `lrpt.networks.protocol.NetworkConfig.settings`.
-      fresh_every: updates after which the streams read on from the initial state, counted within an epoch; None for never.
+      fresh_every: updates after which a stream reads on from the initial state, one stream after the other; None for never.
 
     Returns:
       The new state, and the metrics of every update, with a leading axis k.
@@ -237,12 +238,29 @@ def train_steps(
     train = task.splits["train"]
 
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
-        place = state.update % windows
-        fresh = (place if fresh_every is None else place % fresh_every) == 0
+        fresh = starts_afresh(indices, state.update % windows, windows, train.size, fresh_every)
         state = state._replace(collections=with_settings(state.collections, settings(state.update, windows)))
         return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
 
     return jax.lax.scan(body, state, indices)
+
+
+def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], windows: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
+    """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `fresh_every` updates.
+
+    Streams start afresh at equal distances from each other, so that an update has states of every age up to `fresh_every` windows.
+
+    Args:
+      indices: examples of the update. Row r of a batch reads part r of the examples, so `indices // windows` are the rows.
+      place: updates since the start of the epoch.
+      windows: updates in an epoch.
+      size: number of examples.
+      fresh_every: updates between two starts of one stream; None for starts at epochs only.
+    """
+    if fresh_every is None:
+        return place == 0
+    delays = indices // windows * fresh_every // (size // windows)
+    return (place == 0) | ((place + delays) % fresh_every == 0)
 
 
 def evaluate(

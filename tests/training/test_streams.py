@@ -17,10 +17,11 @@ from lrpt.losses import cross_entropy
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
+from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.program import Evaluator
-from lrpt.training.step import init_state, train_step, train_steps
+from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
 
 STEPS, ROWS = 5, 4
 
@@ -65,25 +66,38 @@ def test_state_is_carried_within_a_pass_and_begins_anew_with_the_next(config):
             assert np.abs(np.asarray(state.carry.h) - np.asarray(read({"params": before.params}, batch.inputs)[1].h)).max() > 1e-4
 
 
-def test_streams_start_afresh_when_they_are_told_to(config):
-    """Windows 0 and 3 of a pass of five read from the initial state, and so does the first window of the next pass."""
-    task, passes, every = config.data.build(0), 5, 3
+def test_streams_start_afresh_one_after_the_other():
+    """Three streams of seven windows, each afresh once in six updates."""
+    found = [starts_afresh(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 6) for place in range(7)]
+    rows = [[True] * 3, [False] * 3, [False, False, True], [False] * 3, [False, True, False], [False] * 3, [True, False, False]]
+    assert np.asarray(found).tolist() == rows
+    assert bool(starts_afresh(jnp.asarray([0]), jnp.asarray(0), 7, 7, None))
+    assert not bool(starts_afresh(jnp.asarray([3]), jnp.asarray(3), 7, 7, None))
+
+
+def test_rows_that_start_afresh_read_from_the_initial_state(config):
+    task, every = config.data.build(0), 3
     train = task.splits["train"]
+    windows = train.size // ROWS
     model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
     start = init_state(model, task, optimizer, 0, ROWS)
-    indices = jnp.asarray(np.arange(ROWS) * (train.size // ROWS) + np.arange(7)[:, None])
+    indices = jnp.asarray(batch_indices("stream", train.size, ROWS, 0, 0, 5))
     update = jax.jit(lambda state, rows, fresh: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), fresh=fresh)[0])
     expected = start
-    for rows, fresh in zip(indices, [True, False, False, True, False, True, False], strict=True):
-        expected = update(expected, rows, fresh)
+    for place, rows in enumerate(indices):
+        expected = update(expected, rows, starts_afresh(rows, jnp.asarray(place), windows, train.size, every))
     steps = jax.jit(
         lambda fresh_every: train_steps(
-            model, task, lambda made: optimizer, start, train.arrays, indices, windows=passes, fresh_every=fresh_every
+            model, task, lambda made: optimizer, start, train.arrays, indices, windows=windows, fresh_every=fresh_every
         )[0],
         static_argnums=0,
     )
     assert_close(steps(every).params, expected.params)
     assert np.abs(np.asarray(steps(every).carry.h) - np.asarray(steps(None).carry.h)).max() > 1e-4
+    own = update(start, indices[0], True).carry.h
+    alone = update(start._replace(carry=jax.tree.map(jnp.ones_like, start.carry)), indices[0], jnp.arange(ROWS) == 1).carry.h
+    assert_close(alone[1], own[1])
+    assert np.abs(np.asarray(alone[0] - own[0])).max() > 1e-4
 
 
 @pytest.mark.parametrize("order", ["epochs", "stream"])
