@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from lrpt.errors import UsageError
 
@@ -30,6 +31,8 @@ LIMIT = 1_000
 """Largest number of iterations."""
 MEMORY = 8
 """Number of past iterations for extrapolation."""
+THREADED = 512
+"""Smallest width of a matrix that is decomposed with several BLAS threads. For smaller ones, waiting threads cost twenty times the work."""
 RIDGE = 1e-10
 """White noise that makes singular second moments regular, as a fraction of their mean."""
 
@@ -80,15 +83,16 @@ def fit(W: Float[np.ndarray, "i o"], rank: int, *, diagonal: bool = True, moment
       UsageError: the rank does not fit, or W does not have the form above.
     """
     _check(W, rank, diagonal)
-    problem = _Problem(W, moments)
-    if diagonal:
-        screened = (problem.alternate(start, rank, SCREENING) for start in _starts(problem, rank))
-        best = min(screened, key=lambda turns: turns.error)
-        last = problem.alternate(best.diagonal, rank, TOLERANCE)
-        found = problem.balanced(last.diagonal, rank, best.iterations + last.iterations)
-    else:
-        found = problem.balanced(np.zeros(W.shape[1]), rank, 1)._replace(diagonal=None)
-    return found._replace(residual=relative_error(W, found.to_dense(), moments))
+    with threadpool_limits(1 if min(W.shape) < THREADED else None, "blas"):
+        problem = _Problem(W, moments)
+        if diagonal:
+            screened = (problem.alternate(start, rank, SCREENING) for start in _starts(problem, rank))
+            best = min(screened, key=lambda turns: turns.error)
+            last = problem.alternate(best.diagonal, rank, TOLERANCE)
+            found = problem.balanced(last.diagonal, rank, best.iterations + last.iterations)
+        else:
+            found = problem.balanced(np.zeros(W.shape[1]), rank, 1)._replace(diagonal=None)
+        return found._replace(residual=relative_error(W, found.to_dense(), moments))
 
 
 def rank_for(
