@@ -15,13 +15,18 @@ from lrpt.metrics import LOWER_IS_BETTER
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SHOWN = 3
+"""Longest axis of updates, as a multiple of our longest run. Of a longer published log, its result remains as a line."""
+
 
 def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
     """Draw the learning curves of all runs of a study, published figures, and the predictor without memory."""
+    curves = {name: [run.curve(study.score) for run in runs] for name, runs in study.runs(evidence).items()}
+    every = [curve for of_name in curves.values() for curve in of_name if curve]
     with png(path, 7.2, 4.4) as figure:
         axes = figure.subplots()
-        for name, runs in study.runs(evidence).items():
-            _draw(axes, name, [run.curve(study.score) for run in runs])
+        for name, of_name in curves.items():
+            _draw(axes, name, of_name)
         if study.log:
             axes.plot(
                 list(study.log),
@@ -40,12 +45,18 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
         if study.score == "loss":
             axes.set_yscale("log")
         elif study.score in LOWER_IS_BETTER:
-            _zoom(axes, [run.curve(study.score) for runs in study.runs(evidence).values() for run in runs])
+            _zoom(axes, every)
         axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.set(xlabel="updates", ylabel=study.score_name, xlim=(0, None))
+        axes.set(xlabel="updates", ylabel=study.score_name, xlim=(0, _last_shown(study, every)))
         axes.set_title(study.title)
         figure.legend(loc="outside right upper", fontsize="x-small")
     return path
+
+
+def _last_shown(study: Study, curves: Sequence[Mapping[int, float]]) -> float | None:
+    """Return where the axis of updates ends: at three times our longest run, if the published log goes on for longer."""
+    end = SHOWN * max((max(curve) for curve in curves), default=0)
+    return end if study.log and 0 < end < max(study.log) else None
 
 
 def _zoom(axes: "Axes", curves: Sequence[Mapping[int, float]]) -> None:
