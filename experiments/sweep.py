@@ -7,7 +7,8 @@
 Each run has the directory DIR/<preset>-seed<k> (DIR/<experiment>/... for several experiments) and a process of its own. If a process dies,
 the run starts again from its checkpoint; if a node is lost, its runs go on at another node. If a run fails, it is named, and the others
 go on. Equal runs are trained once. Finished runs are skipped, and so are runs that another command is training. On Ctrl-C all runs
-write a checkpoint; the same command resumes them. `experiments.report --collect DIR` reads the finished and unfinished runs.
+write a checkpoint; the same command resumes them. The table shows each model with its best learning rate, or all with --all-rates.
+`experiments.report --collect DIR` reads the finished and unfinished runs.
 
 Exit status: 0 all runs are finished, 1 some have failed, 2 a flag is wrong, 128 + n on signal n.
 """
@@ -23,7 +24,7 @@ from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import combinations, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
-from lrpt.cli.summary import summarize
+from lrpt.cli.summary import has_rates_to_choose, summarize
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import Report, train_all
@@ -48,6 +49,8 @@ class Options(EngineOptions):
     """number of seeds of each preset"""
     workdir: Path | None = None
     """directory of the run directories, on a disk that all nodes share (None: runs/<experiment>)"""
+    all_rates: bool = False
+    """list the runs of all learning rates in the table, not only those of the best one of each model"""
     huge: bool = False
     """continue even if the estimated runs, parameters or bytes exceed the limits"""
 
@@ -65,6 +68,7 @@ class Part:
     root: Path
     jobs: tuple[NamedJob, ...]
     devices: int | None
+    score: str
 
 
 def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Sequence[str]) -> Part:
@@ -83,7 +87,7 @@ def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Se
         names = {"experiment": experiment.name, "preset": preset}
         jobs += [NamedJob(job, names) for job in planned(experiment, commands, several=True)]
     check_sizes((one.job.config for one in jobs), options.huge)
-    return Part(experiment, root, tuple(sorted(jobs, key=lambda one: one.job.seed)), devices)
+    return Part(experiment, root, tuple(sorted(jobs, key=lambda one: one.job.seed)), devices, experiment.score_of(options.presets[0]))
 
 
 def sweep(named: Sequence[Experiment[Any]], options: Options, flags: Sequence[str], console: Console) -> int:
@@ -93,7 +97,7 @@ def sweep(named: Sequence[Experiment[Any]], options: Options, flags: Sequence[st
     parts = [part_of(experiment, _root(experiment, options, len(named) > 1), options, flags) for experiment in named]
     report = train_all([one for part in parts for one in part.jobs], options, console, parts[0].devices)
     for part in parts:
-        _summarize(part, report, console)
+        _summarize(part, report, options.all_rates, console)
     for path, reason in report.failed.items():
         console.error(f"{path.name} has failed: {reason}")
     return 1 if report.failed else 0
@@ -106,13 +110,19 @@ def _root(experiment: Experiment[Any], options: Options, several: bool) -> Path:
     return options.workdir / experiment.name if several else options.workdir
 
 
-def _summarize(part: Part, report: Report, console: Console) -> None:
-    """Print the table of the finished runs of an experiment, and draw their learning curves."""
+def _summarize(part: Part, report: Report, all_rates: bool, console: Console) -> None:
+    """Print the table of the finished runs of an experiment, and draw their learning curves.
+
+    Of several learning rates, each of several models is shown with the best one on the validation split, unless `all_rates` are wanted.
+    """
     paths = [one.job.path for one in part.jobs if one in report.finished]
     results = [result for path in paths if (result := RunDirectory(path).result())]
     if results:
         title = f"{part.experiment.name}, {len(paths)} of {len(part.jobs)} runs"
-        summarize(part.root, part.experiment.score, results, paths, title, console)
+        chooses = not all_rates and has_rates_to_choose(results)
+        if chooses:
+            console.say("each model with the learning rate that is best on the validation split (--all-rates lists all)")
+        summarize(part.root, part.score, results, paths, title, console, chooses)
 
 
 def experiment_named(name: str) -> Experiment[Any]:

@@ -1,5 +1,6 @@
 """Entry point of every experiment: from a command line to run directories."""
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -23,7 +24,7 @@ from lrpt.runs.console import Console, Explained
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
 from lrpt.training.event_files import EventFiles
-from lrpt.training.loop import Job, SomeFailed, fit_all, most_together
+from lrpt.training.loop import Job, SomeFailed, fit_all, is_finished, most_together
 from lrpt.training.observers import Observer
 from lrpt.training.run import ENDED
 
@@ -232,8 +233,27 @@ def _directories(experiment: Experiment[Any], command: Command[Any, Any], varian
     seeds = range(command.seed, command.seed + command.seeds)
     if command.workdir is not None and not several:
         return {command.seed: command.workdir}
+    if not several and (equal := _equal_in_comparison(experiment, command)):
+        return {command.seed: equal}
     stem = "-".join(filter(None, (command.preset, variant)))
     return {seed: _root(experiment, command) / f"{stem}-seed{seed}" for seed in seeds}
+
+
+def _equal_in_comparison(experiment: Experiment[Any], command: Command[Any, Any]) -> Path | None:
+    """Return the directory of the same run in a comparison that has trained it already, unless it has a directory of its own."""
+    preset = experiment.presets[command.preset]
+    own = _root(experiment, command) / f"{command.preset}-seed{command.seed}"
+    if command.compare or not preset.compare or (own / "config.json").exists():
+        return None
+    try:
+        compared = _models(experiment, dataclasses.replace(command, compare=True))
+    except UsageError:  # a flag gives what the comparison varies
+        return None
+    paths = [own.with_name(f"{command.preset}-{name}-seed{command.seed}") for name, config in compared.items() if config == command.config]
+    names = {"experiment": experiment.name, "preset": command.preset}
+    with contextlib.suppress(UsageError):  # its comparison had other settings
+        return next((path for path in paths if is_finished(Job(command.config, command.seed, path), names)), None)
+    return None
 
 
 def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:

@@ -1,6 +1,6 @@
 """Summary of several runs: a table, `summary.json`, and learning curves."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,11 @@ def summarize(
     If it `chooses`, the table and the plots show each model with one learning rate, the best one on the validation split.
     """
     if chooses:
-        best = best_learning_rates(results, score)
-        kept = [i for i, result in enumerate(results) if _learning_rate(result) == best[result["model"]]]
+        kept = with_best_learning_rates(results, score)
         results, directories = [results[i] for i in kept], [directories[i] for i in kept]
     columns = [*_columns(score), *(["learning rate"] * chooses)]
-    rows = [
-        [*_row(score, label, group), *([f"{_learning_rate(group[0]):g}"] * chooses)] for label, group in _by_configuration(results).items()
-    ]
+    groups = _by_configuration(results, {"optim.learning_rate"} if chooses else set())
+    rows = [[*_row(score, label, group), *([_shown(_learning_rate(group[0]))] * chooses)] for label, group in groups.items()]
     console.table(columns, rows, title)
     every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
@@ -49,17 +47,32 @@ def summarize(
         console.say(f"score over parameters: {draw_sizes(root, score, results, title)}")
 
 
-def best_learning_rates(results: Sequence[Result], score: str) -> dict[str, float]:
-    """Return the learning rate of each model that has the best mean score on the validation split."""
-    found: dict[str, dict[float, list[float]]] = {}
-    for result in results:
-        found.setdefault(result["model"], {}).setdefault(_learning_rate(result), []).append(result["metrics"]["valid"][score])
+def has_rates_to_choose(results: Sequence[Result]) -> bool:
+    """Return whether there are several models, and some of them have several learning rates."""
+    labels = _labels(results, {"optim.learning_rate"})
+    models = set(labels)
+    return 1 < len(models) < len({*zip(labels, map(_learning_rate, results), strict=True)})
+
+
+def with_best_learning_rates(results: Sequence[Result], score: str) -> list[int]:
+    """Return the places of the results of each model with the learning rate that has the best mean score on the validation split."""
+    groups: dict[str, dict[float | None, list[int]]] = {}
+    for place, label in enumerate(_labels(results, {"optim.learning_rate"})):
+        groups.setdefault(label, {}).setdefault(_learning_rate(results[place]), []).append(place)
     sign = 1 if score in LOWER_IS_BETTER else -1
-    return {model: min(of_model, key=lambda rate: sign * float(np.mean(of_model[rate]))) for model, of_model in found.items()}
+
+    def mean(places: Sequence[int]) -> float:
+        return sign * float(np.mean([results[place]["metrics"]["valid"][score] for place in places]))
+
+    return sorted(place for of_model in groups.values() for place in min(of_model.values(), key=mean))
 
 
-def _learning_rate(result: Result) -> float:
+def _learning_rate(result: Result) -> float | None:
     return result["config"]["optim"]["learning_rate"]
+
+
+def _shown(learning_rate: float | None) -> str:
+    return "of the recipe" if learning_rate is None else f"{learning_rate:g}"
 
 
 def _kind(result: Result) -> str:
@@ -84,21 +97,24 @@ def draw_curves(root: Path, score: str, results: Sequence[Result], directories: 
     return learning_curves(_curves(score, results, directories), score, root / "figures" / "learning_curves.png", title)
 
 
-def _by_configuration(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Group the results of all seeds by configuration."""
+def _by_configuration(results: Sequence[Result], silent: Set[str] = frozenset()) -> dict[str, list[Result]]:
+    """Group the results of all seeds by configuration, except its `silent` settings."""
     groups: dict[str, list[Result]] = {}
-    for label, result in zip(_labels(results), results, strict=True):
+    for label, result in zip(_labels(results, silent), results, strict=True):
         groups.setdefault(label, []).append(result)
     return groups
 
 
-def _labels(results: Sequence[Result]) -> list[str]:
-    """Return a label for each result: the label of its model, and the settings that distinguish it from results with the same label."""
+def _labels(results: Sequence[Result], silent: Set[str] = frozenset()) -> list[str]:
+    """Return a label for each result: the label of its model, and the settings that distinguish it from results with the same label.
+
+    Settings that are `silent` do not distinguish results.
+    """
     labels = []
     for result in results:
         namesakes = [other for other in results if other["model"] == result["model"]]
         preset = f" ({result['preset']})" * (len({other["preset"] for other in namesakes}) > 1)
-        marks = [f"{name.rpartition('.')[2]} {_value(result, name)}" for name in _differences(namesakes)]
+        marks = [f"{name.rpartition('.')[2]} {_value(result, name)}" for name in _differences(namesakes) if name not in silent]
         labels.append(" ".join([result["model"] + preset, ", ".join(marks)]).strip())
     return labels
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from lrpt.analysis.curves import Sized, in_words, score_over_parameters
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
-from lrpt.cli.summary import best_learning_rates, spread
+from lrpt.cli.summary import has_rates_to_choose, spread, with_best_learning_rates
+from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)
 SIZES = {"gru-2": {"size": 2, "parametrization": "dense"}, "gru-4": {"size": 4, "parametrization": "dense"}, "lrd-2": {"rank": 2}}
@@ -39,6 +41,23 @@ def test_a_given_learning_rate_is_the_only_one():
 def test_a_single_model_has_the_learning_rate_of_the_preset():
     (job,) = jobs("--no-compare")
     assert job.config == EVEN
+
+
+@pytest.mark.slow
+def test_a_single_model_that_a_comparison_has_trained_is_not_trained_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rate = str(RATES[1])
+    (compared,) = [job.path for job in jobs() if job.config.model == EVEN.model and job.config.optim.learning_rate == RATES[1]]
+    single = ["--no-compare", "--optim.learning-rate", rate]
+    own = Path("runs/copy_memory/quick-seed0")
+    assert [job.path for job in jobs(*single)] == [own]
+    assert EVEN.optim.learning_rate == RATES[1]
+    fit(EVEN, {0: compared}, names={"experiment": "copy_memory", "preset": "quick"}, devices=1)
+    assert [job.path for job in jobs(*single)] == [compared]
+    assert [job.path for job in jobs(*single, "--train.batch-size", "3")] == [own]
+    own.mkdir()
+    (own / "config.json").write_text("{}")
+    assert [job.path for job in jobs(*single)] == [own]
 
 
 def test_a_preset_may_have_its_own_models_score_and_last_lines():
@@ -75,16 +94,29 @@ def test_what_a_comparison_varies_is_no_flag_of_it(flag, value, assert_refused):
     assert jobs(flag, value, "--no-compare")
 
 
-def result(model, rate, seed, valid):
+def result(model, rate, seed, valid, batch=20):
     metrics = {"valid": {"loss": valid, "accuracy": valid}}
-    return {"model": model, "seed": seed, "config": {"optim": {"learning_rate": rate}}, "metrics": metrics}
+    config = {"optim": {"learning_rate": rate}, "train": {"batch_size": batch}}
+    return {"model": model, "preset": "quick", "seed": seed, "config": config, "metrics": metrics}
 
 
 def test_the_mean_over_seeds_on_the_validation_split_decides():
     scores = [("A", 0.1, 0, 0.5), ("A", 0.1, 1, 0.9), ("A", 1.0, 0, 0.6), ("A", 1.0, 1, 0.6), ("B", 1.0, 0, 0.3)]
     found = [result(*score) for score in scores]
-    assert best_learning_rates(found, "loss") == {"A": 1.0, "B": 1.0}
-    assert best_learning_rates(found, "accuracy") == {"A": 0.1, "B": 1.0}
+    assert with_best_learning_rates(found, "loss") == [2, 3, 4]
+    assert with_best_learning_rates(found, "accuracy") == [0, 1, 4]
+
+
+def test_a_learning_rate_is_chosen_for_each_setting_of_a_model():
+    scores = [("A", 0.1, 0, 0.5, 20), ("A", 1.0, 0, 0.6, 20), ("A", 0.1, 0, 0.5, 40), ("A", 1.0, 0, 0.4, 40)]
+    found = [result(*score) for score in scores]
+    assert with_best_learning_rates(found, "loss") == [0, 3]
+    assert has_rates_to_choose(found)
+
+
+def test_learning_rates_of_a_single_model_are_what_is_asked_for():
+    assert not has_rates_to_choose([result("A", rate, seed, 0.5) for rate in (0.1, 1.0) for seed in range(2)])
+    assert not has_rates_to_choose([result("A", 0.1, 0, 0.5), result("B", 1.0, 0, 0.5)])
 
 
 @pytest.mark.slow
