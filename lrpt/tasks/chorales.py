@@ -141,7 +141,7 @@ def as_split(pieces: list[np.ndarray]) -> Split:
     steps = int(lengths.max()) - 1
     frames = np.pad(np.concatenate(pieces), ((0, steps + 1), (0, 0)))
     arrays = {"frames": frames, "starts": np.cumsum(lengths, dtype=np.int32) - lengths, "lengths": lengths}
-    return Split(len(pieces), arrays, partial(piece, steps=steps))
+    return Split(len(pieces), arrays, partial(piece, steps=steps), lengths - 1)
 
 
 def piece(arrays: Any, index: Int[Array, ""], steps: int) -> Example:

@@ -53,7 +53,7 @@ class LabelledSequences:
             if not rows.any():
                 raise UsageError(f"data.file is {self.file}: no sequence is in its {part} split")
             lengths = found.lengths[rows].astype(np.int32)
-            splits[part] = Split(int(rows.sum()), {"inputs": inputs[rows], "lengths": lengths, "targets": targets[rows]}, example)
+            splits[part] = Split(int(rows.sum()), {"inputs": inputs[rows], "lengths": lengths, "targets": targets[rows]}, example, lengths)
         metadata |= {"sequences": {part: split.size for part, split in splits.items()}, "steps": inputs.shape[1]}
         metadata |= {"sha256": hashlib.sha256(found.inputs.tobytes() + found.targets.tobytes()).hexdigest()}
         metadata |= {"text": str(self.file or "digits")}

@@ -7,7 +7,10 @@ from jaxtyping import Float, Int
 
 from lrpt.errors import UsageError, check_choice
 
-ORDERS = ("epochs", "reshuffle", "cyclic", "stream")
+ORDERS = ("epochs", "reshuffle", "cyclic", "stream", "lengths")
+
+NOISE = 0.1
+"""Largest relative change of a length before examples are sorted by it (`padding_noise` of AllenNLP's BucketBatchSampler)."""
 
 # Separates these random numbers from those of parameters and data, which may have the same seed.
 _STREAM = 0x0B47C4E5
@@ -20,17 +23,30 @@ def _permutation(size: int, seed: int, epoch: int) -> Int[np.ndarray, " size"]:
     return permutation
 
 
-def _batch(kind: str, size: int, batch_size: int, seed: int, update: int) -> Int[np.ndarray, " b"]:
+@lru_cache(maxsize=32)
+def _batches_by_length(lengths: bytes, batch_size: int, seed: int, epoch: int) -> Int[np.ndarray, "c b"]:
+    """Return the batches of an epoch in random order. Each has examples of similar length."""
+    steps, rng = np.frombuffer(lengths, np.int32), np.random.default_rng((_STREAM, seed, 2, epoch))
+    drawn = rng.permutation(steps.size)[: steps.size - steps.size % batch_size].astype(np.int32)
+    noisy = steps[drawn] * rng.uniform(1 - NOISE, 1 + NOISE, drawn.size)
+    return rng.permutation(drawn[np.argsort(noisy, kind="stable")].reshape(-1, batch_size))
+
+
+def _batch(kind: str, size: int, batch_size: int, seed: int, update: int, lengths: bytes) -> Int[np.ndarray, " b"]:
     if kind == "reshuffle":
         return np.random.default_rng((_STREAM, seed, 1, update)).choice(size, batch_size, replace=False).astype(np.int32)
     epoch, position = divmod(update, size // batch_size)
+    if kind == "lengths":
+        return _batches_by_length(lengths, batch_size, seed, epoch)[position]
     if kind == "stream":
         return np.arange(position, position + batch_size * (size // batch_size), size // batch_size, dtype=np.int32)
     permutation = _permutation(size, seed, epoch if kind == "epochs" else 0)
     return permutation[position * batch_size : (position + 1) * batch_size]
 
 
-def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int, count: int) -> Int[np.ndarray, "count b"]:
+def batch_indices(
+    kind: str, size: int, batch_size: int, seed: int, update: int, count: int, lengths: Int[np.ndarray, " size"] | None = None
+) -> Int[np.ndarray, "count b"]:
     """Return the example indices of the updates `update`, ..., `update + count - 1`, one row of `batch_size` distinct indices per update.
 
     Args:
@@ -41,9 +57,13 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
         'cyclic' repeats one permutation, as its `RNN_mnist.py` does.
         'stream' cuts the examples into `batch_size` contiguous parts of equal length; row r reads part r in file order, whatever the seed.
         An epoch of a stream begins when `update` is a multiple of size // batch_size.
-        An incomplete batch at the end of an epoch is dropped.
+        'lengths' puts examples of similar length into a batch, and draws the order of the batches for each epoch: it sorts all examples by
+        their length times a random number from 0.9 to 1.1, so that batches differ between epochs. The loop leaves out steps in which all
+        rows of a batch are padding (`lrpt.recurrence.packing`).
+        An incomplete batch at the end of an epoch is dropped; with 'lengths', random examples are.
       size: number of examples.
       seed: not negative. The same seed gives the same batches on all machines with the same version of NumPy.
+      lengths: number of steps of each example, for 'lengths' (None: all are equal).
 
     Raises:
       UsageError: the kind is unknown, or there are fewer examples than `batch_size`.
@@ -51,16 +71,20 @@ def batch_indices(kind: str, size: int, batch_size: int, seed: int, update: int,
     check_choice("train.order", kind, ORDERS)
     if not 1 <= batch_size <= size:
         raise UsageError(f"train.batch_size is {batch_size}, and there are {size} training examples: choose 1 to {size}")
-    return np.stack([_batch(kind, size, batch_size, seed, update + i) for i in range(count)])
+    steps = (np.ones(size, np.int32) if lengths is None else lengths.astype(np.int32)).tobytes() if kind == "lengths" else b""
+    return np.stack([_batch(kind, size, batch_size, seed, update + i, steps) for i in range(count)])
 
 
-def evaluation_batches(size: int, batch_size: int) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:
-    """Return the indices of all examples in rows of `batch_size`, and their weights.
+def evaluation_batches(
+    size: int, batch_size: int, lengths: Int[np.ndarray, " size"] | None = None
+) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:
+    """Return the indices of all examples in rows of `batch_size`, and their weights. Given lengths, the examples are sorted by them.
 
-    Weights are 1, or 0 for the padding of the last row. Padding repeats example 0.
+    Weights are 1, or 0 for the padding of the last row. Padding repeats the first example.
     """
     rows = -(-size // batch_size)
-    return _weighted(np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size), size)
+    indices, weights = _weighted(np.arange(rows * batch_size, dtype=np.int32).reshape(rows, batch_size), size)
+    return (indices if lengths is None else np.argsort(lengths, kind="stable").astype(np.int32)[indices]), weights
 
 
 def evaluation_streams(size: int, streams: int) -> tuple[Int[np.ndarray, "c e"], Float[np.ndarray, "c e"]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import jax
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
@@ -32,11 +33,13 @@ class Split:
       size: number of examples.
       arrays: the data that examples are made from, such as images or only a random key. Its shapes are the same for every seed.
       example: `(arrays, index) -> Example`; pure, and traced under `jit`. It must read everything that depends on the seed from `arrays`.
+      lengths: number of steps of each example before its padding, if examples have several lengths and the host knows them.
     """
 
     size: int
     arrays: Any
     example: Callable[[Any, Int[Array, ""]], Example]
+    lengths: Int[np.ndarray, " size"] | None = None
 
     def batch(self, arrays: Any, indices: Int[Array, " b"]) -> Example:
         """Return the examples at `indices`, stacked."""

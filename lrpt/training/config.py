@@ -33,7 +33,8 @@ class TrainConfig:
         OneOf(
             "order of examples",
             ORDERS,
-            notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one order, stream reads a text",
+            notes="epochs shuffles once an epoch, reshuffle draws every batch independently, cyclic repeats one order, stream reads a text,"
+            " lengths puts sequences of a file that have similar lengths into a batch",
         ),
     ] = "epochs"
     fresh_every: int | None = None

@@ -232,12 +232,12 @@ class Loaded:
           model: another module for the same task.
           variables: its variables.
         """
-        layout, task = parallel.Layout(1, 1), self.task
+        layout, task, train = parallel.Layout(1, 1), self.task, self.config.train
         splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
         placed = parallel.place(layout, [self.variables if variables is None else variables])
         found = {}
         for split in splits:
-            evaluator = Evaluator(model or self.model, task, split, self.config.train.evaluation_batch, layout)
+            evaluator = Evaluator(model or self.model, task, split, train.evaluation_batch, layout, train.order == "lengths")
             found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
         return found
 

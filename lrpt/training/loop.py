@@ -154,6 +154,8 @@ class _Together:
             raise UsageError(f"train.order is {config.train.order}: {how} read in order stream")
         if config.train.fresh_every is not None and not task.streams:
             raise UsageError(f"train.fresh_every is {config.train.fresh_every}, and only order stream carries states: leave it out")
+        if config.train.order == "lengths" and task.splits["train"].lengths is None:
+            raise UsageError("train.order is lengths, and the examples of this task are not of several lengths: choose epochs")
         count(config.model, task.input_size, task.output_size)
         batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, run.seed, 0, 1)
         self._layout()

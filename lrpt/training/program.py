@@ -37,6 +37,7 @@ class Program:
         model = config.model.build(task.input_size, task.output_size, task.reads, axis, sharers)
         epoch = task.splits["train"].size // config.train.batch_size
         shares = Shares(parallel.average(layout), parallel.own_key(layout))
+        by_length = config.train.order == "lengths"
 
         def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
             def optimizer(update: Any) -> Any:
@@ -46,8 +47,8 @@ class Program:
             return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, settings, fresh_every)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
-        self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout)
-        self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout)
+        self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout, by_length)
+        self.test = Evaluator(model, task, "test", config.train.evaluation_batch, layout, by_length)
 
 
 def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
@@ -66,18 +67,20 @@ def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
 
 
 class Evaluator:
-    """The metrics of several models on one split."""
+    """The metrics of several models on one split. Examples of similar length are evaluated together `by_length`."""
 
-    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout) -> None:
+    def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout, by_length: bool = False) -> None:
         self.task, self.layout, self.size = task, layout, task.splits[split].size
+        self._lengths = task.splits[split].lengths if by_length else None
         self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
         summed = partial(evaluate, model, task, task.splits[split])
         self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
 
     @cached_property
     def _chunks(self) -> list[np.ndarray]:
-        rows_of = evaluation_streams if self.task.streams else evaluation_batches
-        return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in rows_of(self.size, self.batch)]
+        streams = self.task.streams
+        found = evaluation_streams(self.size, self.batch) if streams else evaluation_batches(self.size, self.batch, self._lengths)
+        return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in found]
 
     def __call__(self, variables: Any, arrays: Any) -> list[dict[str, float]]:
         """Return the mean metrics of each model, for variables and data that lie on the devices."""

@@ -176,5 +176,5 @@ class Trainer:
         return self.update % self.config.evaluate_every == 0 or self.update >= self.config.updates
 
     def _indices(self, run: Run, count: int) -> np.ndarray:
-        size = run.task.splits["train"].size
-        return batch_indices(self.config.order, size, self.config.batch_size, run.seed, self.update, count)
+        train = run.task.splits["train"]
+        return batch_indices(self.config.order, train.size, self.config.batch_size, run.seed, self.update, count, train.lengths)

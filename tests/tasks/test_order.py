@@ -116,3 +116,38 @@ def test_one_evaluation_stream_is_the_order_of_the_file():
     indices, weights = evaluation_streams(7, 1)
     np.testing.assert_array_equal(indices[:, 0], np.arange(7))
     np.testing.assert_array_equal(weights, 1)
+
+
+LONG_TAIL = np.random.default_rng(0).lognormal(5, 0.7, 690).astype(np.int32) + 20
+"""Lengths like those of the pieces of Nottingham: mostly about 200 steps, a few above 1,000."""
+
+
+def by_length(epochs):
+    return [batch_indices("lengths", 690, 32, 3, 21 * epoch, 21, LONG_TAIL) for epoch in range(epochs)]
+
+
+def steps_padded(batches):
+    """Count the steps of padding in batches that are as long as their longest row."""
+    return int((LONG_TAIL[batches].max(axis=1, keepdims=True) - LONG_TAIL[batches]).sum())
+
+
+def test_batches_by_length_have_little_padding():
+    (batches,) = by_length(1)
+    shuffled = batch_indices("epochs", 690, 32, 3, 0, 21)
+    assert steps_padded(shuffled) > 1.5 * LONG_TAIL[shuffled].sum()
+    assert steps_padded(batches) < 0.35 * LONG_TAIL[batches].sum()
+
+
+def test_batches_by_length_differ_between_epochs_and_come_in_any_order():
+    epochs = by_length(20)
+    assert all(len(set(epoch.ravel().tolist())) == 21 * 32 for epoch in epochs)
+    assert not set(map(frozenset, epochs[0].tolist())) & set(map(frozenset, epochs[1].tolist()))
+    assert {int(i) for epoch in epochs for i in epoch.ravel()} == set(range(690)), "some examples are never drawn"
+    means = np.mean([LONG_TAIL[epoch].mean(axis=1) for epoch in epochs], axis=0)
+    assert abs(np.corrcoef(np.arange(21), means)[0, 1]) < 0.5, "the place of a batch depends on its length"
+
+
+def test_evaluation_by_length_has_every_example_once_shortest_first():
+    indices, weights = evaluation_batches(10, 4, np.arange(10)[::-1])
+    assert indices[weights == 1].tolist() == list(range(9, -1, -1))
+    assert indices[weights == 0].tolist() == [9, 9]
