@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tiny import EVEN
 
-from experiments import scaling
-from experiments.scaling import Fit, fit, largest, longest, main, need, recurrent_parameters
+from experiments.scaling import command as scaling
+from experiments.scaling.command import Fit, fit, largest, longest, main, need, recurrent_parameters
 from lrpt.devices import parallel
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
