@@ -5,7 +5,7 @@ import socket
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from experiments.adding import EXPERIMENT as ADDING
 from experiments.benchmark.machine import describe
 from experiments.scaling.processor_time import Descendants, Spent, spend
 from lrpt.errors import UsageError
-from lrpt.networks.counting import averaged_bytes, count
+from lrpt.networks.counting import count
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 
@@ -26,7 +26,14 @@ ALONE = "a command for each run"
 ENGINES = (ALONE, "local, 1 process", "local, 2 processes", "ray, 1 node", "ray, 2 nodes")
 SIDE_BY_SIDE = {name: 2 if "2" in name else 1 for name in ENGINES}
 CALL = 10
-"""updates between two evaluations of the model that processes share"""
+"""updates between two evaluations of a timed model"""
+
+SMALL = ("--preset", "paper")
+WIDE = ("--preset", "paper", "--model.size", "512", "--train.batch-size", "64", "--data.length", "100")
+"""a model with enough work in each update to be worth sharing"""
+
+TIMED = {"small, 1": (SMALL, 1), "wide, 1": (WIDE, 1), "wide, 2": (WIDE, 2)}
+"""models of adding, and numbers of processes that train them"""
 
 
 def take(runs: int, updates: int, turns: int, console: Console) -> dict[str, Any]:
@@ -45,11 +52,11 @@ def take(runs: int, updates: int, turns: int, console: Console) -> dict[str, Any
 
 
 def _model() -> dict[str, float]:
-    """Return size and work of the model that processes share: the preset 'paper' of adding."""
+    """Return operations and updates of the small model: the preset 'paper' of adding."""
     config = ADDING.presets["paper"].config
     parameters = count(config.model, 2, 1).true
     operations = 6 * parameters * config.train.batch_size * config.data.length
-    return {"operations": operations, "averaged_bytes": averaged_bytes(config.model, 2, 1), "updates": config.train.updates}
+    return {"operations": operations, "updates": config.train.updates}
 
 
 def _module(name: str, *words: object) -> list[str]:
@@ -95,19 +102,19 @@ def _runs(name: str, runs: int, flags: list[Any], workdir: Path, address: str, w
 
 
 def processes(updates: int, turns: int, watch: Descendants, console: Console) -> dict[str, list[Spent]]:
-    """Return what an update of one model has spent in each turn, on one process or shared by two, each bound to a core."""
-    found: dict[str, list[Spent]] = {"1": [], "2": []}
+    """Return what an update of a model has spent in each turn, on one process or shared by two, each bound to a core."""
+    found: dict[str, list[Spent]] = {name: [] for name in TIMED}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(turns):
-            for number in found:
-                with console.busy(f"{number} processes, turn {turn + 1} of {turns}"):
-                    found[number].append(_shared(int(number), updates, Path(folder) / f"{turn}-{number}", watch))
+            for name, (model, number) in TIMED.items():
+                with console.busy(f"{name}, turn {turn + 1} of {turns}"):
+                    found[name].append(_shared(number, [*model, *COMMON], updates, Path(folder) / f"{turn}-{name[0]}{number}", watch))
     return found
 
 
-def _shared(number: int, updates: int, workdir: Path, watch: Descendants) -> Spent:
+def _shared(number: int, model: Sequence[str], updates: int, workdir: Path, watch: Descendants) -> Spent:
     """Train one model with several processes, and return what an update spends between the first and the last evaluation."""
-    flags = ["--preset", "paper", *COMMON, "--train.updates", updates, "--train.evaluate-every", CALL, "--workdir", workdir]
+    flags = [*model, "--train.updates", updates, "--train.evaluate-every", CALL, "--workdir", workdir]
     address = f"127.0.0.1:{_free_port()}"
     joined = ["--distributed.coordinator-address", address, "--distributed.num-processes", number, "--distributed.process-id"]
     commands = [_bound(k, _module("adding", *flags, *([*joined, k] if number > 1 else []))) for k in range(number)]
@@ -166,9 +173,10 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         more = ["", ""] if name == ALONE else [f"{added.wall:.1f}", f"{added.cpu:.1f}"]
         rows.append([name, f"{spent.wall:.1f}", f"{spent.cpu:.1f}", *more])
     console.table(["", "wall s", "CPU s", "engine, wall s a run", "engine, CPU s a run"], rows, f"{report['runs']} runs of adding")
-    base, rows = medians(report["processes"]["1"]), []
-    for number, spent in report["processes"].items():
+    base, rows = medians(report["processes"]["wide, 1"]), []
+    for name, spent in report["processes"].items():
         one = medians(spent)
-        rows.append([number, f"{1e3 * one.wall:.1f}", f"{1e3 * one.cpu:.1f}", f"{base.wall / one.wall:.2f}x", f"{one.cpu / base.cpu:.2f}"])
-    head = ["processes", "wall ms an update", "CPU ms an update", "speed", "CPU against one"]
-    console.table(head, rows, "one model (adding, preset paper), a process a core")
+        speed = [f"{base.wall / one.wall:.2f}x", f"{base.cpu * TIMED[name][1] / one.cpu:.2f}x"] if name.startswith("wide") else ["", ""]
+        rows.append([name, f"{1e3 * one.wall:.1f}", f"{1e3 * one.cpu:.1f}", *speed])
+    head = ["model, processes", "wall ms an update", "CPU ms an update", "speed, wall", "speed, CPU"]
+    console.table(head, rows, "one model, a core for each process")

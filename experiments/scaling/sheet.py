@@ -29,13 +29,16 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def seconds_of_a_run(report: Mapping[str, Any]) -> float:
-    """Return the seconds of all updates of the measured model on one core; its evaluations are not counted."""
-    return report["updates"] * medians(report["processes"]["1"]).wall
+    """Return the seconds of all updates of the small model on a core of its own; its evaluations are not counted.
+
+    A process that is bound to a core needs as long as its processor time if nothing else uses the core.
+    """
+    return report["updates"] * medians(report["processes"]["small, 1"]).cpu
 
 
 def teraflops(report: Mapping[str, Any]) -> float:
     """Return the TFLOP/s that one core reaches, with six operations for each parameter, example and step."""
-    return report["operations"] / medians(report["processes"]["1"]).wall / 1e12
+    return report["operations"] / medians(report["processes"]["small, 1"]).cpu / 1e12
 
 
 def hours(run: float, engine: float, runs: int, places: int) -> float:

@@ -37,7 +37,8 @@ def summarize(
         results, directories = [results[i] for i in kept], [directories[i] for i in kept]
     columns = [*_columns(score), *(["learning rate"] * chooses)]
     rows = [
-        [*_row(score, label, group), *([f"{_learning_rate(group[0]):g}"] * chooses)] for label, group in _by_configuration(results).items()
+        [*_row(score, label, group), *([f"{_learning_rate(group[0]):g}"] if chooses else [])]
+        for label, group in _by_configuration(results).items()
     ]
     console.table(columns, rows, title)
     every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]

@@ -8,10 +8,12 @@ import pytest
 from tiny import EVEN, flags
 
 from lrpt.analysis.curves import Sized, in_words, score_over_parameters
+from lrpt.cli import summary
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
 from lrpt.cli.summary import best_learning_rates, spread
+from lrpt.runs.console import Console
 
 RATES = (0.001, 0.01)
 SIZES = {"gru-2": {"size": 2, "parametrization": "dense"}, "gru-4": {"size": 4, "parametrization": "dense"}, "lrd-2": {"rank": 2}}
@@ -85,6 +87,18 @@ def test_the_mean_over_seeds_on_the_validation_split_decides():
     found = [result(*score) for score in scores]
     assert best_learning_rates(found, "loss") == {"A": 1.0, "B": 1.0}
     assert best_learning_rates(found, "accuracy") == {"A": 0.1, "B": 1.0}
+
+
+def test_a_recipe_may_decide_on_the_learning_rate(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(summary, "draw_curves", lambda root, *rest: root / "curves.png")
+    rows = [
+        {**result("A", None, seed, 0.5), "parameters": {"true": 10, "paper": 10}, "seconds": 1.0, "updates": 5, "preset": "quick"}
+        for seed in (0, 1)
+    ]
+    for row in rows:
+        row["metrics"]["test"] = row["metrics"]["valid"]
+    summary.summarize(tmp_path, "loss", rows, [tmp_path / "a", tmp_path / "b"], "title", Console())
+    assert "learning rate" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
