@@ -22,7 +22,9 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads(path.read_text())
-        seconds_of_a_run(report), engine_seconds(report, RAY)
+        for name in (LOCAL, RAY):
+            engine_seconds(report, name)
+        seconds_of_a_run(report)
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"measured is {path}: expected a file that `python -m experiments.scaling measure --json` wrote") from None
     return report
