@@ -1,6 +1,7 @@
 """What the pages and scripts of docs/ name is there."""
 
 import importlib.util
+import json
 import re
 import signal
 import subprocess
@@ -80,6 +81,35 @@ def test_manifests_are_complete(path):
         (container,) = pod["containers"]
         assert {"name", "image"} <= container.keys()
         assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+
+
+SCHEMAS = Path(__file__).parent / "schemas"
+
+
+def strict(schema):
+    """Return a schema that refuses unknown fields, as `kubectl apply` does, and takes numbers with units as strings."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: strict(each) for name, each in schema.items()}
+    closed = isinstance(found.get("properties"), dict) and not found.get("x-kubernetes-preserve-unknown-fields")
+    return found | {"additionalProperties": False} if closed else found
+
+
+def complaints(manifest):
+    """Return what the schema of a manifest's kind, as its makers publish it, says against it."""
+    validators = pytest.importorskip("jsonschema")
+    schema = json.loads((SCHEMAS / f"{manifest['kind'].lower()}.json").read_text())
+    return [f"{error.json_path}: {error.message}" for error in validators.Draft202012Validator(strict(schema)).iter_errors(manifest)]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_manifests_are_valid_by_the_schemas_of_their_kinds(path):
+    manifest = yaml.safe_load(path.read_text())
+    assert complaints(manifest) == []
+    manifest["spec"]["backofLimit"] = 3
+    assert complaints(manifest) == ["$.spec: Additional properties are not allowed ('backofLimit' was unexpected)"]
 
 
 def test_the_command_of_the_job_set_is_one_run_over_all_its_pods():

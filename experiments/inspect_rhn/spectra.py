@@ -15,7 +15,7 @@ from experiments.inspect_rhn.reading import Reading, all_jacobians, both, jacobi
 from lrpt.analysis.gradient_flow import flow_figure, layers_of, matrix_norms, products, step_bound
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, states_before
-from lrpt.cli.limits import memory, refuse
+from lrpt.cli.limits import GO_ON, memory, refuse
 from lrpt.cli.run_commands import OnRun
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
@@ -67,12 +67,15 @@ class Starts(OnRun):
     """widths of the state"""
     identity: bool = False
     """add the unit matrix to each recurrent matrix"""
+    huge: bool = False
+    """go on even if the estimate exceeds the limit"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sizes or min(self.sizes) < 1:
             raise UsageError(f"sizes is {' '.join(map(str, self.sizes)) or 'empty'}: expected widths of 1 or more")
-        refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory() >> 20, " MiB")
+        if not self.huge:
+            refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory() >> 20, " MiB", GO_ON)
         if not self.spreads or not all(0 < spread < math.inf for spread in self.spreads):
             raise UsageError(f"spreads is {' '.join(map(str, self.spreads)) or 'empty'}: expected finite numbers above 0")
 

@@ -80,6 +80,8 @@ class Options:
     """devices to use, as in training"""
     workdir: Path = Path("runs/jsb/swarm")
     """directory of the runs, the summary and the plot"""
+    huge: bool = False
+    """go on even if the estimate exceeds the limit"""
 
     def __post_init__(self) -> None:
         for cell in self.cells:
@@ -87,7 +89,7 @@ class Options:
         if len(self.parameters) != len(self.depths):
             raise UsageError(f"parameters has {len(self.parameters)} numbers and depths {len(self.depths)}: give as many")
         check_at_least(1, self, "settings", "updates", "evaluate_every")
-        check_runs(self.settings, huge=False)
+        check_runs(self.settings, self.huge)
         for name in ("learning_rate", "spread"):
             low, high = getattr(self, name)
             if not 0 < low <= high:

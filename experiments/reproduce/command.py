@@ -71,11 +71,13 @@ class Options(EngineOptions):
     at the end is packed (None: neither)"""
     collect: Path | None = None
     """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
+    huge: bool = False
+    """go on even if the estimate exceeds the limit"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(1, self, "seeds")
-        check_runs(self.seeds, huge=False)
+        check_runs(self.seeds, self.huge)
         if self.hours is not None and not self.hours > 0:
             raise UsageError(f"hours is {self.hours:g}: expected a number above 0, or leave it out to train everything")
 

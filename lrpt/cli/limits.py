@@ -6,6 +6,8 @@ or fill the memory.
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
@@ -18,6 +20,12 @@ TRANSITIONS = 1_000
 
 EXAMPLES = 20_000_000
 """limit of the examples that are drawn"""
+
+UNITS = 200_000
+"""limit of the units of a state: with more, the first update and its evaluation take minutes on a core"""
+
+OF_A_FILE = 8
+"""bytes of memory for each byte of a file: its text, the symbols as numbers, and copies of both while it is read"""
 
 MATRICES = 3
 """recurrent matrices of a transition, as in a GRU"""
@@ -57,12 +65,23 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
       configs: configurations of runs.
       huge: refuse nothing.
     """
-    for config in () if huge else configs:
+    configs = [] if huge else list(configs)
+    for path in dict.fromkeys(path for config in configs if (path := getattr(config.data, "file", None)) is not None):
+        refuse(f"bytes of memory to read {path}", file_bytes(path) * OF_A_FILE >> 20, memory() >> 20, " MiB", GO_ON)
+    for config in configs:
         model, data = config.model, config.data
         refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=GO_ON)
         refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
         refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory() >> 20, " MiB", GO_ON)
         refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory() >> 20, " MiB", GO_ON)
+        refuse("model.size", model.size, UNITS, " units", GO_ON)
+
+
+def file_bytes(path: Path) -> int:
+    """Return the size of a file, or of all files of a folder; 0 for what cannot be read, which its reader names."""
+    with suppress(OSError):
+        return sum(each.stat().st_size for each in path.rglob("*") if each.is_file()) if path.is_dir() else path.stat().st_size
+    return 0
 
 
 def examples(data: Any) -> int:

@@ -5,7 +5,8 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -23,6 +24,9 @@ MANY = 100_000
 
 GRACE = 5.0
 """seconds that the other processes of a run have to end after one of them was lost"""
+
+NODE = {"num_cpus": 1, "include_dashboard": False}
+"""arguments of each node of a test cluster: one core"""
 
 
 class RayEngine:
@@ -97,6 +101,23 @@ def _connect(address: str | None) -> None:
         reason = " ".join(str(error).split())[:200]
         advice = "start its head by `ray start --head`, and name HOST:PORT"
         raise UsageError(f"address is {known}, and no Ray cluster answers there ({reason}): {advice}", code=1) from None
+
+
+@contextmanager
+def nodes_here() -> Iterator[Any]:
+    """Yield Ray's test cluster (`ray.cluster_utils.Cluster`) with one node; `add_node(**NODE)` adds others on this machine.
+
+    Nothing is reported to anybody, and no dashboard listens. Workers have the priority of other processes; by default they yield.
+    """
+    from ray.cluster_utils import Cluster
+
+    patient = {"RAY_agent_register_timeout_ms": "120000", "RAY_raylet_start_wait_time_s": "120"}  # on a machine with other work
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **patient}
+    held = Cluster(initialize_head=True, head_node_args=NODE)
+    try:
+        yield held
+    finally:
+        held.shutdown()
 
 
 def _knock(address: str | None) -> None:

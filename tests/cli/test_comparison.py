@@ -9,10 +9,12 @@ import pytest
 from tiny import EVEN, flags
 
 from lrpt.analysis.curves import Sized, in_words, score_over_parameters
+from lrpt.cli import summary
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.flags import combinations
 from lrpt.cli.summary import has_rates_to_choose, spread, with_best_learning_rates
+from lrpt.runs.console import Console
 from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)
@@ -117,6 +119,18 @@ def test_a_learning_rate_is_chosen_for_each_setting_of_a_model():
 def test_learning_rates_of_a_single_model_are_what_is_asked_for():
     assert not has_rates_to_choose([result("A", rate, seed, 0.5) for rate in (0.1, 1.0) for seed in range(2)])
     assert not has_rates_to_choose([result("A", 0.1, 0, 0.5), result("B", 1.0, 0, 0.5)])
+
+
+def test_a_recipe_may_decide_on_the_learning_rate(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(summary, "draw_curves", lambda root, *rest: root / "curves.png")
+    rows = [
+        {**result("A", None, seed, 0.5), "parameters": {"true": 10, "paper": 10}, "seconds": 1.0, "updates": 5, "preset": "quick"}
+        for seed in (0, 1)
+    ]
+    for row in rows:
+        row["metrics"]["test"] = row["metrics"]["valid"]
+    summary.summarize(tmp_path, "loss", rows, [tmp_path / "a", tmp_path / "b"], "title", Console())
+    assert "learning rate" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ HUGE = [
     (ADDING, ["--model.depth", "1000000", "--model.cell", "rhn"], "model.layers times model.depth: about 1,000,000"),
     (ADDING, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
     (COPY, ["--model.size", "10000000"], "bytes of the model and its temporaries: about"),
+    (ADDING, ["--model.size", "200001"], "model.size: about 200,001 units, and the limit is 200,000 units"),
     (ADDING, ["--model.size", str(10**30)], "bytes of the model and its temporaries: about"),
     (COPY, ["--model.embeddings.width", str(10**30)], "bytes of the model and its temporaries: about"),
     (ADDING, ["--data.length", "1000000000000"], "bytes of data: about"),
@@ -39,6 +40,19 @@ def test_the_huge_is_refused_at_once(experiment, words, says, assert_refused, mo
     begun = time.process_time()
     assert_refused(lambda words: main(experiment, words), words, says, "add --huge")
     assert time.process_time() - begun < 2
+
+
+def test_a_file_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path, assert_refused, monkeypatch):
+    """A file with a hole, which takes no room on the disk, and a folder with it."""
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    for name in ("large.abc", "small.abc"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(GIB + 2**20 if name == "large.abc" else 10)
+    for path in (tmp_path, tmp_path / "large.abc"):
+        words = ["--data.file", str(path), "--workdir", str(tmp_path / "run")]
+        assert_refused(lambda words: main(MUSIC, words), words, "bytes of memory to read", "about 8,200 MiB", "add --huge to go on")
+    assert limits.file_bytes(tmp_path / "small.abc") == 10
+    assert limits.file_bytes(tmp_path / "missing") == 0
 
 
 def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):

@@ -5,19 +5,14 @@ import signal
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ray.cluster_utils import Cluster
+from lrpt.engines.cluster import NODE, nodes_here
 
 
 @contextmanager
-def cluster(cpus=1):
-    """Yield the head's address and the second node. Nothing is reported to anybody, and no dashboard listens."""
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}  # by default, workers yield to everything else here
-    quiet = {"num_cpus": cpus, "include_dashboard": False}
-    held = Cluster(initialize_head=True, head_node_args=quiet)
-    try:
-        yield held, held.add_node(**quiet)
-    finally:
-        held.shutdown()
+def cluster():
+    """Yield the cluster and its second node."""
+    with nodes_here() as held:
+        yield held, held.add_node(**NODE)
 
 
 def processes_of(node):

@@ -1,14 +1,23 @@
 """Costs of growth: the formulas against the bytes really exchanged, and against each other."""
 
+import json
+import re
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from tiny import EVEN
 
-from experiments import scaling
-from experiments.scaling import Fit, fit, largest, longest, main, need, recurrent_parameters
+from experiments.scaling import command as scaling
+from experiments.scaling import sheet
+from experiments.scaling.command import Fit, fit, largest, longest, main, need, recurrent_parameters
+from experiments.scaling.measured import engine_seconds
+from experiments.scaling.processor_time import Descendants, spend
 from lrpt.devices import parallel
+from lrpt.errors import UsageError
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.training.step import Shares, init_state, train_step
@@ -92,9 +101,62 @@ def test_tables_on_paper(capsys, monkeypatch):
     assert "4 rows on each host" in out
 
 
+MEASURED = {
+    "runs": 2,
+    "updates": 1000,
+    "operations": 5e9,
+    "engines": {
+        "a command for each run": [[10.0, 8.0], [14.0, 10.0], [11.0, 9.0]],
+        "local, 1 process": [[13.0, 11.0]],
+        "local, 2 processes": [[7.0, 11.0]],
+        "ray, 1 node": [[17.0, 15.0]],
+    },
+    "processes": {"small, 1": [[0.4, 0.1]]},
+}
+"""Medians of single commands: 11 s of wall time, and 9 of processor time."""
+
+
+def test_an_engine_costs_what_it_adds_to_single_commands():
+    """Two places that are busy for 7 s are 14 s."""
+    assert engine_seconds(MEASURED, "local, 1 process") == (1.0, 1.0)
+    assert engine_seconds(MEASURED, "local, 2 processes") == (1.5, 1.0)
+    assert engine_seconds(MEASURED, "ray, 1 node") == (3.0, 3.0)
+
+
+def test_the_sheet_is_computed_from_what_was_measured(tmp_path, capsys):
+    """A run takes 1,000 updates of 0.1 s, and the engine 1 or 3 s."""
+    (tmp_path / "measured.json").write_text(json.dumps(MEASURED))
+    main(["sheet", "--measured", str(tmp_path / "measured.json"), "--many", "1001", "--nodes", "100", "--cores", "1", "--gigabits", "100"])
+    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line}
+    assert rows["local"] == ["100", "1.0", f"{86400 / 101:,.0f}", f"{11 * 101 / 3600:.1f}", "h"]
+    assert rows["ray"] == ["100", "3.0", f"{86400 / 103:,.0f}", f"{11 * 103 / 3600:.1f}", "h"]
+    assert sheet.teraflops(MEASURED) == 0.05
+
+
+def test_the_kept_measurement_makes_the_sheet_of_the_page(capsys):
+    main(["sheet"])
+    page = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        if line.startswith(("local", "ray")):
+            assert f"| {' | '.join(re.split(r'  +', line.strip()))} |" in page
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_processor_time_of_descendants_is_counted():
+    """A command that computes for 0.6 s in a process that it starts."""
+    busy = "import time\nwhile time.process_time() < 0.6: pass"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}], check=True)"
+    spent = spend([[sys.executable, "-S", "-c", code]], Descendants())
+    assert 0.3 < spent.cpu < 1.5
+    with pytest.raises(UsageError, match="a measured command has failed: end"):
+        spend([[sys.executable, "-S", "-c", "raise SystemExit('end')"]], Descendants())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["sheet", "--measured", "missing.json"], "measured is missing.json: expected a file"),
+        (["measure", "--turns", "0"], "turns is 0"),
         ([], "the subcommand is ''"),
         (["speed"], "the subcommand is 'speed'"),
         (["hosts", "--hosts", "3"], "hosts is 3, which does not divide"),

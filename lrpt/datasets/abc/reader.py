@@ -22,6 +22,8 @@ The result is a sequence of (pitch, length) symbols with bars. It needs some sim
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from lrpt.datasets.abc.keys import ALTERATIONS, key_signature
 from lrpt.datasets.abc.symbols import BAR, Symbol
@@ -31,6 +33,8 @@ from lrpt.errors import UsageError
 _LENGTH = r"(?P<{0}times>\d+)?(?P<{0}slashes>/+)?(?P<{0}parts>\d+)?"
 _PITCH = r"(?P<{0}sign>\^\^|\^|__|_|=)?(?P<{0}letter>[A-Ga-g])(?P<{0}octave>[,']*)"
 _NOTE = re.compile((_PITCH + _LENGTH).format(""))
+_PLAIN = re.compile(r"(?:\^\^|\^|__|_|=)?[A-Ga-g][,']*(?:\d+)?/*(?:\d+)?")
+"""A note like that of `_TOKEN`, without its parts. No other token begins like one."""
 _TOKEN = re.compile(
     "|".join(
         (
@@ -40,18 +44,15 @@ _TOKEN = re.compile(
             r"(?P<bar>\.?(?:\[\||:*\||::)[:|]*\]?(?:\s*\[?[1-9][\d,-]*)?|\[[1-9][\d,-]*)",
             r"(?P<tuplet>\((?P<p>\d+)(?::(?P<q>\d*))?(?::(?P<r>\d*))?)",
             r"(?P<chord>\[(?P<inner>[^\]]*)\]" + _LENGTH.format("chord_") + ")",
-            f"(?P<note>{_PITCH.format('note_')}{_LENGTH.format('note_')})",
             r"(?P<rest>[zx]" + _LENGTH.format("rest_") + ")",
             r"(?P<bars>[ZX](?P<count>\d*))",
             r"(?P<broken>>+|<+)",
             r"(?P<tie>-)",
             r"(?P<overlay>&+)",
-            r"(?P<nothing>![^!\s|]*!|\+[^+\s|]*\+|y\d*|[()~.`\\$*;?@#!\s]|[H-Wh-w])",
+            r"(?P<nothing>\s+|![^!\s|]*!|\+[^+\s|]*\+|y\d*|[()~.`\\$*;?@#!]|[H-Wh-w])",
         )
     )
 )
-_NOTE_PITCH = ("note_letter", "note_octave", "note_sign")
-_NOTE_LENGTH = ("note_times", "note_slashes", "note_parts")
 _CHORD_LENGTH = ("chord_times", "chord_slashes", "chord_parts")
 _REST_LENGTH = ("rest_times", "rest_slashes", "rest_parts")
 _PASSED_OVER = {"text", "grace", "nothing"}
@@ -81,6 +82,49 @@ def read_tune(tune: Tune) -> list[Symbol]:
     except ValueError as error:
         raise UsageError(f"{tune.place}, {where}: {error}") from None
     return reader.symbols
+
+
+class _Note(NamedTuple):
+    """A note as it is written.
+
+    Attributes:
+      name: its letter and octave.
+      natural: its MIDI note without key and accidentals.
+      sign: its accidental.
+      length: the parts of its length.
+    """
+
+    name: tuple[str, int]
+    natural: int
+    sign: str | None
+    length: tuple[str | None, ...]
+
+
+@lru_cache(maxsize=2**16)
+def _note(text: str) -> _Note:
+    """Parse a note. Music repeats few notes, so that most of them need no parsing."""
+    found = _NOTE.fullmatch(text)
+    assert found is not None
+    letter, marks = found["letter"], found["octave"]
+    octave = 4 + letter.islower() + marks.count("'") - marks.count(",")
+    natural = 12 * (octave + 1) + _SEMITONES[letter.upper()]
+    return _Note((letter.upper(), octave), natural, found["sign"], found.group("times", "slashes", "parts"))
+
+
+@lru_cache(maxsize=2**16)
+def _symbol(pitch: int | None, numerator: int, denominator: int) -> Symbol:
+    """Return one object for all equal symbols: millions of them would keep Python's garbage collection busy."""
+    return Symbol(pitch, Fraction(numerator, denominator))
+
+
+@cache
+def _factors(sign: str) -> tuple[Fraction, Fraction]:
+    """Return the length factors of the notes before and behind the sign of a broken rhythm.
+
+    In a>b the first note becomes longer by the amount by which the second becomes shorter.
+    """
+    short = Fraction(1, 2 ** len(sign))
+    return (2 - short, short) if ">" in sign else (short, 2 - short)
 
 
 @dataclass
@@ -169,6 +213,11 @@ class _Reader:
     def read_music(self, line: str) -> None:
         place = 0
         while place < len(line):
+            if note := _PLAIN.match(line, place):  # most tokens are notes, and this expression is fast
+                place = note.end()
+                if not self.silent and not self.overlaid:
+                    self.read_note(_note(note[0]))
+                continue
             found = _TOKEN.match(line, place)
             if found is None:
                 raise ValueError(f"'{line[place : place + 12]}' stands where a note, a rest or a bar was expected")
@@ -197,16 +246,15 @@ class _Reader:
             raise ValueError(f"the tuplet '{found[0]}' stands where (2 to (9 was expected")
         self.tuplet = Fraction(q, p), r
 
-    def read_note(self, found: re.Match[str]) -> None:
-        name, pitch = self.pitch_of(*found.group(*_NOTE_PITCH))
-        self.add(name, pitch, self.length_of(found.group(*_NOTE_LENGTH)))
+    def read_note(self, note: _Note) -> None:
+        self.add(note.name, self.pitch_of(note), self.length_of(note.length))
 
     def read_chord(self, found: re.Match[str]) -> None:
-        inner = list(_NOTE.finditer(found["inner"]))
+        inner = [_note(note[0]) for note in _NOTE.finditer(found["inner"])]
         if not inner:
             raise ValueError(f"'{found[0]}' stands where a chord of notes was expected")
-        name, pitch = max((self.pitch_of(*note.group("letter", "octave", "sign")) for note in inner), key=lambda of: of[1])
-        self.add(name, pitch, self.length_of(inner[0].group("times", "slashes", "parts")) * _times(*found.group(*_CHORD_LENGTH)))
+        name, pitch = max(((note.name, self.pitch_of(note)) for note in inner), key=lambda of: of[1])
+        self.add(name, pitch, _sounding(self.length_of(inner[0].length) * _times(*found.group(*_CHORD_LENGTH))))
         if "-" in found["inner"]:
             self.read_tie(found)
 
@@ -224,63 +272,68 @@ class _Reader:
         self.symbols.append(Symbol(None, 4 * count * Fraction(*self.meter)))
 
     def read_broken(self, found: re.Match[str]) -> None:
-        """Read the sign of a broken rhythm: in a>b the first note becomes longer by the amount by which the second becomes shorter."""
+        """Read the sign of a broken rhythm."""
         if self.last is None or self.broken is not None:
             raise ValueError(f"'{found[0]}' stands where no note is before it")
-        short = Fraction(1, 2 ** len(found["broken"]))
-        first, self.broken = (2 - short, short) if ">" in found["broken"] else (short, 2 - short)
+        first, self.broken = _factors(found["broken"])
         name, own = self.last
-        symbol = self.symbols[-1]
-        self.symbols[-1] = symbol._replace(length=symbol.length + (first - 1) * own)
-        self.last = name, first * own
+        symbol, longer = self.symbols[-1], first * own
+        self.symbols[-1] = symbol._replace(length=longer if symbol.length is own else symbol.length + longer - own)
+        self.last = name, longer
 
     def read_tie(self, found: re.Match[str]) -> None:
         pitch = self.symbols[-1].pitch if self.symbols else None
         if self.last is not None and self.last[0] is not None and pitch is not None:
             self.tied = _Tied(self.last[0], pitch)
 
-    def pitch_of(self, letter: str, marks: str, sign: str | None) -> tuple[tuple[str, int], int]:
-        """Return letter and octave, and the MIDI note."""
-        octave = 4 + letter.islower() + marks.count("'") - marks.count(",")
-        name = letter.upper(), octave
+    def pitch_of(self, note: _Note) -> int:
+        """Return the MIDI note."""
+        name = note.name
         held = name if self.scope == "octave" else name[0]
-        if sign is not None:
-            alteration = ALTERATIONS[sign]
+        if note.sign is not None:
+            alteration = ALTERATIONS[note.sign]
             if self.scope != "not":
                 self.accidentals[held] = alteration
         elif self.tied is not None and self.tied.name == name and held not in self.accidentals:
-            return name, self.tied.pitch
+            return self.tied.pitch
         else:
             alteration = self.accidentals.get(held, self.key.get(name[0], 0))
-        return name, 12 * (octave + 1) + _SEMITONES[name[0]] + alteration
+        return note.natural + alteration
 
     def length_of(self, written: tuple[str | None, ...]) -> Fraction:
         """Return the length of what is written behind a note. Multiplying fractions takes longer than all else that a note needs."""
         length = self.lengths.get(written)
         if length is None:
-            self.lengths[written] = length = _times(*written) * self.unit_length
+            self.lengths[written] = length = _sounding(_times(*written) * self.unit_length)
         return length
 
     def add(self, name: tuple[str, int] | None, pitch: int | None, length: Fraction) -> None:
         factor, left = self.tuplet
-        for further in (factor if left else None, self.broken):
-            if further is not None:
-                length *= further
-        if not length:
-            raise ValueError("a note of length 0 stands where one that sounds was expected")
-        self.tuplet, self.broken = (factor, max(left - 1, 0)), None
-        same = self.tied is not None and self.tied.pitch == pitch
-        if same and self.symbols[-1] != BAR:
+        if left:
+            length, self.tuplet = length * factor, (factor, left - 1)
+        if self.broken is not None:
+            length, self.broken = length * self.broken, None
+        tied, self.tied = self.tied, None
+        if tied is not None and tied.pitch == pitch and self.symbols[-1] != BAR:
             self.symbols[-1] = Symbol(pitch, self.symbols[-1].length + length)
         else:
-            self.symbols.append(Symbol(pitch, length))
-        self.last, self.tied = (name, length), None
+            symbol = _symbol(pitch, length.numerator, length.denominator)
+            self.symbols.append(symbol)
+            length = symbol.length
+        self.last = name, length
 
     def end(self) -> None:
         if self.broken is not None or self.tuplet[1]:
             raise ValueError("the music ends where the last notes of a tuplet or of a broken rhythm were expected")
         if not any(symbol.kind == "note" for symbol in self.symbols):
             raise ValueError("the music has no note, expected some behind the field K:")
+
+
+def _sounding(length: Fraction) -> Fraction:
+    """Return a length above 0."""
+    if not length:
+        raise ValueError("a note of length 0 stands where one that sounds was expected")
+    return length
 
 
 def _times(times: str | None, marks: str | None, parts: str | None) -> Fraction:

@@ -4,16 +4,20 @@
     python -m experiments.scaling hosts         requirements of the largest text8 model on many hosts; computed, not measured
     python -m experiments.scaling memory        what fits into the memory of an accelerator, from compiled programs
     python -m experiments.scaling devices       time per update on 1, 2 and 4 host devices
+    python -m experiments.scaling measure       time on 1 and 2 processes and nodes, and cost of the engines for a run; two minutes
+    python -m experiments.scaling sheet         many runs on many nodes, and the text8 model on many hosts, from those measurements
 
 Memory is the memory of temporaries reported by the compiler (`memory_analysis`) for four small programs. It depends on steps T, batch B and
 state size n as B T (a n + b) + c n + d. The command solves for the coefficients, prints them, and extrapolates larger sizes.
 """
 
+import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +27,7 @@ from experiments.benchmark.contenders import jax_contender, lrpt_network
 from experiments.benchmark.workloads import WORKLOADS, Workload
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from experiments.parameter_table.command import PUBLISHED
+from experiments.scaling import measured, sheet
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
@@ -40,6 +45,14 @@ COPIES = 4
 
 CHUNK = 32
 """Steps per chunk of the chunked loop."""
+
+MEASURED = Path(__file__).parents[1] / "results" / "scaling.json"
+
+NUMBERS = (
+    *("devices", "rounds", "memory", "batch", "rank", "sizes", "lengths", "hosts", "teraflops", "gigabits"),
+    *("turns", "runs", "updates", "many", "nodes", "cores"),
+)
+"""Options that are numbers above 0."""
 
 LOOPS = {"plain": ("plain", "auto"), "fast, --model.store all": ("fast", "all"), "fast, --model.store boundaries": ("fast", "boundaries")}
 """Ways to differentiate the recurrence: name -> loop, and what the chunked loop stores."""
@@ -66,15 +79,31 @@ class Options:
     lengths: tuple[int, ...] = (100, 1000, 10000)
     """memory: sequence lengths for which to find the largest state"""
     hosts: int = 32
-    """hosts: number of hosts with one accelerator each"""
+    """hosts, sheet: number of hosts with one accelerator each; in the sheet, with one core each"""
     teraflops: float = 50.0
     """hosts: achieved TFLOP/s of an accelerator"""
     gigabits: tuple[float, ...] = (10.0, 100.0, 400.0)
-    """hosts: network bandwidths between two hosts, in Gbit/s"""
+    """hosts, sheet: network bandwidths between two hosts, in Gbit/s"""
+    turns: int = 1
+    """measure: measurements of each engine and number of processes, taken in turn"""
+    runs: int = 2
+    """measure: runs of each engine"""
+    updates: int = 60
+    """measure: updates of each run"""
+    json: Path | None = None
+    """measure: file to write the times to"""
+    measured: Path = MEASURED
+    """sheet: file with times of measure"""
+    many: int = 1000
+    """sheet: number of runs"""
+    nodes: int = 100
+    """sheet: number of nodes"""
+    cores: tuple[int, ...] = (1, 16)
+    """sheet: cores of a node, which are taken not to slow each other down"""
 
     def __post_init__(self) -> None:
         check_choice("workload", self.workload, WORKLOADS)
-        for name in ("devices", "rounds", "memory", "batch", "rank", "sizes", "lengths", "hosts", "teraflops", "gigabits"):
+        for name in NUMBERS:
             value = getattr(self, name)
             if not value or not np.min(value) > 0:
                 raise UsageError(f"{name} is {value}: expected numbers above 0")
@@ -120,7 +149,7 @@ def hosts(options: Options, console: Console) -> None:
     compute = one.operations / (options.teraflops * 1e12)
     rows_each, true = batch // options.hosts, count(model, symbols, symbols).true
     console.say(f"{model.label}: {true:,} parameters, batch {batch}, {rows_each} rows on each host")
-    reached = f"{1e3 * compute:.2f} ms at {options.teraflops:g} TFLOP/s"
+    reached = f"{1e3 * compute:,.2f} ms at {options.teraflops:.3g} TFLOP/s"
     console.say(f"each host per update: {one.operations / 1e9:.1f} GFLOP, {reached}; sends {one.sent / 1e6:.0f} MB")
     rows = []
     for gigabits in options.gigabits:
@@ -241,7 +270,29 @@ def devices(options: Options, console: Console) -> None:
     console.table(["devices", "median ms per update", "min", "max", "speed"], rows, f"{options.workload}, {parallel.cores()} cores")
 
 
-SUBCOMMANDS = {"traffic": traffic, "hosts": hosts, "memory": memory, "devices": devices}
+def measure_growth(options: Options, console: Console) -> None:
+    """Measure runs on engines and processes that share a model, print both, and write them to a file on request."""
+    report = measured.take(options.runs, options.updates, options.turns, console)
+    measured.show(report, console)
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def paper_sheet(options: Options, console: Console) -> None:
+    """Print what the measured times make of many runs on many nodes, and of the text8 model on many hosts."""
+    report = sheet.read(options.measured)
+    sheet.show(report, options.many, options.nodes, options.cores, console)
+    hosts(replace(options, teraflops=sheet.teraflops(report)), console)
+
+
+SUBCOMMANDS = {
+    "traffic": traffic,
+    "hosts": hosts,
+    "memory": memory,
+    "devices": devices,
+    "measure": measure_growth,
+    "sheet": paper_sheet,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -252,7 +303,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"Costs of growth: {', '.join(SUBCOMMANDS)}.", Options())
         check_choice("the subcommand", named[0] if named else "", SUBCOMMANDS)
         SUBCOMMANDS[named[0]](options, console)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""`python -m experiments.scaling`: costs of growth, measured and on paper."""
