@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lrpt.matrices.operator import Operator, Work
-from lrpt.matrices.rows import over_rows, product
+from lrpt.matrices.rows import over_inputs, over_rows, product
 from lrpt.symbols import as_vectors, type_of_input
 
 
@@ -42,7 +42,7 @@ class Dense:
         return product(v, self.kernel)
 
     def gradient(self, v: type_of_input, cotangent: Float[Array, "*b o"]) -> "Dense":
-        return Dense(over_rows(as_vectors(v, self.shape[0], self.kernel.dtype), cotangent))
+        return Dense(over_inputs(v, cotangent, self.shape[0], self.kernel.dtype))
 
     def to_dense(self) -> Float[Array, "i o"]:
         return self.kernel

@@ -2,9 +2,10 @@
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Inexact
 
-from lrpt.symbols import is_symbols, select, type_of_input
+from lrpt.symbols import Weighted, as_vectors, is_symbols, select, type_of_input
 
 
 def product(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o"]:
@@ -27,6 +28,24 @@ def over_rows(u: Inexact[Array, "*b i"], v: Inexact[Array, "*b o"]) -> Inexact[A
         return over_rows(v, u).T
     batch = tuple(range(u.ndim - 1))
     return jax.lax.dot_general(u, v, ((batch, batch), ((), ())))
+
+
+def over_inputs(u: type_of_input, v: Inexact[Array, "*b o"], width: int, dtype: DTypeLike) -> Inexact[Array, "i o"]:
+    """Return u^T v over all rows of a batch, where u may be symbols.
+
+    A CPU adds each row of v to the row of its symbol, which takes between a half and a sixth of the time of a product with one-hot vectors.
+    Accelerators would add rows in any order, so they compute the product.
+
+    Args:
+      u: inputs of a matrix.
+      v: output cotangents of the matrix.
+      width: number of symbols, or width of the inputs.
+      dtype: type of the vectors that symbols stand for.
+    """
+    if not is_symbols(u) or jax.default_backend() != "cpu":
+        return over_rows(as_vectors(u, width, dtype), v)
+    symbols, v = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
+    return jnp.zeros((width, v.shape[-1]), v.dtype).at[jnp.ravel(symbols)].add(v.reshape((-1, v.shape[-1])))  # pyright: ignore[reportArgumentType]
 
 
 def sum_of_rows(v: Inexact[Array, "*b n"]) -> Inexact[Array, " n"]:

@@ -39,6 +39,9 @@ from lrpt.recurrence.products import Calls
 VALUES_PER_CHUNK = 90_000
 """Steps times batch times width of a chunk: about a dozen arrays of this size fit in the caches."""
 
+WEIGHTS_PER_VALUE = 16
+"""Weights for each value of a step up to which gradients may be accumulated at each step."""
+
 STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
 
@@ -60,7 +63,8 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
-    length = tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers)
+    weights = sum(array.size for array in distinct(params)[0])
+    length = tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers, weights)
     all_steps = keeps_all(steps, (carry, calls.kept_outputs()), tuning)
     try:
         return _run(step, calls, params, carry, xs, length, all_steps)
@@ -89,15 +93,20 @@ def supported() -> bool:
     return True
 
 
-def chunk_length(steps: int, values: int, sharers: int = 1) -> int:
-    """Return the default length of a chunk: 90,000 values, 2 to 64 steps, preferably a divisor of the sequence's length.
+def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:
+    """Return the default length of a chunk: 90,000 values, 1 to 64 steps, preferably a divisor of the sequence's length.
+
+    A chunk of one step needs no copies of the chunk's arrays, but reads and writes all gradient accumulators at each step. So a chunk has
+    at least two steps if there are many weights, as in full matrices.
 
     Args:
       steps: length of the sequence.
       values: values in a step: batch size times width.
       sharers: devices that share a cache, among which the values are divided.
+      weights: size of all parameters of the step.
     """
-    longest = min(max(2, min(64, VALUES_PER_CHUNK // (values * sharers))), steps)
+    shortest = 1 if weights <= WEIGHTS_PER_VALUE * values else 2
+    longest = min(max(shortest, min(64, VALUES_PER_CHUNK // (values * sharers))), steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
 
@@ -165,8 +174,12 @@ def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any,
 def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_steps: bool) -> tuple[Any, Any, Any]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), linear.calls.kept_outputs())
-    chunk = partial(_chunk, linear, linear.fixed(_first(before[0]), _first(xs), nothing), all_steps)
+    fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
     d_last, d_ys = (instantiated(part) for part in cotangents)
+    if length == 1 and all_steps:
+        (d_first, gradients), d_x = lax.scan(partial(_step, linear, fixed), (d_last, linear.zeros()), (before, xs, d_ys), reverse=True)
+        return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, d_x) if linear.wants_x else None
+    chunk = partial(_chunk, linear, fixed, all_steps)
     chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
     states = length if all_steps else 1
     sequence = cut(before, chunks, states), cut(xs, chunks, length), cut(d_ys, chunks, length)
@@ -175,6 +188,16 @@ def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))
     (d_first, gradients), d_x = lax.scan(chunk, state, tuple(part[0] for part in sequence), reverse=True)
     return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, join(d_x, d_rest)) if linear.wants_x else None
+
+
+def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[Any, Any]:
+    """Walk back through one step, with its weight gradients, as `_chunk` does through several."""
+    (carry, kept), x, d_y = step
+    d_after, (matrices, raw) = state
+    residuals, inputs = linear.recompute(carry, x, kept)
+    d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
+    matrices = linear.add_matrix_gradients(matrices, inputs, d_outputs)
+    return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
 def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, sequence: Any) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from lrpt.matrices import Dense, Projection, apart, beside, stored_both_ways
 from lrpt.symbols import is_vectors
 
-COSTLY = 256
+COSTLY = 48
 """Width of vectors from which on a component of a product is more expensive to recompute than to store and read again."""
 
 
