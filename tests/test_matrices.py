@@ -131,6 +131,12 @@ def test_own_gradients_are_those_of_reverse_mode(kind, shape, dtype, batch):
         np.testing.assert_allclose(actual.astype(jnp.float32), expected.astype(jnp.float32), rtol=tolerance, atol=tolerance)
 
 
+def test_gradients_of_symbols_are_summed_in_float32():
+    """In bfloat16 a sum of ones ends at 256."""
+    kernel, rows = Dense(jnp.zeros((3, 2), jnp.bfloat16)), jnp.ones((1000, 2), jnp.bfloat16)
+    np.testing.assert_array_equal(kernel.gradient(jnp.full(1000, 1), rows).kernel, np.array([[0, 0], [1000, 1000], [0, 0]]))
+
+
 def expected_count(kind, n_in, n_out, rank):
     return {
         "dense": n_in * n_out,

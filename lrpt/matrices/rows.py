@@ -44,8 +44,9 @@ def over_inputs(u: type_of_input, v: Inexact[Array, "*b o"], width: int, dtype: 
     """
     if not is_symbols(u) or jax.default_backend() != "cpu":
         return over_rows(as_vectors(u, width, dtype), v)
-    symbols, v = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
-    return jnp.zeros((width, v.shape[-1]), v.dtype).at[jnp.ravel(symbols)].add(v.reshape((-1, v.shape[-1])))  # pyright: ignore[reportArgumentType]
+    symbols, weighted = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
+    rows = weighted.reshape((-1, v.shape[-1])).astype(jnp.promote_types(v.dtype, jnp.float32))  # sums of many rows
+    return jnp.zeros((width, v.shape[-1]), rows.dtype).at[jnp.ravel(symbols)].add(rows).astype(v.dtype)
 
 
 def sum_of_rows(v: Inexact[Array, "*b n"]) -> Inexact[Array, " n"]:

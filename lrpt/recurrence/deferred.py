@@ -9,6 +9,8 @@ that would take much memory, it stores only the state before each chunk of steps
    operators are stored.
 3. It computes each operator's gradient from all its inputs and output cotangents in the chunk at once.
 
+If a single step fills the caches, it is a chunk of its own, and none of its arrays is copied.
+
 To record inputs and output cotangents, the step is linearized with intercepted operators. A call records its input v and adds a
 perturbation of zero to the output, whose cotangent is that of the output. Matrices are constants of this linearization. So a cell may call
 `apply` and nothing else: anything else that it read from a matrix would be lost from the gradient, and is refused.
@@ -39,7 +41,7 @@ from lrpt.recurrence.products import Calls
 VALUES_PER_CHUNK = 90_000
 """Steps times batch times width of a chunk: about a dozen arrays of this size fit in the caches."""
 
-WEIGHTS_PER_VALUE = 16
+WEIGHTS_PER_VALUE = 32
 """Weights for each value of a step up to which gradients may be accumulated at each step."""
 
 STORED_BYTES = 256 * 2**20
@@ -49,7 +51,7 @@ STORED_BYTES = 256 * 2**20
 def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
     """Run a step over a sequence, with the values of `loops.plain` and its reverse-mode gradients of any order.
 
-    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 2 to 64 steps, and the state before
+    By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 1 to 64 steps, and the state before
     every step is stored unless that takes more than 256 MiB.
 
     Raises:

@@ -12,7 +12,10 @@ from lrpt.matrices import Dense, Projection, apart, beside, stored_both_ways
 from lrpt.symbols import is_vectors
 
 COSTLY = 48
-"""Width of vectors from which on a component of a product is more expensive to recompute than to store and read again."""
+"""Width of vectors from which on a component of a product is more expensive to recompute than to store and read again.
+
+Measured on a CPU: storing is slower at 24 components, and makes an update 1.1 times as fast at 64 and up to 1.2 times at 128.
+"""
 
 
 class Part(NamedTuple):

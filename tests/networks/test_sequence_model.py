@@ -239,7 +239,7 @@ def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
         for sharers in (1, 2):
             inputs = jax.ShapeDtypeStruct((2, 9), jnp.int32)
             jax.eval_shape(config.build(5, 5, "all", sharers=sharers).init, jax.random.key(0), inputs)
-    assert [sharers for _, _, sharers in seen] == [1, 2, 1, 2]
+    assert [sharers for _, _, sharers, _ in seen] == [1, 2, 1, 2]
 
 
 @dataclass(frozen=True)

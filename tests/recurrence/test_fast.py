@@ -95,6 +95,13 @@ def test_values_and_gradients_of_the_stress_cell(steps):
     assert largest_error(fast_, plain) < 3e-6
 
 
+@pytest.mark.usefixtures("keeping")
+def test_a_step_may_be_a_chunk_of_its_own():
+    arguments = network(9)
+    gradient = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)), static_argnums=(0, 5))
+    assert largest_error(gradient("fast", *arguments, Tuning(1)), gradient("plain", *arguments, BY_RULE)) < 3e-6
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("keeping")
 @pytest.mark.parametrize("chunk", [16, 28, 101, 200])
@@ -234,7 +241,8 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
         (784, 128, 128, 4),
         (67, 20, 128, 35),
         (750, 20, 512, 6),
-        (50, 64, 1000, 2),
+        (50, 64, 1000, 1),
+        (50, 128, 1000, 1),
         (3, 20, 128, 3),
         (50, 1, 8, 50),
         (1000, 1, 8, 50),
@@ -242,6 +250,11 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
 )
 def test_chunks_have_about_90000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
     assert chunk_length(steps, batch * width) == expected
+
+
+def test_gradients_of_many_weights_are_not_accumulated_at_each_step():
+    assert chunk_length(50, 64 * 1000, weights=32 * 64 * 1000) == 1
+    assert chunk_length(50, 64 * 1000, weights=32 * 64 * 1000 + 1) == 2
 
 
 def test_devices_that_share_caches_take_shorter_chunks():
