@@ -65,7 +65,8 @@ def restore(path: Path, folder: Path) -> bool:
         with tarfile.open(source) as archive:
             members = archive.getmembers()
             _check(source, members)
-            archive.extractall(half, members, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later have it
+            archive.extractall(half, members)
         half.rename(path)
     except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
         raise UsageError(f"{source} is damaged ({type(error).__name__}): restore or remove it", code=1) from error
