@@ -156,7 +156,7 @@ def summarize(observed: Sequence[Observation], form: str, event: bool = False) -
     if not known:
         return _without(observed, event)
     mean = form.format(float(np.mean(known)))
-    deviation = f" ± {form.format(float(np.std(known, ddof=1)))}" if len(known) > 1 else ""
+    deviation = f" ± {form.replace('+', '').format(float(np.std(known, ddof=1)))}" if len(known) > 1 else ""
     censored = "at least " if any(o.censored for o in observed) else ""
     some = f" (mean of {len(known)} of {len(observed)} seeds{_lost(observed)})" if len(known) < len(observed) else ""
     return f"{censored}{mean}{deviation}{some}"
