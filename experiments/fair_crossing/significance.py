@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from lrpt.analysis.significance import holm
 
@@ -44,6 +43,8 @@ def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: floa
 
 
 def _p(one: Sequence[float], other: Sequence[float]) -> float | None:
+    from scipy import stats  # takes half a second
+
     if min(len(one), len(other)) < 2:
         return None
     if np.var(one) == np.var(other) == 0:

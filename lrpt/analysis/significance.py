@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 
 def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -15,6 +14,8 @@ def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
     Returns:
       None with fewer than two pairs.
     """
+    from scipy import stats  # takes half a second
+
     gaps = np.subtract(one, other)
     if gaps.size < 2:
         return None
