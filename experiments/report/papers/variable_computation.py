@@ -246,7 +246,7 @@ OF_SCHEDULES = (
     _of_notes("bars are mostly ignored: less computation than on other symbols", ("bars", "no bar"), ("bars", "bar")),
     _of_notes("less computation on rests than on notes", ("kind", "note"), ("kind", "rest")),
     _of_notes("less computation on the second note of a repetition than on the first", ("repetition", "first"), ("repetition", "second")),
-    _of_notes("more computation on fast passages: notes of a quarter rather than of a whole", ("length", "1/4"), ("length", "1")),
+    _of_notes("more computation on fast passages: sixteenth notes rather than quarter notes", ("length", "1/4"), ("length", "1")),
 )
 
 
@@ -256,7 +256,7 @@ def _at_word_ends(run: Record) -> float | None:
     return max((mean for mean in means if mean is not None), default=None)
 
 
-def _elsewhere(run: Record) -> float | None:
+def _on_average(run: Record) -> float | None:
     """Return the mean of m over all symbols."""
     return run.analysed("schedule", "mean")
 
@@ -303,9 +303,9 @@ RELATIONS = (
     ),
     Relation(
         FIGURE_3,
-        "more computation within a step of the end of a word than elsewhere (English)",
+        "more computation within a step of the end of a word than on average (English)",
         SHARE,
-        (Within(SMALL_VC, _at_word_ends, _elsewhere, SMALL_CHARS_SCALE),),
+        (Within(SMALL_VC, _at_word_ends, _on_average, SMALL_CHARS_SCALE),),
     ),
     Relation("Figure 5, schedules of characters", "morphemes are found", None, note="needs a text whose morphemes are marked"),
 )
