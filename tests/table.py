@@ -118,15 +118,15 @@ class Network(NamedTuple):
     xs: Any
 
     def operators(self):
-        """(name, matrix or bias) in the order of the template: ('update.input', Dense(...))."""
+        """Return (name, matrix or bias) in the order of the template: ('update.input', Dense(...))."""
         return list(zip(by_name(self.template), jax.tree.structure(self.template).flatten_up_to(self.params), strict=True))
 
     def replace_operators(self, function):
-        """The same network with `function(specification, operator)` for each operator."""
+        """Return the same network with `function(specification, operator)` for each operator."""
         return self._replace(params=jax.tree.map(function, self.template, self.params))
 
     def dense(self):
-        """The same network with full matrices."""
+        """Return the same network with full matrices."""
         return self.replace_operators(lambda spec, op: Dense(op.to_dense()) if isinstance(spec, MatrixSpec) else op)
 
     def arrays(self):

@@ -97,7 +97,7 @@ def numbers(path: Path, config=CONFIG):
 
 
 def assert_same_run(one, other):
-    """The same lines, result and parameters, but for rounding."""
+    """Check that lines, results and parameters are the same, but for rounding."""
     for a, b in zip(lines(one), lines(other), strict=True):
         assert a.keys() == b.keys()
         assert a["split"] == b["split"]
@@ -106,12 +106,12 @@ def assert_same_run(one, other):
 
 
 def tree(path: Path):
-    """Content of every file below a directory."""
+    """Return the content of every file below a directory."""
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
 
 
 def driven(root: Path, jobs):
-    """The exit statuses of what `driver.py` does; what job i says is in `root`/i.log."""
+    """Return the exit statuses of what `driver.py` does; what job i says is in `root`/i.log."""
     (root / "jobs.json").write_text(json.dumps([{**job, "log": str(root / f"{i}.log")} for i, job in enumerate(jobs)]))
     driver = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "training" / "driver.py"), str(root / "jobs.json")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.report.records import ANALYSIS, Record, read
+from experiments.report.records import ANALYSIS, read
 from experiments.report.weights import best_evaluation
 from lrpt.cli.schedule_numbers import around_words, both_masks, by_note, read_schedule, reads_characters, reads_melodies, summarize
 from lrpt.errors import UsageError
@@ -32,7 +32,7 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
     """
     record = read(target)
     best = best_evaluation(record) if record is not None else None
-    if record is None or best is None or not _is_scheduled(record):
+    if record is None or best is None or not any("proportion" in line for line in record.training()):
         return
     if record.analysis is not None and record.analysis["update"] == best["update"]:
         return
@@ -50,8 +50,9 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
         console.say(f"{target}: {ANALYSIS} of update {trained.update:,}")
 
 
-def _is_scheduled(record: Record) -> bool:
-    return any("proportion" in line for line in record.training())
+def has_scheduler(trained: Loaded) -> bool:
+    """Return whether a network chooses by itself how much of its state each step updates."""
+    return isinstance(trained.config.model, VariableConfig) and trained.config.model.has_scheduler
 
 
 def analyse(trained: Loaded) -> dict[str, Any]:
@@ -60,8 +61,7 @@ def analyse(trained: Loaded) -> dict[str, Any]:
     'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
     Keys are strings, as in the file.
     """
-    config = trained.config.model
-    if not isinstance(config, VariableConfig) or not config.has_scheduler:
+    if not has_scheduler(trained):
         return {}
     schedule = read_schedule(trained, PART, STEPS)
     found: dict[str, Any] = {"schedule": summarize(trained, schedule)._asdict(), "masks": both_masks(trained)}

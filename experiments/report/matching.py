@@ -58,10 +58,21 @@ def same_model(config: RunConfig[Any], record: Mapping[str, Any], best: bool = F
       record: the content of `config.json`.
       best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
     """
-    wanted, found = (_with_rate(own) for own in (settings(config), defaults(config) | _of_groups(record)))
-    immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
-    names = (wanted.keys() | found.keys()) - immaterial
-    return all(name in wanted and name in found and _equal(name, wanted[name], found[name]) for name in names)
+    return _Wanted(config, best).trained(record)
+
+
+class _Wanted:
+    """A configuration, flattened once for comparison with many runs."""
+
+    def __init__(self, config: RunConfig[Any], best: bool) -> None:
+        self.settings = _with_rate(settings(config))
+        self.defaults = defaults(config)
+        self.immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
+
+    def trained(self, record: Mapping[str, Any]) -> bool:
+        found = _with_rate(self.defaults | _of_groups(record))
+        names = (self.settings.keys() | found.keys()) - self.immaterial
+        return all(name in self.settings and name in found and _equal(name, self.settings[name], found[name]) for name in names)
 
 
 def _with_rate(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +89,8 @@ def _equal(name: str, wanted: Any, found: Any) -> bool:
 
 def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
     """Return the runs of a configuration by seed; of several runs of a seed the one that went furthest."""
-    runs = [r for r in records if r.experiment == experiment.name and same_model(config, r.config, best)]
+    wanted = _Wanted(config, best)
+    runs = [r for r in records if r.experiment == experiment.name and wanted.trained(r.config)]
     by_seed = {run.seed: run for run in sorted(runs, key=lambda run: run.updates)}
     return {seed: by_seed[seed] for seed in sorted(by_seed)}
 

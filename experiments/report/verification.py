@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from experiments.report.analyses import FIGURES, analyse, largest_difference
+from experiments.report.analyses import FIGURES, analyse, has_scheduler, largest_difference
 from experiments.report.analyses import TOLERANCE as OF_ANALYSES
 from experiments.report.records import ANALYSIS, Record, load
 from experiments.report.weights import best_evaluation
@@ -113,7 +113,7 @@ def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple
     if worst.relative == 0:
         return "equal", f"all metrics of {splits}, to the last digit"
     how = f"the largest relative difference is {worst.relative:.1e} ({worst.where})"
-    tolerance = OF_SCHEDULES if getattr(trained.config.model, "has_scheduler", False) else TOLERANCE
+    tolerance = OF_SCHEDULES if has_scheduler(trained) else TOLERANCE
     return ("close", f"{splits} within {tolerance:g}, {how}") if worst.relative <= tolerance else ("differs", how)
 
 

@@ -99,7 +99,7 @@ def terminate(at: int) -> None:
 
 
 def interrupt_twice(at: int) -> None:
-    """The second one does not wait for the end of the call."""
+    """Interrupt twice: the second one does not wait for the end of the call."""
     before(Trainer, "_train_call", at, lambda *_: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)])
 
 
@@ -108,7 +108,7 @@ def interrupt_before_training(at: int) -> None:
 
 
 def run(job: dict[str, Any]) -> None:
-    """What the child does; it leaves through `sys.exit` or a signal."""
+    """Do what the child does; it leaves through `sys.exit` or a signal."""
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.dup2(log, 2)
