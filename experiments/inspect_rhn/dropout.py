@@ -10,6 +10,7 @@ from lrpt.cli.flags import check_seeds
 from lrpt.cli.run_commands import OnRun
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
+from lrpt.runs.files import write_json
 from lrpt.training.loading import Loaded
 from lrpt.training.monte_carlo import monte_carlo
 
@@ -49,6 +50,13 @@ def show_monte_carlo(options: Averaged, trained: Loaded, console: Console) -> No
     if found.left_out:
         console.say(f"{found.left_out} passes were left out")
     without = trained.evaluate().get(options.split)
+    numbers = {
+        "split": options.split,
+        "mean_of_probabilities": found.loss,
+        "passes": found.passes,
+        "without_dropout": (without or {}).get("loss"),
+    }
+    write_json(options.numbers / "monte_carlo.json", numbers)
     if without:
         console.say(f"without dropout: {without['loss']:.4f} nats, perplexity {math.exp(without['loss']):.3f}")
 

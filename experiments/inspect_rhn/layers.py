@@ -2,18 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import jax
-import numpy as np
-from jaxtyping import Float
-
-from experiments.inspect_rhn.reading import both, check_highway, loss_of, reading
-from lrpt.analysis.gates import gate_activity, gate_figure
-from lrpt.analysis.lesions import lesion_figure, lesions
+from experiments.inspect_rhn.numbers import gates_of, lesions_of
+from lrpt.analysis.gates import gate_figure
+from lrpt.analysis.lesions import lesion_figure
 from lrpt.cli.run_commands import OnRun
-from lrpt.recurrence import recur
 from lrpt.runs.console import Console
+from lrpt.runs.files import write_json
 from lrpt.training.loading import Loaded
 
 
@@ -41,26 +36,23 @@ class Held(OnRun):
 
 def show_gates(options: Gates, trained: Loaded, console: Console) -> Path:
     """Print the mean activity of each layer over steps and examples, and plot its means over units."""
-    found = {name: _activity(options, trained, variables) for name, variables in both(trained).items()}
-    layers = range(found["trained"].shape[1])
-    rows = [[str(i + 1), *(f"{f(found[name][:, i]):.3f}" for name in found for f in (np.nanmean, np.nanstd))] for i in layers]
-    columns = [f"{name}{what}" for name in found for what in ("", ": deviation over steps")]
+    found, activity = gates_of(trained, options.examples, options.gate)
+    write_json(options.numbers / f"{options.gate}_gates.json", [one._asdict() for one in found])
+    names = list(dict.fromkeys(one.network for one in found))
+    of = {(one.network, one.layer): one for one in found}
+    rows = [
+        [str(layer), *(f"{figure:.3f}" for name in names for figure in (of[name, layer].mean, of[name, layer].deviation))]
+        for layer in dict.fromkeys(one.layer for one in found)
+    ]
+    columns = [f"{name}{what}" for name in names for what in ("", ": deviation over steps")]
     console.table(["layer", *columns], rows, f"mean {options.gate} gate")
-    return gate_figure(found["trained"], options.figures / f"{options.gate}_gates.png", trained.label, options.gate)
-
-
-def _activity(options: Gates, trained: Loaded, variables: Any) -> Float[np.ndarray, "b l t"]:
-    """Return the mean over units of the gate, by example, layer and step."""
-    network, params, carry, xs, mask = reading(trained, variables, options.examples)
-    check_highway(options, network)
-    info = jax.jit(lambda params, xs: recur(network.cell.step, params, carry, xs, mask, outputs="info")[1][1])(params, xs)
-    return gate_activity(info, options.gate, mask)
+    return gate_figure(activity, options.figures / f"{options.gate}_gates.png", trained.label, options.gate)
 
 
 def show_lesions(options: Held, trained: Loaded, console: Console) -> Path:
     """Print and plot the training loss with the gates of each layer held."""
-    check_highway(options, reading(trained, trained.variables, options.examples or 1).network)
-    found = lesions(trained.variables["params"], loss_of(trained, options.examples))
+    found = lesions_of(trained, options.examples)
+    write_json(options.numbers / "lesions.json", found._asdict())
     rows = [
         [str(layer), *(f"{value:.5g}" for value in (shut, shut - found.intact, opened, opened - found.intact))]
         for layer, (shut, opened) in enumerate(zip(found.shut, found.opened, strict=True), start=1)

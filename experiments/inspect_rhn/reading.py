@@ -9,13 +9,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.analysis.jacobian import states_before, step_jacobian
-from lrpt.cli.run_commands import OnRun
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.training.loading import Loaded
 from lrpt.training.program import Evaluator
 from lrpt.training.step import forward
+
+HIGHWAY = ("rhn", "rhn_uncoupled")
+"""cells of recurrent highway networks"""
 
 
 class Reading(NamedTuple):
@@ -116,8 +118,8 @@ def loss_of(trained: Loaded, examples: int | None) -> Callable[[Any], float]:
     return lambda params: task.summarize({name: float(value) for name, value in means(params).items()})["loss"]
 
 
-def check_highway(options: OnRun, network: Recurrent) -> None:
+def check_highway(trained: Loaded, network: Recurrent) -> None:
     """Raise a UsageError unless a run holds one recurrent highway network."""
     config = network.config
-    if config.cell not in ("rhn", "rhn_uncoupled") or config.layers > 1:
-        raise UsageError(f"{options.run} holds a {config.label}: name a run of one recurrent highway network (rhn or rhn_uncoupled)")
+    if config.cell not in HIGHWAY or config.layers > 1:
+        raise UsageError(f"{trained.path} holds a {config.label}: name a run of one recurrent highway network ({' or '.join(HIGHWAY)})")

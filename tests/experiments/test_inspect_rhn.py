@@ -1,5 +1,8 @@
 """The tool that looks into a trained network: what it reads is what the model computes, and every command draws or says something."""
 
+import json
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,6 +93,10 @@ def test_every_command_draws(command, figure, says, music, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert all(words in said for words in says)
     assert (music / "figures" / figure).exists()
+    numbers = json.loads((music / figure).with_suffix(".json").read_text())
+    printed = [float(word) for word in said.split() if re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", word)]
+    for value in jax.tree.leaves(numbers):
+        assert isinstance(value, str) or min(abs(value - one) for one in printed) <= 6e-4 * max(1, abs(value))
 
 
 @pytest.mark.parametrize("command", ["discs --steps 1", "flow --steps 2", "bounds", "gates", "lesions --examples 2"])
