@@ -68,6 +68,12 @@ class Activity(NamedTuple):
     deviation: float
 
 
+def longest_example(trained: Loaded, examples: int = EXAMPLES) -> int:
+    """Return the number of steps of the longest of the first training examples."""
+    read = reading(trained, trained.variables, examples)
+    return len(read.xs) if read.mask is None else int(np.sum(read.mask, axis=0).max())
+
+
 def discs_of(trained: Loaded, examples: int = EXAMPLES, steps: Sequence[int] = STEPS) -> tuple[list[Disc], dict[str, Any]]:
     """Return the discs of both networks at each step, and the Jacobians of the first example by a title.
 

@@ -1,4 +1,4 @@
-"""Figures of trained networks that `result.json` lacks: what their schedules follow, and soft beside hard masks.
+"""Figures of trained networks that `result.json` lacks: what schedules follow, soft beside hard masks, layers of highway networks.
 
 They need the weights and the data. So they are computed when a run is collected, kept as `analysis.json`, and computed again by `--verify`.
 """
@@ -8,31 +8,36 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.report.records import ANALYSIS, read
+from experiments.inspect_rhn.numbers import EXAMPLES, LONGEST, bounds_of, discs_of, flow_of, gates_of, lesions_of, longest_example
+from experiments.inspect_rhn.numbers import STEPS as STEPS_OF_DISCS
+from experiments.inspect_rhn.reading import HIGHWAY
+from experiments.report.records import ANALYSIS, Record, read
 from experiments.report.weights import best_evaluation
 from lrpt.cli.schedule_numbers import around_words, both_masks, by_note, read_schedule, reads_characters, reads_melodies, summarize
 from lrpt.errors import UsageError
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import sealed, write_json
+from lrpt.tasks import Chorales
 from lrpt.training.loading import Loaded, load
 
 STEPS, PART = 50_000, "valid"
 """how many steps of which part a schedule is read from"""
-FIGURES = ("schedule", "masks", "notes", "words")
+FIGURES = ("schedule", "masks", "notes", "words", "highway")
 """groups of figures; the other fields say what they were computed from"""
 TOLERANCE = 1e-3
 """Difference of means of m, of shares and of scores that another machine may make, relative for figures above 1."""
 
 
 def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path | None = None) -> None:
-    """Write `analysis.json` of the run at `source`, if its network has a scheduler, into the kept result at `target`.
+    """Write `analysis.json` of the run at `source`, if there is something to analyse, into the kept result at `target`.
 
     An analysis of another state is removed. The console says why one is left out.
     """
     record = read(target)
     best = best_evaluation(record) if record is not None else None
-    if record is None or best is None or not any("proportion" in line for line in record.training()):
+    if record is None or best is None or not _is_analysed(record):
         return
     if record.analysis is not None and record.analysis["update"] == best["update"]:
         return
@@ -46,8 +51,15 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
         console.warn(f"{target}: no {ANALYSIS}, as {source} cannot be read: {error}")
         return
     if trained.update == best["update"]:
-        write_json(target / ANALYSIS, sealed({"update": trained.update, "part": PART, "steps": STEPS, **found}))
+        of = {"part": PART, "steps": STEPS} if "schedule" in found else {}
+        write_json(target / ANALYSIS, sealed({"update": trained.update, **of, **found}))
         console.say(f"{target}: {ANALYSIS} of update {trained.update:,}")
+
+
+def _is_analysed(record: Record) -> bool:
+    """Return whether a run has a scheduler, or is a recurrent highway network on chorales."""
+    is_highway = record.experiment == "jsb" and record.config["model"]["cell"] in HIGHWAY
+    return is_highway or any("proportion" in line for line in record.training())
 
 
 def has_scheduler(trained: Loaded) -> bool:
@@ -56,20 +68,36 @@ def has_scheduler(trained: Loaded) -> bool:
 
 
 def analyse(trained: Loaded) -> dict[str, Any]:
-    """Return figures of a network with a scheduler by name; empty for other networks.
+    """Return figures of a network by name; empty for those without a scheduler that are no recurrent highway network on chorales.
 
     'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
-    Keys are strings, as in the file.
+    'highway' has 'lesions' of the whole training part, 'gates', 'discs', 'flow' and 'bounds' of `experiments.inspect_rhn.numbers`. Keys are
+    strings, as in the file.
     """
-    if not has_scheduler(trained):
-        return {}
-    schedule = read_schedule(trained, PART, STEPS)
-    found: dict[str, Any] = {"schedule": summarize(trained, schedule)._asdict(), "masks": both_masks(trained)}
-    if reads_melodies(trained):
-        found["notes"] = by_note(trained, schedule)
-    elif reads_characters(trained):
-        found["words"] = around_words(trained, schedule)._asdict()
+    found: dict[str, Any] = {}
+    if has_scheduler(trained):
+        schedule = read_schedule(trained, PART, STEPS)
+        found |= {"schedule": summarize(trained, schedule)._asdict(), "masks": both_masks(trained)}
+        if reads_melodies(trained):
+            found["notes"] = by_note(trained, schedule)
+        elif reads_characters(trained):
+            found["words"] = around_words(trained, schedule)._asdict()
+    model = trained.config.model
+    if isinstance(trained.config.data, Chorales) and isinstance(model, ModelConfig) and model.cell in HIGHWAY:
+        found["highway"] = _of_highway(trained)
     return json.loads(json.dumps(found))
+
+
+def _of_highway(trained: Loaded) -> dict[str, Any]:
+    longest = longest_example(trained)
+    steps = [step for step in STEPS_OF_DISCS if step <= longest]
+    return {
+        "lesions": lesions_of(trained)._asdict(),
+        "gates": [one._asdict() for one in gates_of(trained, EXAMPLES)[0]],
+        "discs": [one._asdict() for one in discs_of(trained, steps=steps)[0]],
+        "flow": [one._asdict() for one in flow_of(trained, longest=min(LONGEST, longest))[0]],
+        "bounds": {name: [one._asdict() for one in norms] for name, norms in bounds_of(trained).items()},
+    }
 
 
 def largest_difference(kept: Mapping[str, Any], computed: Mapping[str, Any]) -> float:
@@ -87,5 +115,5 @@ def _figures(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
     elif isinstance(content, list | tuple):
         for place, value in enumerate(content):
             yield from _figures(value, f"{name}.{place}")
-    elif content is not None:
+    elif content is not None and not isinstance(content, str):
         yield name, float(content)

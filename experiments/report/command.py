@@ -22,6 +22,7 @@ from typing import Annotated
 import tyro
 
 from experiments.report import crossing
+from experiments.report.analysis_figures import analysis_figures
 from experiments.report.cards import CARD, card_pages
 from experiments.report.claims import Evidence
 from experiments.report.collecting import collect
@@ -33,7 +34,6 @@ from experiments.report.pages import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.planning import SEEDS
 from experiments.report.records import FIGURES, load, load_summary
-from experiments.report.schedule_figures import schedule_figures
 from experiments.report.study_figures import FIGURES as OF_STUDIES
 from experiments.report.study_figures import draw_studies
 from experiments.report.verdicts import Status
@@ -138,7 +138,7 @@ def _figures(judged: Sequence[Judged]) -> list[PurePosixPath]:
     """Return the figures of everything that has runs."""
     evidence = judged[0].evidence
     studies = [study for one in judged for study in one.paper.studies if study.runs(evidence)]
-    drawn = [name for study in studies for name in (study.name, *schedule_figures(study, evidence))]
+    drawn = [name for study in studies for name in (study.name, *analysis_figures(study, evidence))]
     return [figure_path(f"{name}.png") for name in (*drawn, *evidence.studies)]
 
 
@@ -148,7 +148,7 @@ def _draw(root: Path, judged: Sequence[Judged]) -> None:
         for study in one.paper.studies:
             if study.runs(evidence):
                 draw_study(study, evidence, root / figure_path(f"{study.name}.png"))
-            for name, (_, draw) in schedule_figures(study, evidence).items():
+            for name, (_, draw) in analysis_figures(study, evidence).items():
                 draw(root / figure_path(f"{name}.png"))
     draw_studies(evidence, root / RESULTS / FIGURES)
     crossing.draw(root)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Planned
 from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Study
-from experiments.report.schedule_figures import schedule_figures
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")
@@ -113,7 +113,7 @@ def _study(study: Study, judged: Judged) -> list[str]:
     ]
     title = f"## Learning curves: {study.title[0].lower()}{study.title[1:]}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
-    others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in schedule_figures(study, judged.evidence).items()]
+    others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
     return [title, image, *others, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
 
 

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from experiments.report.claims import Evidence, Network, Row
 from experiments.report.records import Record
 from experiments.report.relations import Relation
+
+Draw = Callable[[Path], object]
+"""Writes a figure to a path."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
     ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
     METRICS: {"update": int, "seconds": (int, float), "split": str, "loss": (int, float)},
     FAILURE: {"update": int, "what": str},
-    ANALYSIS: {"update": int, "part": str, "steps": int},
+    ANALYSIS: {"update": int},
     RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
 }
 

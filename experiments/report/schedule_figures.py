@@ -1,6 +1,6 @@
 """Figures of networks with variable computation: score over operations (Figure 4 of Jernite et al.), m around words (Figures 3 and 5)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -8,11 +8,9 @@ import numpy as np
 
 from experiments.efficiency.points import SIZES, Point, point_of
 from experiments.report.claims import Evidence
-from experiments.report.paper import Study
+from experiments.report.paper import Draw, Study
 from experiments.report.records import Record
 from lrpt.analysis.plots import png
-
-Draw = Callable[[Path], object]
 
 
 def schedule_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:

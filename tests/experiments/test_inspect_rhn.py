@@ -16,6 +16,7 @@ from experiments.report.command import main as report
 from lrpt.analysis.gradient_flow import products
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
+from lrpt.runs.files import sealed
 from lrpt.training.loading import load
 
 pytestmark = pytest.mark.slow
@@ -110,6 +111,19 @@ def test_a_kept_result_is_read_like_its_run(command, music, tmp_path, capsys):
         main([name, str(run), *flags, "--output", str(tmp_path)])
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
+
+
+def test_collection_keeps_the_analysis_and_verification_repeats_it(music, tmp_path, capfd, assert_refused):
+    report(["--collect", str(music)], tmp_path)
+    (kept,) = tmp_path.rglob("analysis.json")
+    main(["lesions", str(music)])
+    analysis = json.loads(kept.read_text())
+    assert analysis["highway"]["lesions"] == json.loads((music / "lesions.json").read_text())
+    report(["--verify"], tmp_path)
+    assert "analysis.json: the largest difference is 0.0e+00" in capfd.readouterr().out
+    analysis["highway"]["gates"][0]["mean"] += 0.01
+    kept.write_text(json.dumps(sealed(analysis)))
+    assert_refused(lambda words: report(words, tmp_path), ["--verify"], "do not verify", code=1, printed=True)
 
 
 def test_bounds_are_singular_values(music, capsys):

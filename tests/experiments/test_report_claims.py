@@ -10,6 +10,7 @@ from kept_runs import identity, write
 from kept_runs import make_run as make_any_run
 
 from experiments import adding, char_lm, copy_memory, highway_mnist, music, permuted_mnist
+from experiments.jsb import command as chorales
 from experiments.parameter_table import command as parameter_table
 from experiments.report.claims import Evidence, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
@@ -20,6 +21,7 @@ from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
 from experiments.report.verdicts import Finding, Status
+from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
 from lrpt.datasets import jsb
 from lrpt.errors import UsageError
@@ -272,6 +274,28 @@ def test_a_mean_agrees_to_within_a_tenth(tmp_path):
     assert [found.quantity.criterion.agrees(one.value) for one in found.observed] == [True, True, False]
 
 
+def test_layers_of_a_highway_network_are_judged(tmp_path):
+    """Losses with layers closed are 9, 8.5 and 7.9 after 8, so the last one contributes nothing; the first gate is the most open one."""
+    means = {"untrained": (0.12, 0.13, 0.11), "trained": (0.5, 0.2, 0.12)}
+    gates = [
+        {"network": name, "layer": i, "mean": mean, "deviation": 0.01 * i}
+        for name, of in means.items()
+        for i, mean in enumerate(of, start=1)
+    ]
+    layers = {"lesions": {"intact": 8.0, "shut": [9.0, 8.5, 7.9], "opened": [8.0, 8.0, 8.0]}, "gates": gates}
+    make_run(tmp_path, chorales.EXPERIMENT, "--preset paper", 0, {700: 8.6}, "loss", {}, stopped="patience", analysis={"highway": layers})
+    expected = {
+        "the first layer contributes more": (0.5, True),
+        "closing any layer's gate": (-0.1, False),
+        "all layers are used": (-0.01, False),
+        "the first layer's gates are more open": (0.3, True),
+        "the other layers' gates switch more": (0.015, True),
+    }
+    for sentence, (advantage, agrees) in expected.items():
+        (pair,) = relation(tmp_path, sentence, highway.PAPER).pairs
+        assert (pair.advantage, pair.agrees) == (pytest.approx(advantage), agrees), sentence
+
+
 def test_an_altered_analysis_is_refused(tmp_path):
     melodies(tmp_path, 0, 0.1, 0.4)
     (path,) = tmp_path.rglob("analysis.json")
@@ -361,10 +385,9 @@ def test_a_claim_that_nothing_can_run_needs_nothing():
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_commands_are_understood(paper):
-    experiments = {network.experiment.name: network.experiment for row in paper.rows if (network := row.network)}
     for planned in distinct_runs(needs([paper])):
         if planned.flags.startswith("--preset"):
-            assert parse(experiments[planned.experiment], planned.flags.split()).config
+            assert parse(experiment_named(planned.experiment), planned.flags.split()).config
 
 
 # Numbers in texts

@@ -3,13 +3,17 @@
 Figures of Figure 5a are those of the authors' README.
 """
 
+from collections.abc import Callable
+
 from experiments import wiki, word_lm
+from experiments.jsb.command import EXPERIMENT as JSB
 from experiments.parameter_table.rows import PTB_WIDTHS
 from experiments.report.claims import Network, Quantity, Row
 from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.highway_takeaways import remarks, takeaways
 from experiments.report.quantities import from_test, lowest
-from experiments.report.relations import Final, Relation, Versus
+from experiments.report.records import Record
+from experiments.report.relations import Figure, Final, Relation, Versus, Within
 from experiments.report.studies import NATS, OfSwarm
 
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT
@@ -140,6 +144,79 @@ def _swarm(sentence: str, better: tuple[str, int], worse: tuple[str, int], stric
     return Relation(FIGURE_4, sentence, NATS, (OfSwarm(better, worse, SWARM_COMMAND),), strict)
 
 
+CHORALES = Network("RHN, depth 6, on JSB Chorales", JSB, "--preset paper")
+LESIONS, FIGURE_5B = "Section 6, lesions", "Figure 5b, gates on JSB Chorales"
+LOSS, GATE = Figure("nats per frame of training loss", "{:.3f}"), Figure("mean transform gate", "{:.3f}")
+UNPRINTED = "settings that the paper does not print"
+
+
+Read = Callable[[Record], float | None]
+
+
+def _within(where: str, sentence: str, contest: Figure, larger: Read, other: Read) -> Relation:
+    return Relation(where, sentence, contest, (Within(CHORALES, larger, other, UNPRINTED),))
+
+
+def _lesion(read: Callable[[list[float]], float]) -> Read:
+    """Return the function from a run to a figure of its training losses: without lesions, then with each layer's gates closed."""
+
+    def of_run(run: Record) -> float | None:
+        found = None if run.analysis is None else run.analysis.get("highway", {}).get("lesions")
+        return None if found is None else read([found["intact"], *found["shut"]])
+
+    return of_run
+
+
+def _gates(network: str, field: str, read: Callable[[list[float]], float]) -> Read:
+    """Return the function from a run to a figure of its gates' means or deviations, first layer to last."""
+
+    def of_run(run: Record) -> float | None:
+        found = [] if run.analysis is None else run.analysis.get("highway", {}).get("gates", [])
+        own = [one[field] for one in found if one["network"] == network]
+        return read(own) if own else None
+
+    return of_run
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+OF_LAYERS = (
+    _within(
+        LESIONS, "the first layer contributes more than any other", LOSS, _lesion(lambda loss: loss[1]), _lesion(lambda loss: max(loss[2:]))
+    ),
+    _within(
+        LESIONS,
+        "closing any layer's gate raises the training loss",
+        LOSS,
+        _lesion(lambda loss: min(loss[1:])),
+        _lesion(lambda loss: loss[0]),
+    ),
+    _within(
+        FIGURE_5B,
+        "all layers are used: after training each gate is more open than any at initialization",
+        GATE,
+        _gates("trained", "mean", min),
+        _gates("untrained", "mean", max),
+    ),
+    _within(
+        FIGURE_5B,
+        "the first layer's gates are more open than those of any other",
+        GATE,
+        _gates("trained", "mean", lambda of: of[0]),
+        _gates("trained", "mean", lambda of: max(of[1:])),
+    ),
+    _within(
+        FIGURE_5B,
+        "the other layers' gates switch more over time than the first layer's (standard deviations)",
+        GATE,
+        _gates("trained", "deviation", lambda of: _mean(of[1:])),
+        _gates("trained", "deviation", lambda of: of[0]),
+    ),
+)
+
+
 def _wiki(where: str, sentence: str, better: str, worse: str) -> Relation:
     arms = (Network(better, BYTES, f"--preset {better}"), Network(worse, BYTES, f"--preset {worse}"))
     return Relation(where, sentence, BITS, (Versus(*arms),))
@@ -173,11 +250,7 @@ RELATIONS = (
     _wiki(TABLE_2, "1500 units are better than 1000 (enwik8)", "paper", "enwik8-10x1000"),
     _wiki(TABLE_3, "1500 units are better than 1000 (text8)", "text8-10x1500", "text8-10x1000"),
     Relation(TABLE_2, "better than all earlier results on enwik8 and text8", None, note="follows from the rows of Tables 2 and 3"),
-    Relation("Section 6, lesions", "the first layer contributes much more than the others", None, note="no trained JSB network is kept"),
-    Relation("Section 6, lesions", "closing any layer's gate raises the training loss", None, note="no trained JSB network is kept"),
-    Relation(
-        "Figure 5b", "after training the first layer's gates are open and the others' switch", None, note="no trained JSB network is kept"
-    ),
+    *OF_LAYERS,
 )
 
 STUDIES = (
@@ -200,14 +273,23 @@ STUDIES = (
         tuple(EQUAL.values()),
         tuple(epoch * word_lm.EPOCH for epoch in (1, 2, 3, 4, 5, 6)),
     ),
+    Study(
+        "jsb",
+        "JSB Chorales, RHN of depth 6",
+        "loss",
+        "validation loss [nats per frame]",
+        "{:.3f}",
+        (CHORALES,),
+        (70, 140, 280, 420, 560, 700, 1_400),
+    ),
 )
 
 PLOTS = (
-    Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn` draws discs of a trained network"),
+    Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn discs` draws those of a trained network"),
     Plot("Figure 4", "training loss of random settings, by architecture and depth", FIGURE_4, True),
     Plot("Figure 5a", "test perplexity by depth", FIGURE_5A, True),
-    Plot("Figure 5b", "gates by layer and step on JSB Chorales", "the relation about Figure 5b"),
-    Plot("supplement", "lesions: training loss with one layer's gates closed", "Section 6, lesions"),
+    Plot("Figure 5b", "gates by layer and step on JSB Chorales", FIGURE_5B, True),
+    Plot("supplement", "lesions: training loss with one layer's gates closed", LESIONS, True),
 )
 
 PAPER = Paper(

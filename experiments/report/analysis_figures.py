@@ -1,0 +1,11 @@
+"""Figures of a study besides its learning curves, drawn from the `analysis.json` of its runs."""
+
+from experiments.report.claims import Evidence
+from experiments.report.highway_figures import highway_figures
+from experiments.report.paper import Draw, Study
+from experiments.report.schedule_figures import schedule_figures
+
+
+def analysis_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
+    """Return name -> what it shows, and a function that writes it to a path."""
+    return schedule_figures(study, evidence) | highway_figures(study, evidence)
