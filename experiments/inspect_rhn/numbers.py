@@ -1,4 +1,4 @@
-"""What the subcommands print of a trained network, as numbers: means by network ('untrained', 'trained'), layer and step."""
+"""Numbers that the subcommands print of a trained network: means by network ('untrained', 'trained'), layer and step."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
