@@ -17,6 +17,7 @@ from experiments.report.command import PAPERS, ROOT, evidence_of
 from experiments.report.judged import Judged
 from experiments.report.matching import differences, same_model
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
+from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
@@ -116,7 +117,7 @@ def test_a_quantity_without_a_published_figure_hides_no_other(tmp_path):
     """The two kinds stand in one row: recoveries have no figure, updates have one."""
     make_run(tmp_path, COPY, f"{LENGTH} --train.updates 40000", curve={31_000: 9e-4}, score="loss", test={})
     found = judged(tmp_path)
-    row = [q for q in found.quantities if q.row.setting == low_rank.LENGTH and q.row.model == low_rank.LRD]
+    row = [q for q in found.quantities if q.row.setting == copying.LENGTH and q.row.model == copying.LRD]
     assert [str(q.verdict) for q in row] == ["not reproduced (1 seed)", "None"]
     assert sum(v.status is not Status.NOT_RUN for v in found.verdicts) == 1
 
@@ -188,7 +189,7 @@ def test_a_diverged_seed_counts_as_a_failed_one(tmp_path):
 def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):
     for name, last in (("a", 10_000), ("b", 12_000), ("c", 11_000)):
         make_run(tmp_path, curve={last: 0.01}, name=name)
-    assert [run.name for run in low_rank.OF_LENGTH[low_rank.LRD].runs(Evidence(load(tmp_path))).values()] == ["b"]
+    assert [run.name for run in copying.OF_LENGTH[copying.LRD].runs(Evidence(load(tmp_path))).values()] == ["b"]
 
 
 # Relations

@@ -1,0 +1,192 @@
+"""Claims of Miceli Barone (DeepLo 2018), section 3.1: copying, by low-rank GRUs and unitary networks."""
+
+import math
+
+from experiments import copy_memory
+from experiments.report.claims import Network, Quantity, Row
+from experiments.report.paper import Study
+from experiments.report.quantities import is_solved, last_loss, perfect, recoveries, solved, solved_before
+from experiments.report.relations import First, Last, Relation, Versus
+from experiments.report.verdicts import happens, never
+
+COPY = copy_memory.EXPERIMENT
+LRD, GRU, LR, NORMALIZED, URNN = "LRD-GRU 128/50", "GRU 128", "LR-GRU 128/50", "LRD-GRU 128/50, weight norm", "uRNN 721"
+
+
+def _copy(name: str, flags: str) -> Network:
+    return Network(name, COPY, flags)
+
+
+LENGTH = "variable length, N = 100"
+LAG = "variable lag, N = 100"
+FIXED = "fixed lag, N = 500"
+
+OF_LENGTH = {
+    LRD: _copy(LRD, "--preset paper-variable-length"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm-variable-length"),
+    URNN: _copy(URNN, "--preset unitary-variable-length"),
+    LR: _copy(LR, "--preset paper-variable-length --model.parametrization low_rank"),
+}
+OF_LAG = {
+    LRD: _copy(LRD, "--preset paper-variable-lag"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm-variable-lag"),
+    URNN: _copy(URNN, "--preset unitary-variable-lag"),
+    LR: _copy(LR, "--preset paper-variable-lag --model.parametrization low_rank"),
+}
+OF_FIXED = {
+    GRU: _copy(GRU, "--preset paper --model.parametrization dense"),
+    LR: _copy(LR, "--preset paper --model.parametrization low_rank"),
+    LRD: _copy(LRD, "--preset paper"),
+    NORMALIZED: _copy(NORMALIZED, "--preset weight-norm"),
+    URNN: _copy(URNN, "--preset unitary"),
+}
+TO_THE_END = _copy(LRD, "--preset paper-variable-lag --train.updates 87000 --train.stop-below None")
+
+COPYING = "Section 3.1, copying"
+OVERFITS = Quantity(
+    "updates until test cross-entropy < 1e-3",
+    lambda run: run.first("loss", is_solved),
+    "{:,.0f}",
+    "never: it overfits",
+    never(),
+    event=True,
+)
+
+_PUBLISHED = (
+    Row(COPYING, LRD, (solved_before(30_000), recoveries()), OF_LENGTH[LRD], setting=LENGTH),
+    Row(COPYING, NORMALIZED, (solved(),), OF_LENGTH[NORMALIZED], setting=LENGTH),
+    Row(COPYING, URNN, (solved(),), OF_LENGTH[URNN], setting=LENGTH),
+    Row(COPYING, LRD, (solved_before(38_000), recoveries()), OF_LAG[LRD], setting=LAG),
+    Row(COPYING, LRD, (perfect(87_000, "87,000"),), TO_THE_END, setting=f"{LAG}, to the end"),
+    Row(COPYING, NORMALIZED, (solved(),), OF_LAG[NORMALIZED], setting=LAG),
+    Row(COPYING, URNN, (solved("does not converge", never()),), OF_LAG[URNN], setting=LAG),
+    Row(COPYING, GRU, (solved("solved", happens()),), OF_FIXED[GRU], setting=FIXED),
+    Row(COPYING, LR, (solved("does not converge", never()),), OF_FIXED[LR], setting=FIXED),
+    Row(COPYING, LRD, (solved_before(35_000), recoveries()), OF_FIXED[LRD], setting=FIXED),
+    Row(COPYING, NORMALIZED, (solved(),), OF_FIXED[NORMALIZED], setting=FIXED),
+    Row(COPYING, URNN, (perfect(2_000, "< 2,000, in training"), OVERFITS), OF_FIXED[URNN], setting=FIXED),
+)
+
+AHEAD = Last("test cross-entropy at the last common update", "loss", "{:.4f}")
+FASTER = First("updates until test cross-entropy < 1e-3", "loss", is_solved)
+
+
+def _rate(rate: float, variant: str) -> tuple[Network, Network]:
+    flags = f"--train.updates 1500 --train.stop-below None --optim.learning-rate {rate}"
+    plain = _copy(f"LRD-GRU 128/50, learning rate {rate}", f"--preset paper-{variant} {flags}")
+    return _copy(f"LRD-GRU 128/50, weight norm, learning rate {rate}", f"--preset weight-norm-{variant} {flags}"), plain
+
+
+RATES = (0.01, 0.03, 0.1)
+VARIANTS = {"variable-length": LENGTH, "variable-lag": LAG}
+AT_RATES = {(variant, rate): _rate(rate, variant) for variant in VARIANTS for rate in RATES}
+
+_RATE_ROWS = tuple(
+    Row(
+        COPYING, name, quantities, network, scale="1,500 updates, a learning rate above the published 0.001", setting=f"{text}, rate {rate}"
+    )
+    for variant, text in VARIANTS.items()
+    for rate in RATES
+    for name, quantities, network in (
+        (LRD, (last_loss(), recoveries()), AT_RATES[variant, rate][1]),
+        (NORMALIZED, (last_loss(),), AT_RATES[variant, rate][0]),
+    )
+)
+
+ROWS = (*_PUBLISHED, *_RATE_ROWS)
+
+RELATIONS = (
+    Relation(COPYING, f"the uRNN learns faster than the LRD-GRU ({LENGTH})", FASTER, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
+    Relation(COPYING, f"the uRNN is ahead of the LRD-GRU at equal updates ({LENGTH})", AHEAD, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
+    *(
+        Relation(COPYING, f"weight normalization is faster ({text})", FASTER, (Versus(of[NORMALIZED], of[LRD]),))
+        for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
+    ),
+    *(
+        Relation(
+            COPYING,
+            f"weight normalization is more stable ({VARIANTS[variant]}, learning rate {rate})",
+            Last("test cross-entropy after 1,500 updates", "loss", "{:.3f}"),
+            (Versus(*pair, scale=f"1,500 updates at {rate / 0.001:.0f} times the published learning rate"),),
+        )
+        for (variant, rate), pair in AT_RATES.items()
+    ),
+    Relation(
+        COPYING,
+        f"with weight normalization the LRD-GRU is on par with the uRNN ({LENGTH})",
+        FASTER,
+        (Versus(OF_LENGTH[NORMALIZED], OF_LENGTH[URNN]),),
+        strict=False,
+    ),
+    Relation(COPYING, f"the uRNN converges faster than the full GRU ({FIXED})", FASTER, (Versus(OF_FIXED[URNN], OF_FIXED[GRU]),)),
+    *(
+        Relation(COPYING, f"LRD >= LR ({text})", FASTER, (Versus(of[LRD], of[LR]),), strict=False)
+        for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
+    ),
+)
+
+MEMORYLESS = {FIXED: 10 * math.log(8) / 520, LAG: 10 * math.log(8) / 120, LENGTH: 5.5 * math.log(8) / 120}
+"""Cross-entropy of a predictor that knows when the symbols come, and not which: mean symbols to repeat times ln 8, over all steps."""
+
+STUDIES = (
+    Study(
+        "copy_variable_length",
+        f"Copying, {LENGTH}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_LENGTH.values()),
+        (1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 12_000, 16_000, 20_000, 24_000, 29_500),
+        LRD,
+        {
+            1_000: 0.1101,
+            2_000: 0.0856,
+            4_000: 0.0536,
+            6_000: 0.0320,
+            8_000: 0.0205,
+            10_000: 0.0144,
+            12_000: 0.0090,
+            16_000: 0.0050,
+            20_000: 0.0024,
+            24_000: 0.0019,
+            29_500: 0.00061,
+        },
+        {"published criterion": 1e-3},
+        ("memoryless", MEMORYLESS[LENGTH]),
+    ),
+    Study(
+        "copy_variable_lag",
+        f"Copying, {LAG}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_LAG.values()),
+        (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 36_000, 38_000),
+        levels={"published criterion": 1e-3},
+        baseline=("memoryless", MEMORYLESS[LAG]),
+    ),
+    Study(
+        "copy_fixed_lag",
+        f"Copying, {FIXED}",
+        "loss",
+        "test cross-entropy (nats)",
+        "{:.4f}",
+        tuple(OF_FIXED.values()),
+        (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 20_000, 24_000, 28_000, 32_000, 35_000),
+        levels={"published criterion": 1e-3},
+        baseline=("memoryless", MEMORYLESS[FIXED]),
+    ),
+    *(
+        Study(
+            f"stability_{variant.replace('-', '_')}",
+            f"Copying at high learning rates, {text}",
+            "loss",
+            "test cross-entropy (nats)",
+            "{:.3f}",
+            tuple(network for rate in RATES for network in AT_RATES[variant, rate]),
+            (500, 1_000, 1_500),
+            baseline=("memoryless", MEMORYLESS[text]),
+        )
+        for variant, text in VARIANTS.items()
+    ),
+)
