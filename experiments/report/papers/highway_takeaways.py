@@ -38,12 +38,15 @@ def _of_layers(judged: Judged) -> str:
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing any layer's gate raises the training loss")
     gates = judged.relation("the first layer's gates are more open")
+    used, switch = judged.relation("all layers are used"), judged.relation("the other layers' gates switch more")
     if most.verdict.status is Status.NOT_RUN:
         return "Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
     return (
         f"In an RHN of depth 6 on JSB Chorales, closing the first layer's gate costs {most.advantage} nats more than closing any other "
         f"({_agrees(most.verdict)}), closing any layer's costs at least {some.advantage} ({_agrees(some.verdict)}), and the first layer's "
-        f"gate is more open than any other by {gates.advantage} ({_agrees(gates.verdict)})."
+        f"gate is more open than any other by {gates.advantage} ({_agrees(gates.verdict)}). The least open gate after training exceeds the "
+        f"most open one before by {used.advantage} ({_agrees(used.verdict)}), and the deviation over time of the other layers' gates exceeds "
+        f"that of the first one's by {switch.advantage} ({_agrees(switch.verdict)})."
     )
 
 
