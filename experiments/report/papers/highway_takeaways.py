@@ -45,8 +45,8 @@ def _of_layers(judged: Judged) -> str:
         f"In an RHN of depth 6 on JSB Chorales, closing the first layer's gate costs {most.advantage} nats more than closing any other "
         f"({_agrees(most.verdict)}), closing any layer's costs at least {some.advantage} ({_agrees(some.verdict)}), and the first layer's "
         f"gate is more open than any other by {gates.advantage} ({_agrees(gates.verdict)}). The least open gate after training exceeds the "
-        f"most open one before by {used.advantage} ({_agrees(used.verdict)}), and the deviation over time of the other layers' gates exceeds "
-        f"that of the first one's by {switch.advantage} ({_agrees(switch.verdict)})."
+        f"most open one before by {used.advantage} ({_agrees(used.verdict)}), and the deviation over time of the other layers' gates "
+        f"exceeds that of the first one's by {switch.advantage} ({_agrees(switch.verdict)})."
     )
 
 
