@@ -12,11 +12,9 @@ import scipy.io
 import tensorflow_datasets as tfds
 from jaxtyping import UInt8
 
-from lrpt.datasets.files import read_bytes
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.datasets.prepared import PublishedFiles, examples_of, load_prepared
 from lrpt.datasets.sources import Source
-from lrpt.errors import UsageError
 
 Piece = UInt8[np.ndarray, "frames 88"]
 """Array that is 1 where a note sounds; column k is MIDI note 21 + k."""
@@ -58,36 +56,21 @@ def _from_notes(piece: Sequence[Sequence[int]]) -> Piece:
 def read_mat(file: bytes) -> Pieces:
     """Read the cell arrays 'traindata', 'validdata' and 'testdata', whose cells are pieces of (frames, 88) zeros and ones."""
     content = scipy.io.loadmat(BytesIO(file))
-    return {part: [_from_bits(piece) for piece in content[f"{part}data"].ravel()] for part in COUNTS}
+    return {part: [from_bits(piece) for piece in content[f"{part}data"].ravel()] for part in COUNTS}
 
 
-def _from_bits(piece: Any) -> Piece:
+def from_bits(piece: Any) -> Piece:
+    """Check a matrix of (frames, 88) zeros and ones.
+
+    Raises:
+      ValueError: it has another shape, or other numbers.
+    """
     if piece.ndim != 2 or piece.shape[1] != NOTES or not np.isin(piece, (0, 1)).all():
         raise ValueError(f"a piece is an array of shape {piece.shape}, expected zeros and ones in {NOTES} columns")
     return piece.astype(np.uint8)
 
 
 READERS: dict[str, Callable[[bytes], Pieces]] = {"json": read_json, "mat": read_mat}
-
-
-def read_pieces(path: Path) -> Pieces:
-    """Read the pieces of a user's file. Its suffix decides the format.
-
-    Raises:
-      UsageError: the suffix is unknown, or the file cannot be read or has other contents.
-    """
-    suffix = path.suffix.removeprefix(".")
-    if suffix not in READERS:
-        raise UsageError(f"data.file is {path}: expected a name that ends in .{' or .'.join(READERS)}, the two formats of JSB chorales")
-    try:
-        content = read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror}): name another file") from error
-    try:
-        return READERS[suffix](content)
-    except Exception as error:  # malformed files raise many unrelated exceptions
-        advice = f"make it like {FILES[suffix].name}"
-        raise UsageError(f"data.file is {path}, which does not hold pieces of 88 notes ({error}): {advice}") from error
 
 
 class _Builder(PublishedFiles, skip_registration=True):

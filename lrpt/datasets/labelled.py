@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from lrpt.datasets.splits import PARTS
 from lrpt.errors import UsageError
 
-PARTS = ("train", "valid", "test")
 COLUMNS = ("sequence", "target", "split")
 """Columns of a CSV table that are no features. `split` may be missing."""
 

@@ -67,7 +67,7 @@ class Chorales:
     format: str = "json"
     """published file of jsb to read: json (lists of notes) or mat (zeros and ones); both contain the same pieces"""
     file: Path | None = None
-    """a file of pieces in one of these formats, .json or .mat, to use instead of the source"""
+    """a file of pieces in one of these formats, .json or .mat, or a folder of .mat files, to use instead of the source"""
     dir: Path | None = None
     """directory of the published file; downloads and prepared data go there too if it is writable (default: the user's cache)"""
     first_frame: bool = False
@@ -87,25 +87,28 @@ class Chorales:
         """Build splits of pieces. The seed only decides the synthetic pieces.
 
         Raises:
-          UsageError: the file is missing or damaged, or contains a piece with nothing to predict.
+          UsageError: a file is missing or damaged, or contains a piece with nothing to predict.
         """
         if self.file is None and self.source == "synthetic":
             splits, metadata = self._synthetic(seed), {}
         else:
-            pieces = self._pieces()
+            pieces, notice = self._pieces()
             splits = {part: as_split(pieces[part]) for part in pieces}
             frames = {part: sum(map(len, pieces[part])) - len(pieces[part]) for part in pieces}
             metadata = {
                 "music": f"jsb ({self.format})" if self.file is None else str(self.file),
                 "pieces": {part: len(pieces[part]) for part in pieces},
                 "predicted_frames": frames,
+                **notice,
             }
         return Task(splits, NOTES, NOTES, "all", frame_metrics, piece_metrics, metadata=metadata)
 
-    def _pieces(self) -> dict[str, list[np.ndarray]]:
-        from lrpt.datasets.jsb import load_jsb, read_pieces  # imported here because it takes a second
+    def _pieces(self) -> tuple[dict[str, list[np.ndarray]], dict[str, str]]:
+        """Return the pieces of each split, and metadata on how a folder was split."""
+        from lrpt.datasets.jsb import load_jsb  # imported here because it takes a second
+        from lrpt.datasets.rolls import read_rolls
 
-        found = load_jsb(self.format, self.dir) if self.file is None else read_pieces(self.file)
+        found, notice = (load_jsb(self.format, self.dir), {}) if self.file is None else read_rolls(self.file, 2 - self.first_frame)
         silence = np.zeros((int(self.first_frame), NOTES), np.uint8)
         pieces = {part: [np.concatenate([silence, piece]) for piece in found[part]] for part in found}
         for part in pieces:
@@ -114,9 +117,9 @@ class Chorales:
                 raise UsageError(
                     f"data.file is {self.file}, whose {part} part has {what}: remove such pieces, or predict --data.first-frame"
                 )
-        return (
-            pieces if self.longest is None else {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
-        )
+        if self.longest is not None:
+            pieces = {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}
+        return pieces, notice
 
     def _synthetic(self, seed: int) -> dict[str, Split]:
         splits, first = {}, 0

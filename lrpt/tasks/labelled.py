@@ -11,14 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lrpt.datasets.labelled import PARTS, Labelled, read_labelled
+from lrpt.datasets.labelled import Labelled, read_labelled
+from lrpt.datasets.splits import PARTS, random_parts
 from lrpt.errors import UsageError
 from lrpt.losses import squared_error
 from lrpt.tasks.images import class_metrics
 from lrpt.tasks.task import Example, Split, Task
-
-SHARES = (0.8, 0.9)
-"""Where the training and the validation split end, of sequences in random order, if the file names no splits."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +108,7 @@ def standardized(found: Labelled, train: np.ndarray) -> Float[np.ndarray, "s t m
 
 def split_of(found: Labelled) -> np.ndarray:
     """Return the split of each sequence: as the file says, or at random, always in the same way."""
-    if found.split is not None:
-        return found.split
-    count = len(found.inputs)
-    places = np.random.default_rng(0).permutation(count)
-    first, second = (round(count * share) for share in SHARES)
-    return np.array(PARTS)[(places >= first).astype(int) + (places >= second)]
+    return random_parts(len(found.inputs)) if found.split is None else found.split
 
 
 def _digits() -> Labelled:
