@@ -71,7 +71,7 @@ parameters, go along a line to see what more parameters buy, and up or down at o
 300 test images are few: differences of two or three percent may be chance, so ask several seeds before you believe one.
 
 Next:
-  python -m experiments.copy_memory --preset equal-size                         copying: what rank 24 keeps, in 3 minutes
+  python -m experiments.copy_memory --preset wide-state                         copying: where a wide state pays, in a minute
   python -m experiments.permuted_mnist --seeds 3                                mean and standard deviation
   python -m experiments.permuted_mnist --no-compare --vary model.rank=1,4,16    other ranks
   python -m experiments.permuted_mnist --preset paper --data.dir DIR            MNIST, as in Table 1 (DIR: where its four files are)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.copy_memory import WIDTHS
+
 ROOT = Path(__file__).parents[1]
 README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
 WORDS = 900
@@ -28,6 +30,18 @@ def test_the_first_ten_lines_run(capsys):
     dense = found["lrpt"].ModelConfig("gru", size=128, parametrization="dense")
     assert found["lrpt"].count(dense, input_size=1, output_size=10).true == 51_338
     assert "# 8,714 parameters; a dense GRU has 51,338" in README.read_text()
+
+
+def test_sizes_in_the_table_of_the_main_command():
+    """Ten symbols, one-hot inputs, an initial state: the parameters of a GRU by hand."""
+    rows = dict(re.findall(r"^((?:LRD?-)?GRU [\d/]+) +([\d,]+) ", README.read_text(), re.MULTILINE))
+    assert len(rows) == len(WIDTHS)
+    for model in WIDTHS.values():
+        n, rank = model["size"], model.get("rank")
+        diagonal = n * (model["parametrization"] == "low_rank_plus_diagonal")
+        matrix = n * n if rank is None else 2 * rank * n + diagonal
+        name = f"{'' if rank is None else 'LRD-' if diagonal else 'LR-'}GRU {n}{'' if rank is None else f'/{rank}'}"
+        assert rows[name] == f"{3 * (matrix + 10 * n + n) + n + (n + 1) * 10:,}"
 
 
 @pytest.mark.slow
