@@ -6,8 +6,9 @@
 A cost is the processor time of the runs that the command trains: one seed, all updates and evaluations, each variant and learning rate of a
 comparison. A run that meets a criterion earlier costs less. A few updates of each run are measured, as `experiments.reproduce --measure`
 does, in a process that is bound to one core. Measurements are stored in the user's cache, so that the same command goes on after an
-interruption. A preset is estimated if its data are missing or an update is long: the estimate from counts of operations is multiplied by
-the ratio of the measured and the estimated cost of another preset of the experiment, the one whose updates are closest in length.
+interruption. Where updates are long, few presets of each experiment are measured. The other presets, and those whose data are missing, are
+estimated: the estimate from counts of operations is multiplied by the ratio of the measured and the estimated cost of the measured preset
+of the experiment whose updates are closest in length.
 """
 
 import math
@@ -37,6 +38,12 @@ from lrpt.runs.files import write_json
 PROGRAM = "python -m experiments.costs"
 USAGE = "Measures what the presets of all experiments cost."
 COLUMNS = ("preset", "runs", "updates", "hours on a core", "")
+STEP = 4.0
+"""ratio of the estimates of successive presets that are measured although their updates are long"""
+
+LONGEST = 3.0
+"""seconds of an update by the estimate, above which nothing is measured"""
+
 AGAIN = "the measurements until then are stored, and the same command goes on"
 
 
@@ -54,8 +61,8 @@ class Options:
 
     presets: tuple[str, ...] = ()
     """EXPERIMENT/PRESET: presets to measure, as adding/quick (empty: all)"""
-    limit: float = 0.1
-    """measure runs whose updates take at most so many seconds by the estimate from counts of operations"""
+    limit: float = 0.05
+    """measure all presets with updates of at most so many seconds by the estimate from counts of operations, and a few of the others"""
     data: Data = field(default_factory=Data)
     output: Path = experiments.COSTS
     """file of costs"""
@@ -95,11 +102,13 @@ class Runs:
         found = [(costs.of(one.job.config), one.job.config.train.updates) for one in self.jobs]
         return sum(cost.hours(updates) for cost, updates in found) if all(cost.measured for cost, _ in found) else None
 
-    def measure(self, costs: Costs, limit: float) -> str:
+    @cached_property
+    def longest(self) -> float:
+        """Return the seconds of the longest update by counts of operations."""
+        return max(map(_estimate, self.jobs))
+
+    def measure(self, costs: Costs) -> str:
         """Measure every run. Return why that was impossible, or an empty string."""
-        longest = max(map(_estimate, self.jobs))
-        if longest > limit:
-            return f"long updates: {longest:.2g} s by the estimate, and the limit is {limit:g} s"
         return next(filter(None, map(costs.measure, self.jobs)), "")
 
 
@@ -176,18 +185,34 @@ def entries(known: Mapping[str, Runs], measured: Mapping[str, float]) -> dict[st
     return found
 
 
+def measure_each(wanted: Sequence[Runs], costs: Costs, limit: float, console: Console) -> dict[str, str]:
+    """Measure presets. Return by name why one was not measured, or an empty string.
+
+    All presets with updates of at most `limit` seconds by the estimate are measured. Of those with longer updates, each experiment has a
+    ladder: presets with updates that are `STEP` times as long as those of the last one that was measured, up to `LONGEST` seconds.
+    """
+    reasons, last = {}, dict.fromkeys((one.experiment for one in wanted), 0.0)
+    for number, one in enumerate(sorted(wanted, key=lambda one: one.longest), 1):
+        is_next = STEP * last[one.experiment] <= one.longest <= LONGEST
+        if one.longest <= limit or is_next or one.measured(costs) is not None:
+            with console.busy(f"{one.name}, {number} of {len(wanted)}"):
+                reasons[one.name] = one.measure(costs)
+        else:
+            reasons[one.name] = "long updates"
+        if not reasons[one.name]:
+            last[one.experiment] = one.longest
+    return reasons
+
+
 def measure(options: Options, console: Console) -> None:
     """Measure presets, write the file of costs, and print them."""
     machine, known = describe(), all_runs(options.data.dir)
     wanted = chosen(options.presets, known)
     before = kept(options.output, machine, known) if options.presets else {}
     bind_to_one_core()
-    reasons = {}
     with closing(LocalEngine(1)) as engine:
         costs = Costs(engine)
-        for number, one in enumerate(wanted, 1):
-            with console.busy(f"{one.name}, {number} of {len(wanted)}"):
-                reasons[one.name] = one.measure(costs, options.limit)
+        reasons = measure_each(wanted, costs, options.limit, console)
         now = {one.name: hours for one in wanted if not reasons[one.name] and (hours := one.measured(costs))}
     found = entries(known, {**before, **now})
     write_json(options.output, {**machine, "date": date.today().isoformat(), "presets": found})

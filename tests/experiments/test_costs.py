@@ -19,12 +19,13 @@ from lrpt.devices import parallel
 
 UPDATES = 8
 SMALL = changed(CONFIG, train={"updates": UPDATES}, optim={"learning_rate": 0.01})
-WIDE, WIDER, WIDEST = (changed(SMALL, model={"size": size}) for size in (40, 400, 4000))
+WIDE, MIDDLE, WIDER, WIDEST = (changed(SMALL, model={"size": size}) for size in (40, 60, 400, 4000))
 LOST = changed(SMALL, data={"lag": 7})
 PRESETS = {
     "first": {
         "quick": Preset(SMALL, "a comparison", compare=True, learning_rates=(0.01, 0.02)),
         "wide": Preset(WIDE, "wide"),
+        "middle": Preset(MIDDLE, "hardly wider"),
         "wider": Preset(WIDER, "wider"),
         "widest": Preset(WIDEST, "widest"),
     },
@@ -32,7 +33,7 @@ PRESETS = {
 }
 SECONDS = {4: 1.0, 3: 3.0, 40: 1.5, 400: 5.0}
 """seconds of an update by the number of units"""
-TOO_LONG = ["--limit", str(estimate(WIDER, accelerated=False) * 1.01)]
+UP_TO_WIDE = ["--limit", str(estimate(WIDE, accelerated=False) * 1.01)]
 
 
 class Engine:
@@ -63,6 +64,7 @@ def tool(monkeypatch, tmp_path):
     monkeypatch.setattr(experiments, "module", lambda name: modules.get(name))
     monkeypatch.setattr(costs, "LocalEngine", Engine)
     monkeypatch.setattr(costs, "bind_to_one_core", lambda: None)
+    monkeypatch.setattr(costs, "LONGEST", estimate(WIDER, accelerated=False) * 1.01)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(Engine, "called", 0)
     monkeypatch.setattr(Engine, "most", 99)
@@ -70,7 +72,7 @@ def tool(monkeypatch, tmp_path):
     monkeypatch.setattr(experiments, "COSTS", path)
 
     def run(*words):
-        main([*TOO_LONG, "--output", str(path), *words])
+        main([*UP_TO_WIDE, "--output", str(path), *words])
         experiments.read_costs.cache_clear()
         return json.loads(path.read_text())["presets"]
 
@@ -83,7 +85,7 @@ def hours(seconds):
 
 
 def test_the_runs_of_a_preset_are_summed_and_long_ones_follow_the_closest(tool, capsys):
-    """Learning rates share a program: the comparison needs two measurements for four runs."""
+    """Learning rates share a program: the comparison needs two measurements for four runs. Of the long ones, the ladder has `wider`."""
     found = tool()
     first = found["first"]
     assert first["quick"] == {"hours": hours(2 * (1 + 3)), "measured": True, "ratio": first["quick"]["ratio"]}
@@ -91,8 +93,10 @@ def test_the_runs_of_a_preset_are_summed_and_long_ones_follow_the_closest(tool, 
     ratio = 5.0 / estimate(WIDER, accelerated=False)
     assert (first["wider"]["hours"], first["wider"]["measured"]) == (hours(5.0), True)
     assert first["wider"]["ratio"] == pytest.approx(ratio, rel=0.005)
+    of_wide = 1.5 / estimate(WIDE, accelerated=False)
+    assert (first["middle"]["hours"], first["middle"]["measured"]) == (hours(of_wide * estimate(MIDDLE, accelerated=False)), False)
     assert (first["widest"]["hours"], first["widest"]["measured"]) == (hours(ratio * estimate(WIDEST, accelerated=False)), False)
-    of_all = sorted(one["ratio"] for name, one in first.items() if name != "widest")[1]
+    of_all = sorted(one["ratio"] for one in first.values() if one["measured"])[1]
     assert (found["second"]["quick"]["ratio"], found["second"]["quick"]["measured"]) == (pytest.approx(of_all, rel=0.005), False)
     assert Engine.called == 5
     printed = capsys.readouterr().out
@@ -140,9 +144,9 @@ def test_nothing_is_measured_twice_and_an_interruption_loses_nothing(tool, capsy
     assert "the measurements until then are stored" in capsys.readouterr().err
     Engine.most = 99
     assert tool()["first"]["wider"]["measured"]
-    assert Engine.called == 4 + 2  # the interrupted one again, and the missing data
+    assert Engine.called == 4 + 3  # the missing data, the interrupted one, and the one behind it
     tool()
-    assert Engine.called == 4 + 2 + 1
+    assert Engine.called == 4 + 3 + 1
 
 
 def test_other_presets_stay_as_they_are(tool, tmp_path, monkeypatch):
