@@ -4,11 +4,13 @@
     python -m experiments.costs --presets adding/quick --data.dir DIR    this preset; other measured costs stay as they are
 
 A cost is the processor time of the runs that the command trains: one seed, all updates and evaluations, each variant and learning rate of a
-comparison. A run that meets a criterion earlier costs less. A few updates of each run are measured, as `experiments.reproduce --measure`
-does, in a process that is bound to one core. Measurements are stored in the user's cache, so that the same command goes on after an
-interruption. Where updates are long, few presets of each experiment are measured. The other presets, and those whose data are missing, are
-estimated: the estimate from counts of operations is multiplied by the ratio of the measured and the estimated cost of the measured preset
-of the experiment whose updates are closest in length.
+comparison. Start, compilation and checkpoints come on top. A run that meets a criterion earlier costs less. A few updates of each run are
+measured, as `experiments.reproduce --measure` does, in a process that is bound to one core. Measurements are stored in the user's cache, so
+that the same command goes on after an interruption.
+
+Where updates are long, few presets of each experiment are measured. The other presets, and those whose data are missing, are estimated: the
+estimate from counts of operations is multiplied by the ratio of measured to estimated cost of a measured preset of the experiment. It is
+the one whose updates are closest in length, among those that read the same data if there are any.
 """
 
 import math
@@ -87,6 +89,11 @@ class Runs:
         """Return the name on the command line: 'adding/quick'."""
         return f"{self.experiment}/{self.preset}"
 
+    @property
+    def data(self) -> Any:
+        """Return the data that all runs read."""
+        return self.jobs[0].job.config.data
+
     @cached_property
     def updates(self) -> int:
         """Return the updates of all runs."""
@@ -164,10 +171,11 @@ def kept(path: Path, machine: Mapping[str, Any], known: Mapping[str, Runs]) -> d
 def ratio(one: Runs, measured: Mapping[Runs, float]) -> float:
     """Return the ratio of measured and estimated hours of the preset of the same experiment whose updates are closest in length to `one`.
 
-    It is the median over all measured presets if none of the experiment was measured, and 1 if none at all was.
+    Presets that read the same data come first. The ratio is the median over all measured presets if none of the experiment was measured,
+    and 1 if none at all was.
     """
-    own = [other for other in measured if other.experiment == one.experiment]
-    if own:
+    of_experiment = [other for other in measured if other.experiment == one.experiment]
+    if own := [other for other in of_experiment if other.data == one.data] or of_experiment:
         closest = min(own, key=lambda other: abs(math.log((other.estimate / other.updates) / (one.estimate / one.updates))))
         return measured[closest] / closest.estimate
     return statistics.median(hours / other.estimate for other, hours in measured.items()) if measured else 1.0

@@ -105,6 +105,16 @@ def test_the_runs_of_a_preset_are_summed_and_long_ones_follow_the_closest(tool, 
     assert "estimated: missing data" in printed
 
 
+def test_presets_that_read_the_same_data_come_first(tool, monkeypatch):
+    """The updates of `wider` are closer in length to those of `widest`, but it reads other data."""
+    other = changed(WIDER, data={"lag": 5})
+    monkeypatch.setattr(costs, "LONGEST", estimate(other, accelerated=False))
+    monkeypatch.setitem(PRESETS["first"], "wider", Preset(other, "wider, on other data"))
+    found = tool()["first"]
+    assert found["wider"]["measured"]
+    assert found["widest"]["ratio"] == found["wide"]["ratio"] != found["wider"]["ratio"]
+
+
 def test_the_words_of_lists(tool):
     tool()
     assert experiments.costs_of("first")["quick"] == "1.1 minutes on a core"
