@@ -1,6 +1,6 @@
 """Costs of all presets, which the list of experiments and --help show: measured on one core of this machine, or estimated.
 
-    python -m experiments.costs --data.dir DIR                           every preset, in 20 minutes at most
+    python -m experiments.costs --data.dir DIR                           every preset; about 20 minutes of processor time
     python -m experiments.costs --presets adding/quick --data.dir DIR    this preset; other measured costs stay as they are
 
 A cost is the processor time of the runs that the command trains: one seed, all updates and evaluations, each variant and learning rate of a
