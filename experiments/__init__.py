@@ -2,11 +2,22 @@
 
 import gc
 import importlib
+import json
+import math
 import os
 import pkgutil
 import signal
 import sys
+from functools import cache
+from pathlib import Path
 from types import FrameType, ModuleType
+from typing import Any
+
+COSTS = Path(__file__).parent / "results" / "costs.json"
+"""what each preset costs: written by `experiments.costs`"""
+
+UNITS = {"year": 8766, "day": 24, "hour": 1, "minute": 1 / 60}
+"""hours"""
 
 STOPPED = b"lrpt: error: stopped by Ctrl-C: what was written before is intact\n"
 
@@ -32,3 +43,42 @@ def module(name: str) -> ModuleType:
     """Import the module that holds the code of a command: `experiments.NAME`, or `experiments.NAME.command` if NAME is a folder."""
     found = importlib.import_module(f"{__name__}.{name}")
     return importlib.import_module(f"{found.__name__}.command") if hasattr(found, "__path__") else found
+
+
+@cache
+def read_costs(path: Path) -> dict[str, Any]:
+    """Return the content of a file of costs. It is empty if the file is missing or damaged, because no command needs costs."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        costs = [cost for presets in content["presets"].values() for cost in presets.values()]
+        intact = bool(_source(content)) and all(0 < cost[name] < math.inf for cost in costs for name in ("hours", "ratio"))
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return {}
+    return content if intact else {}
+
+
+def costs_of(name: str) -> dict[str, str]:
+    """Return what the presets of an experiment cost, in words: {'paper': '5 hours on a core'}."""
+    costs = read_costs(COSTS).get("presets", {}).get(name, {})
+    return {preset: _in_words(cost["hours"], cost["measured"]) for preset, cost in costs.items()}
+
+
+def source_of_costs() -> str:
+    """Return a sentence on where the costs come from, or an empty string if there are none."""
+    content = read_costs(COSTS)
+    return _source(content) if content else ""
+
+
+def _source(content: dict[str, Any]) -> str:
+    return (
+        f"Costs: processor time of all updates of one seed, without start and compilation, measured on a core ({content['processor']}) "
+        f"on {content['date']}; 'about' is an estimate from counts of operations."
+    )
+
+
+def _in_words(hours: float, measured: bool) -> str:
+    """Return '12 minutes on a core', or 'about 12 minutes on a core' if it was not measured."""
+    unit, size = next((one for one in UNITS.items() if hours >= one[1]), ("second", 1 / 3600))
+    value = hours / size
+    number = max(round(value), 1) if 3 <= value < 100 or unit == "second" else float(f"{value:.2g}")
+    return f"{'' if measured else 'about '}{number:,g} {unit}{'s' * (number != 1)} on a core"

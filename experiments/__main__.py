@@ -38,6 +38,7 @@ def listing(found: Sequence[ModuleType]) -> Iterator[str]:
     held = [module.EXPERIMENT for module in found if hasattr(module, "EXPERIMENT")]
     tools = {module.__name__.split(".")[1]: module for module in found if _is_tool(module)}
     yield f"Experiments: {PROGRAM}.NAME [--preset PRESET] [--help]"
+    yield from _entry("", experiments.source_of_costs())
     for experiment in held:
         yield from ["", *_experiment(experiment)]
     yield from ["", f"Tools: {PROGRAM}.NAME [--help]", ""]
@@ -55,8 +56,8 @@ def _experiment(experiment: Experiment[Any]) -> Iterator[str]:
     yield from _entry("", experiment.about)
     yield from _entry("", f"Reproduces: {experiment.reproduces}.")
     width = max(map(len, experiment.presets))
-    for name, preset in experiment.presets.items():
-        yield from _entry(f"    {name:{width}}", f"{preset.about} [{preset.cost}]")
+    for name in experiment.presets:
+        yield from _entry(f"    {name:{width}}", experiment.listed(name))
 
 
 def _entry(start: str, text: str) -> list[str]:

@@ -9,6 +9,7 @@ Published (single runs): test mean squared error 0.003 after 14,500 updates, for
 
 from dataclasses import replace
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -36,10 +37,11 @@ EXPERIMENT = Experiment(
     name="adding",
     about="Add the two numbers that are marked in a long sequence.",
     reproduces="Miceli Barone 2018, section 3.2 and Figure 2, middle right",
+    costs=costs_of("adding"),
     presets={
-        "quick": Preset(QUICK, "LRD-GRU 64/8, T = 50", "a minute on two cores"),
-        "paper": Preset(PAPER, "LRD-GRU 128/24, T = 750", "20 minutes on two cores"),
-        "paper-recovery": Preset(RECOVERY, "the same with recovery from NaN, which the paper does not have", "20 minutes on two cores"),
+        "quick": Preset(QUICK, "LRD-GRU 64/8, T = 50"),
+        "paper": Preset(PAPER, "LRD-GRU 128/24, T = 750"),
+        "paper-recovery": Preset(RECOVERY, "the same with recovery from NaN, which the paper does not have"),
     },
     variants={name: GRU_VARIANTS[name] for name in ("lr", "lrd")},
 )

@@ -18,6 +18,7 @@ and targets of 0.3 and 0.4. The small networks end at a sharpness of 4, so that 
 
 from dataclasses import replace
 
+from experiments import costs_of
 from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -49,7 +50,7 @@ QUICK = RunConfig(
 )
 
 
-def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str = "days on two cores", buffer: int = 0) -> Preset:
+def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: int = 0) -> Preset:
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
     model = replace(model, lag=data.period) if model.has_scheduler else model
     target = f", target {model.schedule.target}" * model.has_scheduler
@@ -57,7 +58,6 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, cost: str 
     return Preset(
         with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
         f"{model.label}{target}, on bits of the Penn Treebank{behind}",
-        cost,
     )
 
 
@@ -71,16 +71,17 @@ EXPERIMENT = Experiment(
     subcommands=COMMANDS,
     about="Predict each bit of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
+    costs=costs_of("bit_lm"),
     presets={
-        "quick": Preset(QUICK, "VCRNN and RNN on bits of Python's documentation", "3 minutes on two cores, no download", compare=True),
+        "quick": Preset(QUICK, "VCRNN and RNN on bits of Python's documentation, no download", compare=True),
         "paper": _preset(FULL),
         "vcrnn-1000-0.3": _preset(network("vcrnn", 1000, target=0.3, penalty_weight=0.1)),
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
         **{f"buffer-{bits}": _preset(FULL, buffer=bits) for bits in (8, 24)},
-        "small": _preset(SMALL, SHORT, "20 minutes on a core"),
-        "small-rnn": _preset(network("elman", 77), SHORT, "5 minutes on a core"),
-        "small-buffer-8": _preset(SMALL, SHORT, "40 minutes on a core", buffer=8),
-        "small-buffer-24": _preset(SMALL, SHORT, "80 minutes on a core", buffer=24),
+        "small": _preset(SMALL, SHORT),
+        "small-rnn": _preset(network("elman", 77), SHORT),
+        "small-buffer-8": _preset(SMALL, SHORT, buffer=8),
+        "small-buffer-24": _preset(SMALL, SHORT, buffer=24),
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 56, "embedding": 56}},
     score="bits_per_character",

@@ -29,6 +29,7 @@ constant in another place (`--optim.recipe char_lm_original`).
 from dataclasses import replace
 from typing import Any
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
@@ -83,12 +84,12 @@ def _row(size: int, rank: int | None = None, kind: str = "low_rank_plus_diagonal
     masks = "shared" if tied else "candidate_apart" if rank is None else "each"
     regularization = {**DROPOUT, "gate_masks": masks} if dropout else {}
     model = replace(PAPER.model, size=size, **structure, **regularization)
-    return Preset(replace(PAPER, model=model), f"{model.label.replace(' RESET AFTER', '')} on the Penn Treebank", "days on two cores")
+    return Preset(replace(PAPER, model=model), f"{model.label.replace(' RESET AFTER', '')} on the Penn Treebank")
 
 
 def _lstm_row(**model: Any) -> Preset:
     config = replace(LSTM, model=replace(LSTM.model, **model))
-    return Preset(config, f"{config.model.label} on the Penn Treebank, in 20 streams", "days on two cores")
+    return Preset(config, f"{config.model.label} on the Penn Treebank, in 20 streams")
 
 
 EXPERIMENT = Experiment(
@@ -97,8 +98,9 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each character of a text from those before it.",
     reproduces="Miceli Barone 2018, Table 2",
+    costs=costs_of("char_lm"),
     presets={
-        "quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU on Python's documentation", "some minutes on two cores, no download", compare=True),
+        "quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU on Python's documentation, no download", compare=True),
         "paper": _row(1000, 64),
         "lrd-1000-64-tied": _row(1000, 64, tied=True),
         "gru-1000": _row(1000),

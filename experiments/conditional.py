@@ -15,6 +15,7 @@ word has its own vector if it occurs at least twice in the training part, which 
 from dataclasses import replace
 from typing import Any
 
+from experiments import costs_of
 from experiments.variable_computation import EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -52,13 +53,12 @@ EXPERIMENT: Experiment[Any] = Experiment(
     name="conditional",
     about="Predict each character, or bit, of a text with a second level that steps once for each word, or character.",
     reproduces="Jernite et al. 2017, Table 3 (the CRNN)",
+    costs=costs_of("conditional"),
     presets={
-        "quick": Preset(
-            QUICK, "CRNN and LRD-CRNN on characters of Python's documentation", "some minutes on two cores, no download", compare=True
-        ),
-        "quick-bits": Preset(QUICK_BITS, "CRNN 100-100 on bits of Python's documentation", "some minutes on two cores, no download"),
-        "paper": Preset(PAPER, "CRNN 500-500 on characters of the Penn Treebank", "a day on two cores"),
-        "bits": Preset(BITS, "CRNN 100-100 on bits of the Penn Treebank", "half a day on two cores"),
+        "quick": Preset(QUICK, "CRNN and LRD-CRNN on characters of Python's documentation, no download", compare=True),
+        "quick-bits": Preset(QUICK_BITS, "CRNN 100-100 on bits of Python's documentation, no download"),
+        "paper": Preset(PAPER, "CRNN 500-500 on characters of the Penn Treebank"),
+        "bits": Preset(BITS, "CRNN 100-100 on bits of the Penn Treebank"),
     },
     variants={"crnn": {}, "lrd": {"parametrization": "low_rank_plus_diagonal"}},
     score="bits_per_character",

@@ -16,6 +16,7 @@ converge at variable lag.
 import dataclasses
 from typing import Any
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -117,12 +118,12 @@ EXPERIMENT = Experiment(
     name="copy_memory",
     about="Repeat, after a lag, the symbols that were seen at the start.",
     reproduces="Miceli Barone 2018, section 3.1 and Figure 2, top and middle left",
+    costs=costs_of("copy_memory"),
     presets={
-        "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10", "2 minutes on two cores"),
+        "quick": Preset(QUICK, "LRD-GRU 64/16, variable length, N = 10"),
         "wide-state": Preset(
             WIDE_STATE,
             "GRUs, LR-GRUs and LRD-GRUs of several sizes, ten symbols at once",
-            "1 minute on two cores, 2 to 3 with --seeds 3",
             compare=True,
             learning_rates=(1e-2, 2e-2, 4e-2),
             variants=WIDTHS,
@@ -132,28 +133,21 @@ EXPERIMENT = Experiment(
         "equal-size": Preset(
             EQUAL_SIZE,
             "GRUs, LR-GRUs and LRD-GRUs of several sizes, variable length, N = 50",
-            "2 to 3 minutes on two cores",
             compare=True,
             learning_rates=(5e-3, 1e-2),
             variants=SIZES,
             score="recall",
             closing=CLOSING,
         ),
-        "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500", "half an hour on two cores"),
-        "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)", "15 minutes on two cores"),
-        "weight-norm": Preset(
-            _weight_norm(PAPER), "LRD-GRU 128/50 with weight and row max-norm, no recovery from NaN, N = 500", "half an hour on two cores"
-        ),
-        "weight-norm-variable-length": Preset(
-            _weight_norm(VARIABLE_LENGTH), "the same with weight and row max-norm, no recovery from NaN", "15 minutes on two cores"
-        ),
-        "weight-norm-variable-lag": Preset(
-            _weight_norm(VARIABLE_LAG), "variable lag with weight and row max-norm, no recovery from NaN", "15 minutes on two cores"
-        ),
-        "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)", "15 minutes on two cores"),
-        "unitary": Preset(_unitary(UNITARY_CLAIM), "the paper's uRNN of 721 complex numbers, N = 500", "half an hour on one core"),
-        "unitary-variable-length": Preset(_unitary(VARIABLE_LENGTH), "uRNN 721, variable length", "over an hour on one core"),
-        "unitary-variable-lag": Preset(_unitary(VARIABLE_LAG), "uRNN 721, variable lag", "hours on two cores"),
+        "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500"),
+        "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)"),
+        "weight-norm": Preset(_weight_norm(PAPER), "LRD-GRU 128/50 with weight and row max-norm, no recovery from NaN, N = 500"),
+        "weight-norm-variable-length": Preset(_weight_norm(VARIABLE_LENGTH), "the same with weight and row max-norm, no recovery from NaN"),
+        "weight-norm-variable-lag": Preset(_weight_norm(VARIABLE_LAG), "variable lag with weight and row max-norm, no recovery from NaN"),
+        "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)"),
+        "unitary": Preset(_unitary(UNITARY_CLAIM), "the paper's uRNN of 721 complex numbers, N = 500"),
+        "unitary-variable-length": Preset(_unitary(VARIABLE_LENGTH), "uRNN 721, variable length"),
+        "unitary-variable-lag": Preset(_unitary(VARIABLE_LAG), "uRNN 721, variable lag"),
     },
     variants=GRU_VARIANTS,
 )

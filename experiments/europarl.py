@@ -18,6 +18,7 @@ Guidance names symbols by number. In these texts 0 is the line end and 2 the bla
 from dataclasses import replace
 from typing import Any
 
+from experiments import costs_of
 from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -54,7 +55,7 @@ def _preset(language: str, cell: str = "vcrnn", size: int = 512, **changes: Any)
     model = network(cell, size, **changes)
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=f"europarl_{language}"))
     own = f", target {model.schedule.target}" * model.has_scheduler + " with guidance" * bool(model.schedule.guided_symbols)
-    return Preset(with_fresh_streams(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl", "days on two cores")
+    return Preset(with_fresh_streams(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl")
 
 
 def _curve(language: str) -> dict[str, Preset]:
@@ -70,10 +71,9 @@ EXPERIMENT = Experiment(
     subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text, with a schedule that is learnt, or guided to white spaces.",
     reproduces="Jernite et al. 2017, section 5.2.2 and Figure 4 (with `efficiency`)",
+    costs=costs_of("europarl"),
     presets={
-        "quick": Preset(
-            QUICK, "learnt and guided VCRNN, RNN, on Python's documentation", "4 minutes on two cores, no download", compare=True
-        ),
+        "quick": Preset(QUICK, "learnt and guided VCRNN, RNN, on Python's documentation, no download", compare=True),
         "paper": _preset("cs"),
         "de-learn": _preset("de"),
         **{f"{language}-guide": _preset(language, **GUIDE) for language in LANGUAGES},

@@ -18,6 +18,7 @@ print are those of `experiments.variable_computation`. Training ends after four 
 
 from dataclasses import replace
 
+from experiments import costs_of
 from experiments.variable_computation import network
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -52,7 +53,7 @@ QUICK = RunConfig(
 
 def _preset(model: VariableConfig) -> Preset:
     target = f", target {model.schedule.target}" * model.has_scheduler
-    return Preset(replace(PAPER, model=model), f"{model.label}{target}, on O'Neill's tunes", "15 minutes on a core, the RNNs 5")
+    return Preset(replace(PAPER, model=model), f"{model.label}{target}, on O'Neill's tunes")
 
 
 EXPERIMENT = Experiment(
@@ -61,8 +62,9 @@ EXPERIMENT = Experiment(
     **OF_TUNES,
     about="Predict each note of a melody with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
+    costs=costs_of("music"),
     presets={
-        "quick": Preset(QUICK, "VCRNN and RNN on melodies drawn at random", "2 minutes on two cores, no download", compare=True),
+        "quick": Preset(QUICK, "VCRNN and RNN on melodies drawn at random, no download", compare=True),
         "paper": _preset(MODEL),
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (200, 250)},
     },

@@ -10,6 +10,7 @@ after 300,000 updates and more.
 
 from typing import Any
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -51,15 +52,15 @@ EXPERIMENT = Experiment(
     name="permuted_mnist",
     about="Say which digit an image shows that is read one pixel a step, in a fixed random order.",
     reproduces="Miceli Barone 2018, Table 1",
+    costs=costs_of("permuted_mnist"),
     presets={
         "quick": Preset(
             QUICK,
-            "GRUs, LR-GRUs and LRD-GRUs of several sizes on 8x8 digits",
-            "3 minutes on two cores, no download",
+            "GRUs, LR-GRUs and LRD-GRUs of several sizes on 8x8 digits, no download",
             compare=True,
             learning_rates=(2e-3, 5e-3),
         ),
-        "paper": Preset(PAPER, "LRD-GRU 128/24 on MNIST as in Table 1", "five hours on a core"),
+        "paper": Preset(PAPER, "LRD-GRU 128/24 on MNIST as in Table 1"),
     },
     variants=SIZES,
     score="accuracy",

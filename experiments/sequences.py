@@ -5,6 +5,7 @@ python -m experiments.sequences --data.file mine.npz     arrays inputs, targets,
 python -m experiments.sequences --data.file mine.csv     columns sequence, target and features, a row for each step
 """
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -24,7 +25,8 @@ EXPERIMENT = Experiment(
     name="sequences",
     about="Predict the label of a sequence: your own data from one .npz or CSV file.",
     reproduces="nothing; for your data",
-    presets={"quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU of width 64", "a minute on two cores, no download", compare=True)},
+    costs=costs_of("sequences"),
+    presets={"quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU of width 64, no download", compare=True)},
     variants=GRU_VARIANTS,
     closing="""
 What you saw: the loss and, for classes, the accuracy of three GRUs that differ in how their recurrent matrices are stored. The file has

@@ -32,6 +32,7 @@ Section 4.2: `small-no-penalty`, `small-fixed-sharpness` and `small-neither`.
 from dataclasses import replace
 from typing import Any
 
+from experiments import costs_of
 from experiments.wiki import EPOCH as TEXT8_EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
@@ -88,12 +89,12 @@ def with_fresh_streams(config: RunConfig[Any], every: int = FRESH_EVERY) -> RunC
     return replace(config, train=replace(config.train, fresh_every=every)) if scheduled else config
 
 
-def _preset(start: RunConfig[Any], model: VariableConfig, cost: str = "days on two cores") -> Preset:
+def _preset(start: RunConfig[Any], model: VariableConfig) -> Preset:
     target = f", target {model.schedule.target}" * (model.has_scheduler and model.schedule.penalty_weight > 0)
     target += ", no penalty" * (model.schedule.penalty_weight == 0) + ", fixed sharpness" * (model.mask.growth == 0)
     target += ", guided to white spaces" * bool(model.schedule.guided_symbols)
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
-    return Preset(with_fresh_streams(replace(start, model=model)), f"{model.label}{target}, on {text}", cost)
+    return Preset(with_fresh_streams(replace(start, model=model)), f"{model.label}{target}, on {text}")
 
 
 TABLE = {
@@ -135,18 +136,18 @@ SMALL_TABLE = {
 }
 """Networks that two cores can train. The RNN has about as many operations as `small`; the last three are the ablation of section 4.2."""
 
-COSTS = {"small-rnn": "6 minutes on a core", "small-gru": "10 minutes on a core", "small-vcgru": "an hour on a core"}
 
 EXPERIMENT = Experiment(
     name="variable_computation",
     subcommands={**COMMANDS, **OF_WORDS},
     about="Predict each character of a text with units that decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
+    costs=costs_of("variable_computation"),
     presets={
-        "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation", "3 minutes on two cores, no download", compare=True),
+        "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation, no download", compare=True),
         "paper": _preset(PAPER, network("vcrnn", 1024, target=0.5)),
         **{name: _preset(PAPER, model) for name, model in TABLE.items()},
-        **{name: _preset(SMALL, model, COSTS.get(name, "20 minutes on a core")) for name, model in SMALL_TABLE.items()},
+        **{name: _preset(SMALL, model) for name, model in SMALL_TABLE.items()},
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},

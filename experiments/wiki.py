@@ -21,6 +21,7 @@ The state is carried through validation and test parts in 128 streams. The autho
 
 from dataclasses import replace
 
+from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
@@ -73,7 +74,7 @@ def _of_size(source: str, depth: int, size: int) -> Preset:
     """Return the preset of a row of Table 2 or 3."""
     model = replace(PAPER.model, size=size, depth=depth, embedding=SYMBOLS[source])
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=source))
-    return Preset(config, f"RHN, depth {depth}, {size} units, on {source}", "weeks on a GPU")
+    return Preset(config, f"RHN, depth {depth}, {size} units, on {source}")
 
 
 EXPERIMENT = Experiment(
@@ -82,14 +83,15 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each byte of a text of Wikipedia from those before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
+    costs=costs_of("wiki"),
     presets={
-        "quick": Preset(QUICK, "RHN of depth 3, 128 units, on Python's documentation", "3 minutes on two cores, no download"),
+        "quick": Preset(QUICK, "RHN of depth 3, 128 units, on Python's documentation, no download"),
         "paper": _of_size("enwik8", 10, 1500),
         "enwik8-5x1500": _of_size("enwik8", 5, 1500),
         "enwik8-10x1000": _of_size("enwik8", 10, 1000),
         "text8-10x1000": _of_size("text8", 10, 1000),
         "text8-10x1500": _of_size("text8", 10, 1500),
-        "torch-5x1500": Preset(TORCH, "RHN, depth 5, 1500 units, on enwik8 as the first Torch script has it", "weeks on a GPU"),
+        "torch-5x1500": Preset(TORCH, "RHN, depth 5, 1500 units, on enwik8 as the first Torch script has it"),
     },
     variants=matrix_variants("rhn"),
     score="bits_per_character",

@@ -36,6 +36,7 @@ as does `score`.
 
 from dataclasses import replace
 
+from experiments import costs_of
 from experiments.parameter_table.rows import PTB_WIDTHS
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
@@ -85,7 +86,7 @@ def _small(depth: int) -> Preset:
     model = replace(PAPER.model, size=SMALL, depth=depth, embedding=SMALL, **dropout)
     optim, train = replace(PAPER.optim, decay=1 / 1.5, decay_after=5), replace(PAPER.train, updates=10 * EPOCH)
     about = f"RHN, depth {depth}, {SMALL} units, tied, Penn Treebank, 10 epochs"
-    return Preset(replace(PAPER, model=model, optim=optim, train=train), about, "hours on a core")
+    return Preset(replace(PAPER, model=model, optim=optim, train=train), about)
 
 
 EQUAL_BUDGET = 1_500_000
@@ -105,7 +106,7 @@ def _equal(depth: int) -> Preset:
     model = replace(narrow.model, size=size, embedding=size)
     optim, train = replace(narrow.optim, decay_after=2), replace(narrow.train, updates=6 * EPOCH)
     about = f"RHN, depth {depth}, {size} units, tied, {EQUAL_BUDGET:,} parameters, Penn Treebank, 6 epochs"
-    return Preset(replace(narrow, model=model, optim=optim, train=train), about, "less than an hour on a core")
+    return Preset(replace(narrow, model=model, optim=optim, train=train), about)
 
 
 def _variational_lstm(tied: bool) -> Preset:
@@ -124,20 +125,20 @@ def _variational_lstm(tied: bool) -> Preset:
         replace(PAPER.train, updates=55 * EPOCH),
         PAPER.data,
     )
-    return Preset(config, f"variational LSTM, 2 layers of 1500 units, {'tied' if tied else 'untied'}, Penn Treebank", "days on a GPU")
+    return Preset(config, f"variational LSTM, 2 layers of 1500 units, {'tied' if tied else 'untied'}, Penn Treebank")
 
 
 def _of_depth(depth: int, tied: bool) -> Preset:
     """Return the preset of a point of Figure 5a."""
     size = PTB_WIDTHS[depth]
     config = replace(PAPER, model=replace(PAPER.model, size=size, depth=depth, embedding=size, tie_embedding=tied))
-    return Preset(config, f"RHN, depth {depth}, {size} units, {'tied' if tied else 'untied'}, Penn Treebank", "days on a GPU")
+    return Preset(config, f"RHN, depth {depth}, {size} units, {'tied' if tied else 'untied'}, Penn Treebank")
 
 
 def _torch() -> Preset:
     model = replace(_of_depth(8, tied=False).config.model, gate_masks="each", carry_bias=0.0)
     optim = replace(PAPER.optim, weight_decay_form="decoupled")
-    return Preset(replace(PAPER, model=model, optim=optim), "untied-8 as the authors' Torch code has it", "days on a GPU")
+    return Preset(replace(PAPER, model=model, optim=optim), "untied-8 as the authors' Torch code has it")
 
 
 EXPERIMENT = Experiment(
@@ -146,8 +147,9 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each word of a text from those before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
+    costs=costs_of("word_lm"),
     presets={
-        "quick": Preset(QUICK, "RHN of depth 3, 128 units, tied, on Python's documentation", "3 minutes on two cores, no download"),
+        "quick": Preset(QUICK, "RHN of depth 3, 128 units, tied, on Python's documentation, no download"),
         "paper": _of_depth(10, tied=True),
         **{f"tied-{depth}": _of_depth(depth, tied=True) for depth in PTB_WIDTHS if depth != 10},
         **{f"untied-{depth}": _of_depth(depth, tied=False) for depth in PTB_WIDTHS},

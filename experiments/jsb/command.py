@@ -15,6 +15,7 @@ gradients whose norm is clipped at 10, of which the paper says nothing.
 
 from dataclasses import replace
 
+from experiments import costs_of
 from experiments.jsb.swarm import BUDGETS, swarm
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
@@ -53,7 +54,7 @@ QUICK = RunConfig(
 
 def _preset(cell: str, depth: int) -> Preset:
     model = replace(PAPER.model, cell=cell, size=SIZES[cell][depth], depth=depth)
-    return Preset(replace(PAPER, model=model), f"{model.label}, {BUDGETS[depth]:,} parameters, on the JSB chorales", "hours on two cores")
+    return Preset(replace(PAPER, model=model), f"{model.label}, {BUDGETS[depth]:,} parameters, on the JSB chorales")
 
 
 EXPERIMENT = Experiment(
@@ -61,8 +62,9 @@ EXPERIMENT = Experiment(
     subcommands={"swarm": swarm("jsb", PAPER)},
     about="Predict which notes of a chorale sound next.",
     reproduces="Zilly et al. 2017, section 5.1 and Figure 4 (subcommand swarm)",
+    costs=costs_of("jsb"),
     presets={
-        "quick": Preset(QUICK, "RHN, DT- and DT(S)-RNN of depth 4 on drawn chords", "2 minutes on two cores, no download", compare=True),
+        "quick": Preset(QUICK, "RHN, DT- and DT(S)-RNN of depth 4 on drawn chords, no download", compare=True),
         "paper": _preset("rhn", 6),
         **{f"{cell.replace('_', '-')}-{depth}": _preset(cell, depth) for cell in SIZES for depth in BUDGETS if (cell, depth) != ("rhn", 6)},
     },

@@ -37,6 +37,7 @@ The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the f
 
 from dataclasses import replace
 
+from experiments import costs_of
 from experiments.lattice.models import MODELS, PAPER, PTB, PUBLISHED, TEXTS, fields, sized
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
@@ -81,15 +82,14 @@ def _row(name: str, budget: str, text: str = "ptb", layers: int = 2) -> Preset:
     of = TEXTS[text]
     model = sized(name, BUDGETS[budget], of.symbols, layers)
     about = f"{model.label}, {BUDGETS[budget]:,} parameters, on {of.title}"
-    cost = "days on two cores" if text in ("ptb", "warpeace") else "days on a GPU"
-    return Preset(RunConfig(model, PAPER.optim, of.train, of.data), about, cost)
+    return Preset(RunConfig(model, PAPER.optim, of.train, of.data), about)
 
 
 def _small(name: str, budget: str) -> Preset:
     """Return the preset of a model of Table 1 at a budget for two cores."""
     model = sized(name, SMALL_BUDGETS[budget], PTB.symbols)
     about = f"{model.label}, {SMALL_BUDGETS[budget]:,} parameters, on a tenth of the treebank"
-    return Preset(replace(SMALL, model=model), about, {"300k": "10 minutes", "1m": "half an hour"}[budget] + " on a core")
+    return Preset(replace(SMALL, model=model), about)
 
 
 ROWS = {
@@ -106,8 +106,9 @@ EXPERIMENT = Experiment(
     **OF_TEXT,
     about="Predict each character of a text with lattices of two or four layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 3 to 7",
+    costs=costs_of("lattice"),
     presets={
-        "quick": Preset(QUICK, "LRU and GRU of 100,000 parameters on Python's documentation", "3 minutes on two cores, no download", True),
+        "quick": Preset(QUICK, "LRU and GRU of 100,000 parameters on Python's documentation, no download", compare=True),
         **{name: _row(*arguments) for name, arguments in ROWS.items()},
         **{f"{name}-{budget}": _small(name, budget) for budget in SMALL_BUDGETS for name in MODELS},
     },

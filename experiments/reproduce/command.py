@@ -7,9 +7,10 @@
     python -m experiments.reproduce --hours 2 --unfinished experiments/unfinished    goes on where another machine has stopped
 
 A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
-skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude.
-Measured ones are stored for this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many
-models, are listed with their commands and not started.
+skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude;
+on CPUs they are multiplied by the ratio that `experiments.costs` measured for the presets of the experiment. Measured hours are stored for
+this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed with their
+commands and not started.
 
 Exit status: 0 everything that was started is finished, 1 some runs have failed or could not start, 2 a flag is wrong, 128 + n on signal n.
 """
@@ -29,7 +30,7 @@ from experiments.report.markdown import RESULTS
 from experiments.report.planning import SEEDS
 from experiments.report.records import FAILURE, RESULT, load
 from experiments.reproduce import archives
-from experiments.reproduce.costs import Costs
+from experiments.reproduce.costs import Cost, Costs
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
@@ -93,7 +94,11 @@ class Plan:
 
     def hours(self, run: PlannedRun) -> float:
         """Return the hours until a run is finished."""
-        return self.costs.of(run.of.config).hours(run.of.config.train.updates) * run.share
+        return self.cost(run.of).hours(run.of.config.train.updates) * run.share
+
+    def cost(self, one: Configuration) -> Cost:
+        """Return the cost of an update."""
+        return self.costs.of(one.config, one.planned.experiment)
 
     @property
     def startable(self) -> Sequence[PlannedRun]:
@@ -163,7 +168,7 @@ def _list(plan: Plan, console: Console) -> None:
 
 
 def _row(one: Configuration, own: Sequence[PlannedRun], plan: Plan) -> list[str]:
-    cost, done = plan.costs.of(one.config), sum(run.state.done for run in own)
+    cost, done = plan.cost(one), sum(run.state.done for run in own)
     mark = "" if cost.measured else "~"
     begun = [f"{run.state.updates:,}" for run in own if run.state.updates and not run.state.done]
     updates = f"{' and '.join(begun)} of {one.config.train.updates:,}" if begun else f"{one.config.train.updates:,}"
@@ -181,7 +186,7 @@ def _rest(plan: Plan) -> str:
     if not left:
         return f"all {len(plan.runs)} runs are done"
     each = [plan.hours(run) for run in left]
-    estimated = any(not plan.costs.of(run.of.config).measured for run in left)
+    estimated = any(not plan.cost(run.of).measured for run in left)
     about = " (~: estimated from counts of operations; --measure measures)" if estimated else ""
     wall = max([*each, sum(each) / plan.slots])
     return f"{len(left)} of {len(plan.runs)} runs are left: {sum(each):,.1f} hours, at least {wall:,.1f} with {plan.slots} at a time{about}"

@@ -27,7 +27,6 @@ class Preset(Generic[D]):
     Attributes:
       config: the configuration.
       about: what it trains and what it reproduces, in one line.
-      cost: its time, and the hardware.
       compare: whether it trains every variant of the experiment, or only its own model.
       learning_rates: in a comparison, each variant trains with each of these, unless another learning rate is given. The validation split
         chooses one for each variant.
@@ -38,7 +37,6 @@ class Preset(Generic[D]):
 
     config: RunConfig[D]
     about: str
-    cost: str
     compare: bool = False
     learning_rates: tuple[float, ...] = ()
     variants: Mapping[str, Mapping[str, Any]] | None = None
@@ -81,6 +79,7 @@ class Experiment(Generic[D]):
       observes_text: returns an observer that prints text of a language model at each evaluation, for a number of symbols; None for tasks
         without text.
       ending: shows what the best run does after training; takes its directory.
+      costs: what presets cost, in words, by the names of presets: {"quick": "2 minutes on a core"}. Lists leave out what is not there.
     """
 
     name: str
@@ -93,11 +92,17 @@ class Experiment(Generic[D]):
     subcommands: Mapping[str, Subcommand] = field(default_factory=dict)
     observes_text: Callable[[int, Console], Observer] | None = None
     ending: Callable[[Path, Console], None] | None = None
+    costs: Mapping[str, str] = field(default_factory=dict)
 
     def variants_of(self, preset: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the models that a preset compares."""
         own = self.presets[preset].variants
         return self.variants if own is None else own
+
+    def listed(self, preset: str) -> str:
+        """Return what a preset trains, and what it costs where that is known."""
+        cost = self.costs.get(preset)
+        return self.presets[preset].about + (f" [{cost}]" if cost else "")
 
     def score_of(self, preset: str) -> str:
         """Return the metric that tables and curves show."""

@@ -104,12 +104,18 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
             raise UsageError(f"argument '{argument}' is empty: give a value, or leave the flag out")
     program = f"python -m experiments.{experiment.name}"
     name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
-    preset = experiment.presets[name]
-    config = preset.config
-    default = Command(config.model, config.optim, config.train, config.data, preset=name, compare=preset.compare)
+    default = command_of(experiment, name)
+    config = default.config
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))
     return parse_dataclass(Command[type(config.model), type(config.data)], rest, program, description, default)
+
+
+def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:
+    """Return the command of a preset, without other flags."""
+    found = experiment.presets[preset]
+    config = found.config
+    return Command(config.model, config.optim, config.train, config.data, preset=preset, compare=found.compare)
 
 
 def chosen_preset(presets: Mapping[str, Any], arguments: Sequence[str], program: str, owner: str) -> tuple[str, list[str]]:
@@ -192,7 +198,7 @@ def words(name: str, value: Any) -> list[str]:
 
 
 def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) -> str:
-    presets = (f"  {name}: {preset.about} ({preset.cost})" for name, preset in experiment.presets.items())
+    presets = (f"  {name}: {experiment.listed(name)}" for name in experiment.presets)
     further = (f"  {name}: {found.about.partition(chr(10))[0]}" for name, found in experiment.subcommands.items())
     subcommands = ["Subcommands, each with a --help of its own:", *further, ""] if experiment.subcommands else []
     short = ["", "Short flags:", *(f"  {_flag(name)} for {_flag(full)}" for name, full in short_names.items())] if short_names else []

@@ -98,6 +98,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def bind_to_one_core() -> None:
+    """Bind this process and the processes that it starts to one core, on systems that can."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
 def visible_accelerators() -> list[str]:
     """Return the names of NVIDIA GPUs as in CUDA_VISIBLE_DEVICES. JAX is not started, because it would allocate their memory."""
     platforms = os.environ.get("JAX_PLATFORMS", "")

@@ -19,7 +19,7 @@ from lrpt.training.loop import fit
 
 RATES = (0.001, 0.01)
 SIZES = {"gru-2": {"size": 2, "parametrization": "dense"}, "gru-4": {"size": 4, "parametrization": "dense"}, "lrd-2": {"rank": 2}}
-PRESETS = {"quick": Preset(EVEN, "about", "cost", compare=True, learning_rates=RATES)}
+PRESETS = {"quick": Preset(EVEN, "about", compare=True, learning_rates=RATES)}
 EXPERIMENT = Experiment("copy_memory", "Repeat symbols.", "nothing", PRESETS, SIZES)
 
 
@@ -63,7 +63,7 @@ def test_a_single_model_that_a_comparison_has_trained_is_not_trained_again(tmp_p
 
 
 def test_a_preset_may_have_its_own_models_score_and_last_lines():
-    own = Preset(EVEN, "about", "cost", compare=True, variants={"gru-3": {"size": 3}}, score="recall", closing="Own: runs/copy_memory/x")
+    own = Preset(EVEN, "about", compare=True, variants={"gru-3": {"size": 3}}, score="recall", closing="Own: runs/copy_memory/x")
     experiment = replace(EXPERIMENT, presets={**PRESETS, "own": own}, closing="Usual.")
     usual, ours = combinations(experiment, []), combinations(experiment, ["--preset", "own", "--workdir", "here"])
     (job,) = planned(experiment, ours)

@@ -39,7 +39,7 @@ def test_every_experiment_and_preset_and_tool_is_listed():
     for experiment in held.values():
         assert f"{experiment.name} {experiment.about} Reproduces: {experiment.reproduces}." in text
         for name, preset in experiment.presets.items():
-            assert f"{name} {preset.about} [{preset.cost}]" in text
+            assert f"{name} {preset.about} [{experiment.costs[name]}]" in text
     tools = text.partition("Tools:")[2]
     assert all(f" {name} " in tools for name in modules_with("^def main"))
     assert {"parameter_table", "report"} <= modules_with("^def main")
@@ -53,7 +53,7 @@ def test_an_experiment_carries_the_name_of_its_module():
 
 def test_lines_fit_and_columns_are_aligned():
     module = ModuleType("experiments.example")
-    long = Preset(None, "a " * 80, "an hour")
+    long = Preset(None, "a " * 80)
     module.EXPERIMENT = Experiment("example", "about", "a table", {"quick": long, "paper-of-somebody": long}, {})
     lines = printed([module]).splitlines()
     assert max(map(len, lines)) <= WIDTH

@@ -56,7 +56,7 @@ def plan(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(command, "PAPERS", (paper(),))
     monkeypatch.setattr(command, "ROOT", root)
-    monkeypatch.setattr(Costs, "of", lambda self, config: Cost(300.0, measured=True))  # 12 updates: an hour
+    monkeypatch.setattr(Costs, "of", lambda self, config, experiment: Cost(300.0, measured=True))  # 12 updates: an hour
     return lambda *words: main([*words, "--workdir", str(tmp_path / "runs"), "--seeds", "1", "--processes", "1"])
 
 

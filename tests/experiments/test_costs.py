@@ -1,0 +1,245 @@
+"""`python -m experiments.costs` with two small experiments and an engine that knows the seconds of every update."""
+
+import json
+import os
+import time
+from types import SimpleNamespace
+
+import pytest
+from tiny import CONFIG, changed
+
+import experiments
+from experiments import costs
+from experiments.__main__ import listing
+from experiments.costs import main
+from experiments.reproduce import costs as measurement
+from experiments.reproduce.costs import Costs, calibration, estimate
+from lrpt.cli.experiment import Experiment, Preset
+from lrpt.devices import parallel
+
+UPDATES = 8
+SMALL = changed(CONFIG, train={"updates": UPDATES}, optim={"learning_rate": 0.01})
+WIDE, MIDDLE, WIDER, WIDEST = (changed(SMALL, model={"size": size}) for size in (40, 60, 400, 4000))
+LOST = changed(SMALL, data={"lag": 7})
+PRESETS = {
+    "first": {
+        "quick": Preset(SMALL, "a comparison", compare=True, learning_rates=(0.01, 0.02)),
+        "wide": Preset(WIDE, "wide"),
+        "middle": Preset(MIDDLE, "hardly wider"),
+        "wider": Preset(WIDER, "wider"),
+        "widest": Preset(WIDEST, "widest"),
+    },
+    "second": {"quick": Preset(LOST, "data that are not there")},
+}
+SECONDS = {4: 1.0, 3: 3.0, 40: 1.5, 400: 5.0}
+"""seconds of an update by the number of units"""
+UP_TO_WIDE = ["--limit", str(estimate(WIDE, accelerated=False) * 1.01)]
+
+
+class Engine:
+    """An engine that trains nothing. It is interrupted when it is called more than `most` times."""
+
+    accelerators, called, most = 0, 0, 99
+
+    def __init__(self, processes):
+        assert processes == 1
+
+    def call(self, function, one):
+        assert function is measurement.measured
+        Engine.called += 1
+        if Engine.called > Engine.most:
+            raise KeyboardInterrupt
+        return "missing data: nobody has them" if one.job.config.data.lag == 7 else SECONDS[one.job.config.model.size]
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def tool(monkeypatch, tmp_path):
+    """Return a function that runs the command, and gives the entries of its file by preset."""
+    variants = {"small": {"size": 4}, "smaller": {"size": 3}}
+    modules = {name: SimpleNamespace(EXPERIMENT=Experiment(name, "", "", presets, variants)) for name, presets in PRESETS.items()}
+    monkeypatch.setattr(experiments, "names", lambda: [*modules, "tool"])
+    monkeypatch.setattr(experiments, "module", lambda name: modules.get(name))
+    monkeypatch.setattr(costs, "LocalEngine", Engine)
+    monkeypatch.setattr(costs, "bind_to_one_core", lambda: None)
+    monkeypatch.setattr(costs, "LONGEST", estimate(WIDER, accelerated=False) * 1.01)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Engine, "called", 0)
+    monkeypatch.setattr(Engine, "most", 99)
+    path = tmp_path / "costs.json"
+    monkeypatch.setattr(experiments, "COSTS", path)
+
+    def run(*words):
+        main([*UP_TO_WIDE, "--output", str(path), *words])
+        experiments.read_costs.cache_clear()
+        return json.loads(path.read_text())["presets"]
+
+    yield run
+    experiments.read_costs.cache_clear()
+
+
+def hours(seconds):
+    return pytest.approx(seconds * UPDATES / 3600, rel=0.005)
+
+
+def test_the_runs_of_a_preset_are_summed_and_long_ones_follow_the_closest(tool, capsys):
+    """Learning rates share a program: the comparison needs two measurements for four runs. Of the long ones, the ladder has `wider`."""
+    found = tool()
+    first = found["first"]
+    assert first["quick"] == {"hours": hours(2 * (1 + 3)), "measured": True, "ratio": first["quick"]["ratio"]}
+    assert (first["wide"]["hours"], first["wide"]["measured"]) == (hours(1.5), True)
+    ratio = 5.0 / estimate(WIDER, accelerated=False)
+    assert (first["wider"]["hours"], first["wider"]["measured"]) == (hours(5.0), True)
+    assert first["wider"]["ratio"] == pytest.approx(ratio, rel=0.005)
+    of_wide = 1.5 / estimate(WIDE, accelerated=False)
+    assert (first["middle"]["hours"], first["middle"]["measured"]) == (hours(of_wide * estimate(MIDDLE, accelerated=False)), False)
+    assert (first["widest"]["hours"], first["widest"]["measured"]) == (hours(ratio * estimate(WIDEST, accelerated=False)), False)
+    of_all = sorted(one["ratio"] for one in first.values() if one["measured"])[1]
+    assert (found["second"]["quick"]["ratio"], found["second"]["quick"]["measured"]) == (pytest.approx(of_all, rel=0.005), False)
+    assert Engine.called == 5
+    printed = capsys.readouterr().out
+    assert printed.count("measured\n") == 3
+    assert "estimated: long updates" in printed
+    assert "estimated: missing data" in printed
+
+
+def test_presets_that_read_the_same_data_come_first(tool, monkeypatch):
+    """The updates of `wider` are closer in length to those of `widest`, but it reads other data."""
+    other = changed(WIDER, data={"lag": 5})
+    monkeypatch.setattr(costs, "LONGEST", estimate(other, accelerated=False))
+    monkeypatch.setitem(PRESETS["first"], "wider", Preset(other, "wider, on other data"))
+    found = tool()["first"]
+    assert found["wider"]["measured"]
+    assert found["widest"]["ratio"] == found["wide"]["ratio"] != found["wider"]["ratio"]
+
+
+def test_the_words_of_lists(tool):
+    tool()
+    assert experiments.costs_of("first")["quick"] == "1.1 minutes on a core"
+    assert experiments.costs_of("first")["wide"] == "12 seconds on a core"
+    assert experiments.costs_of("first")["widest"].startswith("about ")
+    assert experiments.costs_of("third") == {}
+    experiment = Experiment("first", "about", "a table", PRESETS["first"], {}, costs=experiments.costs_of("first"))
+    text = " ".join("\n".join(listing([SimpleNamespace(EXPERIMENT=experiment, __name__="experiments.first")])).split())
+    assert "wide wide [12 seconds on a core]" in text
+    content = json.loads(experiments.COSTS.read_text())
+    assert f"measured on a core ({content['processor']}) on {content['date']}" in text
+    assert calibration("first") == pytest.approx(sorted(one["ratio"] for one in content["presets"]["first"].values() if one["measured"])[1])
+    assert calibration("second") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("hours", "measured", "words"),
+    [
+        (1e-9, True, "1 second on a core"),
+        (0.2, False, "about 12 minutes on a core"),
+        (1.0, True, "1 hour on a core"),
+        (1.44, True, "1.4 hours on a core"),
+        (5.3, True, "5 hours on a core"),
+        (71.0, True, "3 days on a core"),
+        (9e6, False, "about 1,000 years on a core"),
+    ],
+)
+def test_hours_in_words(hours, measured, words):
+    assert experiments._in_words(hours, measured) == words
+
+
+def test_nothing_is_measured_twice_and_an_interruption_loses_nothing(tool, capsys):
+    Engine.most = 3
+    with pytest.raises(SystemExit) as leaving:
+        tool()
+    assert leaving.value.code == 130
+    assert "the measurements until then are stored" in capsys.readouterr().err
+    Engine.most = 99
+    assert tool()["first"]["wider"]["measured"]
+    assert Engine.called == 4 + 3  # the missing data, the interrupted one, and the one behind it
+    tool()
+    assert Engine.called == 4 + 3 + 1
+
+
+def test_other_presets_stay_as_they_are(tool, tmp_path, monkeypatch):
+    tool()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    monkeypatch.setitem(SECONDS, 40, 2.0)
+    monkeypatch.setitem(SECONDS, 4, 7.0)
+    found = tool("--presets", "first/wide")["first"]
+    assert (found["wide"]["hours"], found["wide"]["measured"]) == (hours(2.0), True)
+    assert (found["quick"]["hours"], found["quick"]["measured"]) == (hours(8.0), True)
+
+
+def test_costs_of_two_processors_are_not_mixed(tool, assert_refused):
+    tool()
+    content = json.loads(experiments.COSTS.read_text())
+    experiments.COSTS.write_text(json.dumps({**content, "processor": "abacus"}))
+    assert_refused(main, ["--presets", "first/wide", "--output", experiments.COSTS], "was measured on abacus", "leave --presets out")
+
+
+def a_file(cost):
+    return '{"processor": "a", "date": "b", "presets": {"first": {"quick": ' + cost + "}}}"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"presets": []}', a_file("{}"), "ä"])
+def test_a_damaged_file_gives_no_costs_and_is_replaced(tool, damage):
+    experiments.COSTS.write_bytes(damage.encode("latin-1"))
+    assert (experiments.costs_of("first"), experiments.source_of_costs()) == ({}, "")
+    assert tool("--presets", "first/wide")["first"]["wide"]["measured"]
+
+
+@pytest.mark.parametrize("number", ["-1", "null", "NaN", '"2"', "1e999"])
+def test_hours_that_are_none_give_no_costs(tool, number):
+    experiments.COSTS.write_text(a_file('{"measured": true, "ratio": 1, "hours": ' + number + "}"))
+    assert (experiments.costs_of("first"), calibration("first")) == ({}, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--presets", "first/nope"], "unknown preset 'first/nope': choose from first/quick, first/wide"),
+        (["--presets", "nope/quick"], "unknown preset 'nope/quick': give EXPERIMENT/PRESET"),
+        (["--presets", "first/wide", "first/wide"], "give at least one, and none twice"),
+        (["--limit", "nan"], "limit is nan: expected a number of seconds"),
+    ],
+)
+@pytest.mark.usefixtures("tool")
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)
+    assert not experiments.COSTS.exists()
+
+
+def test_an_accelerator_is_not_calibrated_by_a_core(tool, tmp_path):
+    tool()
+    engine = SimpleNamespace(accelerators=1)
+    assert Costs(engine, tmp_path / "none.json").of(WIDE, "first").seconds == estimate(WIDE, accelerated=True)
+    engine = SimpleNamespace(accelerators=0)
+    of_one = Costs(engine, tmp_path / "none.json").of(WIDE, "first").seconds
+    assert of_one == pytest.approx(calibration("first") * estimate(WIDE, accelerated=False))
+
+
+def test_on_one_core_waiting_costs_nothing(monkeypatch):
+    monkeypatch.setattr(parallel, "on_cpu", lambda: True)
+    monkeypatch.setattr(parallel, "cores", lambda: 1)
+    assert measurement._seconds(lambda: time.sleep(0.1)) < 0.05
+    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    assert measurement._seconds(lambda: time.sleep(0.1)) >= 0.1
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to a core")
+def test_a_process_is_bound_to_one_core():
+    before = os.sched_getaffinity(0)
+    try:
+        parallel.bind_to_one_core()
+        assert parallel.cores() == 1
+        assert os.sched_getaffinity(0) < before or len(before) == 1
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_every_preset_has_a_cost():
+    modules = (experiments.module(name) for name in experiments.names())
+    held = [module.EXPERIMENT for module in modules if hasattr(module, "EXPERIMENT")]
+    without = [f"{one.name}/{preset}" for one in held for preset in one.presets if preset not in one.costs]
+    assert not without, f"give the experiment costs=costs_of(NAME), and run: {costs.PROGRAM} --data.dir DIR --presets {' '.join(without)}"
+    known = {f"{name}/{preset}" for name, presets in experiments.read_costs(experiments.COSTS)["presets"].items() for preset in presets}
+    assert known == {f"{one.name}/{preset}" for one in held for preset in one.presets}, f"run: {costs.PROGRAM} --data.dir DIR"
