@@ -38,7 +38,8 @@ def _beats(relation: JudgedRelation, one: str, other: str, unit: str) -> str:
     if verdict.status is Status.NOT_RUN:
         return f"{lead(verdict)} whether {one} beats {other}."
     outcome = {Finding.FOR: "beats", Finding.AGAINST: "does not beat"}.get(verdict.finding, "neither beats nor loses to")
-    return f"{lead(verdict)} {one} {outcome} {other}: an advantage of {relation.advantage} {unit}{' (one seed)' * (len(relation.pairs) == 1)}."
+    seeds = " (one seed)" * (len(relation.pairs) == 1)
+    return f"{lead(verdict)} {one} {outcome} {other}: an advantage of {relation.advantage} {unit}{seeds}."
 
 
 def _schedules(judged: Judged) -> str:
