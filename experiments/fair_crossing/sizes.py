@@ -68,8 +68,12 @@ class Frame(NamedTuple):
         return [leaf for leaf in leaves if isinstance(leaf, MatrixSpec) and leaf.role == "recurrent"]
 
 
-def fits(frame: Frame, size: Size) -> bool:
-    """Return whether the matrices of a size have about the share of parameters that was asked for: within a quarter, or the most there is.
+SHARES = 1.25, 1.5, 2.0
+"""Factors by which the share of parameters may differ from what was asked for. A wider one is used where no width fits the narrower."""
+
+
+def fits(frame: Frame, size: Size, within: float = SHARES[0]) -> bool:
+    """Return whether the matrices of a size have the share of parameters that was asked for, within a factor.
 
     Blocks divide few widths, so that most widths have no block structure of that share.
     """
@@ -77,28 +81,37 @@ def fits(frame: Frame, size: Size) -> bool:
     if kind == "dense" or not FORMS[kind].settings:
         return True
     share = parameters_of(MatrixSpec(size.width, size.width, "recurrent"), size.storage) / size.width**2
-    return frame.share / 1.25 <= share <= frame.share * 1.25
+    return frame.share / within <= share <= frame.share * within
 
 
 def at_parameters(frame: Frame, kind: str, budget: int) -> Size:
     """Find the size whose number of parameters is closest to a budget, of all widths with the share of parameters that was asked for.
 
+    If none of them is within a tenth of the budget, widths whose share differs more are tried, too.
+
     Raises:
       UsageError: no network is within a tenth of the budget.
     """
-    at, found = frame.sizes(kind), None
+    at = frame.sizes(kind)
+    for within in SHARES:
+        found = _closest(frame, at, budget, within)
+        if found is not None and abs(found.parameters - budget) <= budget / 10:
+            return found
+    raise UsageError(
+        f"no {frame.model.cell} with {kind} matrices has about {budget} parameters: choose another --budget, --share or parametrization"
+    )
+
+
+def _closest(frame: Frame, at: Callable[[int], Size], budget: int, within: float) -> Size | None:
+    found = None
     for width in range(2, WIDEST):
         size = at(width)
-        if not fits(frame, size):
+        if not fits(frame, size, within):
             continue
         if found is None or abs(size.parameters - budget) < abs(found.parameters - budget):
             found = size
         if size.parameters > 2 * budget:
             break
-    if found is None or abs(found.parameters - budget) > budget / 10:
-        raise UsageError(
-            f"no {frame.model.cell} with {kind} matrices has about {budget} parameters: choose another --budget, --share or parametrization"
-        )
     return found
 
 

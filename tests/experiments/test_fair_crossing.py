@@ -39,6 +39,13 @@ def test_widths_that_blocks_do_not_divide_do_not_end_the_search(kind):
     assert abs(at_parameters(frame_of("gru", INITIAL, 10, 10, 2, 0.25), kind, 20_000).parameters - 20_000) < 400
 
 
+def test_the_share_gives_way_where_blocks_fit_no_width_of_that_size():
+    """An LSTM on text of 104 symbols has 16 thousand parameters or 24 thousand, of those whose Monarch matrices hold a quarter."""
+    frame = frame_of("lstm", INITIAL, 104, 104, 2, 0.25)
+    found = at_parameters(frame, "monarch", 20_000)
+    assert abs(found.parameters - 20_000) < 2_000 and not fits(frame, found) and fits(frame, found, within=1.5)
+
+
 def test_budgets_that_no_width_reaches_are_refused():
     with pytest.raises(UsageError, match="no gru with monarch matrices has about 30 parameters"):
         at_parameters(frame_of("gru", INITIAL, 7, 5, 2, 0.25), "monarch", 30)
