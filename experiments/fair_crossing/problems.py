@@ -1,6 +1,6 @@
 """The three tasks of the comparison: what is trained, for how long, and which metric is compared."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lrpt.networks.configuration import InitialConfig
@@ -16,7 +16,7 @@ class Problem:
 
     Attributes:
       data: configuration of the task.
-      train: how networks are trained, but for the number of updates.
+      train: how networks are trained, but for the number of updates and evaluations.
       score: metric of the test split.
       carry_bias: initial bias of the gates that pass the state on.
     """
@@ -29,7 +29,7 @@ class Problem:
     def config(self, model: ModelConfig, learning_rate: float, updates: int, evaluations: int) -> RunConfig[Any]:
         """Return the configuration of a run."""
         every = max(1, updates // evaluations)
-        train = TrainConfig(updates, self.train.batch_size, self.train.order, every, evaluation_batch=self.train.evaluation_batch)
+        train = replace(self.train, updates=updates, evaluate_every=every)
         return RunConfig(model, OptimConfig("adam", learning_rate), train, self.data)
 
     @property
@@ -42,7 +42,7 @@ def problems(text: NextSymbol, lag: int) -> dict[str, Problem]:
     """Return the tasks by name: copies of variable length after a lag, permuted digits, and characters of a text."""
     copies = CopyMemory("variable_length", lag=lag, test_size=2_000)
     return {
-        "copy": Problem(copies, TrainConfig(1, 20, "reshuffle", evaluation_batch=500), "loss", carry_bias=4.0),
-        "digits": Problem(PermutedImages("digits"), TrainConfig(1, 20, "epochs", evaluation_batch=300), "accuracy", carry_bias=1.0),
-        "characters": Problem(text, TrainConfig(1, 32, "stream", evaluation_batch=16), "bits_per_character"),
+        "copy": Problem(copies, TrainConfig(batch_size=20, order="reshuffle", evaluation_batch=500), "loss", carry_bias=4.0),
+        "digits": Problem(PermutedImages("digits"), TrainConfig(batch_size=20, order="epochs", evaluation_batch=300), "accuracy", carry_bias=1.0),
+        "characters": Problem(text, TrainConfig(batch_size=32, order="stream", evaluation_batch=16), "bits_per_character"),
     }

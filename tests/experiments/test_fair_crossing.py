@@ -1,6 +1,7 @@
 """The fair comparison: sizes that come closest, the choice of the learning rate, significance, and what is written."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,14 @@ def test_differences_are_those_of_scipy_with_the_correction_of_holm():
     p = stats.ttest_ind(scores["gru"]["a"], scores["gru"]["dense"], equal_var=False).pvalue
     assert not differences(scores, level=1.5 * p)[0].significant  # two differences: the smaller one is held against half of the level
     assert differences({"gru": {"dense": [1.0], "a": [2.0]}})[0].p is None
+
+
+@pytest.mark.parametrize("name", command.TASKS)
+def test_each_task_trains_as_its_problem_says_and_evaluates_as_often_as_asked(name):
+    problem = problems(NextSymbol(reading="stream", steps=4), 2)[name]
+    config = problem.config(frame_of("gru", INITIAL, 7, 5, 1, 0.5).sized(Size(4, MatrixConfig(), 0)), 1e-3, 24, 12)
+    assert (config.train.updates, config.train.evaluate_every) == (24, 2)
+    assert replace(config.train, updates=1, evaluate_every=1) == replace(problem.train, updates=1, evaluate_every=1)
 
 
 @pytest.mark.slow
