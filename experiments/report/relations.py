@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from experiments.report.claims import Evidence, Network, Planned
 from experiments.report.matching import is_over
 from experiments.report.records import Record
@@ -153,6 +155,60 @@ class Versus:
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that are needed."""
         return [self.better.planned(seeds), self.worse.planned(seeds)]
+
+
+@dataclass(frozen=True)
+class OnCurve:
+    """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
+
+    The line is straight over the logarithm of the multiplications of a step, in the test part. A seed is left out if its network has fewer
+    or more operations than all others of that seed.
+
+    Attributes:
+      better: the one that the paper calls better.
+      others: usual networks of several sizes.
+      scale: what is smaller than published; empty for the published configuration.
+    """
+
+    better: Network
+    others: tuple[Network, ...]
+    scale: str = ""
+
+    def pairs(self, contest: Final, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that has a line at these operations. Lower scores are better."""
+        curves = [network.runs(evidence, contest.best) for network in self.others]
+        found = []
+        for seed, run in sorted(self.better.runs(evidence, contest.best).items()):
+            points = [self._point(contest, runs[seed]) for runs in curves if seed in runs]
+            own = self._point(contest, run)
+            if own is not None and (other := _line_at(own[0], [point for point in points if point is not None])) is not None:
+                found.append(_compared(seed, other - own[1], True, strict))
+        return found
+
+    def _point(self, contest: Final, run: Record) -> tuple[float, float] | None:
+        """Return multiplications and score of a finished run."""
+        operations, score = run.tested("multiplications"), run.tested(contest.score)
+        return None if operations is None or score is None else (operations, score)
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.scale
+
+    def cut(self, contest: Final, evidence: Evidence) -> str:
+        """Return nothing: only finished runs are compared."""
+        return ""
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the runs that are needed."""
+        return [network.planned(seeds) for network in (self.better, *self.others)]
+
+
+def _line_at(operations: float, points: Sequence[tuple[float, float]]) -> float | None:
+    """Return the score at some operations on the line through points (operations, score); None outside of them."""
+    if not points or not min(points)[0] <= operations <= max(points)[0]:
+        return None
+    x, y = zip(*sorted(points), strict=True)
+    return float(np.interp(np.log(operations), np.log(x), y))
 
 
 class Source(Protocol):

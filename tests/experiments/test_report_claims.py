@@ -255,6 +255,23 @@ def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):
 # Figures of one network
 
 
+def characters(root, flags, seed, operations, bits):
+    test = {"bits_per_character": bits, "multiplications": operations}
+    make_run(root, variable_computation.CHARS, f"--preset {flags}", seed, {37_620: bits}, "bits_per_character", test)
+
+
+def test_a_network_is_compared_at_equal_operations_on_the_line_between_two_sizes(tmp_path):
+    """Between 96 and 128 units, at the square root of the product of their operations, the line is at the mean of their bits."""
+    for seed, own, operations in ((0, 1.93, 24_576.0), (1, 1.85, 24_576.0), (2, 1.0, 40_000.0), (3, 1.0, 10_000.0)):
+        characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 2.0)
+        characters(tmp_path, "small-rnn", seed, 32_768.0, 1.8)
+        characters(tmp_path, "small", seed, operations, own)
+    found = relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER)
+    assert [pair.seed for pair in found.pairs] == [0, 1]  # no line is drawn beyond the measured sizes
+    np.testing.assert_allclose([pair.advantage for pair in found.pairs], [1.9 - 1.93, 1.9 - 1.85])
+    assert [pair.agrees for pair in found.pairs] == [False, True]
+
+
 def melodies(root, seed, bars, others):
     notes = {"bars": {"bar": [bars, 300], "no bar": [others, 900]}}
     make_run(root, music.EXPERIMENT, "--preset paper", seed, {2_640: 8.6}, "perplexity", {}, stopped="patience", analysis={"notes": notes})
