@@ -43,6 +43,8 @@ def problems(text: NextSymbol, lag: int) -> dict[str, Problem]:
     copies = CopyMemory("variable_length", lag=lag, test_size=2_000)
     return {
         "copy": Problem(copies, TrainConfig(batch_size=20, order="reshuffle", evaluation_batch=500), "loss", carry_bias=4.0),
-        "digits": Problem(PermutedImages("digits"), TrainConfig(batch_size=20, order="epochs", evaluation_batch=300), "accuracy", carry_bias=1.0),
+        "digits": Problem(
+            PermutedImages("digits"), TrainConfig(batch_size=20, order="epochs", evaluation_batch=300), "accuracy", carry_bias=1.0
+        ),
         "characters": Problem(text, TrainConfig(batch_size=32, order="stream", evaluation_batch=16), "bits_per_character"),
     }

@@ -257,7 +257,16 @@ def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):
 
 def characters(root, flags, seed, operations, bits):
     test = {"bits_per_character": bits, "multiplications": operations}
-    make_run(root, variable_computation.CHARS, f"--preset {flags}", seed, {37_620: bits}, "bits_per_character", test)
+    make_run(
+        root,
+        variable_computation.CHARS,
+        f"--preset {flags}",
+        seed,
+        {37_620: bits},
+        "bits_per_character",
+        test,
+        name=f"{flags}-{seed}".replace(" ", ""),
+    )
 
 
 def test_a_network_is_compared_at_equal_operations_on_the_line_between_two_sizes(tmp_path):

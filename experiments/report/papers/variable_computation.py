@@ -211,7 +211,9 @@ SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
 SMALL_BITS_SCALE = "128 units instead of 1,000; 4 epochs"
 
 
-def _beats(where: str, better: Network, worse: Network, small: tuple[Versus | OnCurve, ...] = (), strict: bool = True, of: str = "") -> Relation:
+def _beats(
+    where: str, better: Network, worse: Network, small: tuple[Versus | OnCurve, ...] = (), strict: bool = True, of: str = ""
+) -> Relation:
     sign = ">" if strict else ">="
     return Relation(where, f"{better.name} {sign} {worse.name}{of}", BPC, (Versus(better, worse), *small), strict)
 
@@ -327,7 +329,17 @@ STUDIES = (
         "bits_per_character",
         "validation bits per character",
         "{:.3f}",
-        (*CHAR_NETWORKS.values(), SMALL_VC, SMALL_RNN, SMALL_GUIDE, SMALL_VCGRU, SMALL_GRU, OTHER_GRU, *OTHER_VC.values(), *OTHER_RNN.values()),
+        (
+            *CHAR_NETWORKS.values(),
+            SMALL_VC,
+            SMALL_RNN,
+            SMALL_GUIDE,
+            SMALL_VCGRU,
+            SMALL_GRU,
+            OTHER_GRU,
+            *OTHER_VC.values(),
+            *OTHER_RNN.values(),
+        ),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},
     ),
@@ -374,10 +386,7 @@ PAPER = Paper(
     studies=STUDIES,
     plots=PLOTS,
     telling="variable_computation.png",
-    caption=(
-        "Validation bits per character of VCRNNs and of RNNs of several sizes; lines are published test figures of larger "
-        "networks"
-    ),
+    caption=("Validation bits per character of VCRNNs and of RNNs of several sizes; lines are published test figures of larger networks"),
     takeaways=takeaways,
     remarks=remarks,
 )
