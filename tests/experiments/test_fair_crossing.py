@@ -44,7 +44,9 @@ def test_the_share_gives_way_where_blocks_fit_no_width_of_that_size():
     """An LSTM on text of 104 symbols has 16 thousand parameters or 24 thousand, of those whose Monarch matrices hold a quarter."""
     frame = frame_of("lstm", INITIAL, 104, 104, 2, 0.25)
     found = at_parameters(frame, "monarch", 20_000)
-    assert abs(found.parameters - 20_000) < 2_000 and not fits(frame, found) and fits(frame, found, within=1.5)
+    assert abs(found.parameters - 20_000) < 2_000
+    assert not fits(frame, found)
+    assert fits(frame, found, within=1.5)
 
 
 def test_budgets_that_no_width_reaches_are_refused():

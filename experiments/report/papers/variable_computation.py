@@ -225,8 +225,6 @@ def _same_operations(where: str, better: Network, others: tuple[Network, ...], s
 RNN_CURVE = (SMALL_RNN, *OTHER_RNN.values())
 RNN_BITS_CURVE = (SMALL_RNN_BITS, *OTHER_RNN_BITS.values())
 GRU_CURVE = (SMALL_GRU, OTHER_GRU)
-
-
 AS_MANY, TWICE = " of as many operations (characters)", " with more than twice the operations (characters)"
 
 
@@ -329,17 +327,7 @@ STUDIES = (
         "bits_per_character",
         "validation bits per character",
         "{:.3f}",
-        (
-            *CHAR_NETWORKS.values(),
-            SMALL_VC,
-            SMALL_RNN,
-            SMALL_GUIDE,
-            SMALL_VCGRU,
-            SMALL_GRU,
-            OTHER_GRU,
-            *OTHER_VC.values(),
-            *OTHER_RNN.values(),
-        ),
+        (*CHAR_NETWORKS.values(), SMALL_VC, SMALL_GUIDE, *OTHER_VC.values(), *RNN_CURVE, SMALL_VCGRU, *GRU_CURVE),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},
     ),
@@ -349,7 +337,7 @@ STUDIES = (
         "bits_per_character",
         "validation bits per character",
         "{:.3f}",
-        (*BIT_NETWORKS.values(), SMALL_BITS, SMALL_RNN_BITS, *OTHER_RNN_BITS.values(), *BUFFERED.values()),
+        (*BIT_NETWORKS.values(), SMALL_BITS, *RNN_BITS_CURVE, *BUFFERED.values()),
         tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),
         levels={"published test, VCRNN-1000": 8 * 0.215, "published test, RNN-100": 8 * 0.287},
     ),
