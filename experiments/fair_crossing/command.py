@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.fair_crossing.figure import score_figure
-from experiments.fair_crossing.problems import Problem, problems
-from experiments.fair_crossing.significance import differences
+from experiments.fair_crossing.problems import SCORES, Problem, problems
+from experiments.fair_crossing.significance import differences, scores_of
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, frame_of, widths_about
 from experiments.fair_crossing.timing import seconds_per_update
 from lrpt.cells import CELLS
@@ -42,7 +42,6 @@ from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all
 
 SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
-TASKS = "copy", "digits", "characters"
 NAMES = {"experiment": "fair_crossing", "preset": "custom"}
 
 
@@ -51,7 +50,7 @@ class Options:
     """Flags of the command."""
 
     data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
-    tasks: tuple[str, ...] = TASKS
+    tasks: tuple[str, ...] = tuple(SCORES)
     """copy (of variable length), digits (permuted) and characters (of the text in data)"""
     cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
     """any cells of a sequence model"""
@@ -83,7 +82,7 @@ class Options:
     """directory of the runs, the summary and the plots"""
 
     def __post_init__(self) -> None:
-        for name, known in (("tasks", TASKS), ("cells", CELLS), ("matrices", FORMS)):
+        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", FORMS)):
             check_distinct(name, getattr(self, name))
             for one in getattr(self, name):
                 check_choice(name, one, known)
@@ -216,12 +215,8 @@ def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
         return
     said: dict[str, Any] = {}
     for task, of_task in grouped(rows, "task").items():
-        score = problems(options.data, options.lag)[task].score
-        scores = {
-            cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()}
-            for cell, kinds in grouped(of_task, "cell", "parametrization").items()
-        }
-        said[task] = [difference._asdict() for difference in differences(scores)]
+        score = SCORES[task]
+        said[task] = [difference._asdict() for difference in differences(scores_of(of_task))]
         title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
         score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title)
         columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "less dense", "p"]

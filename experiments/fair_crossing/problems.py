@@ -38,13 +38,17 @@ class Problem:
         return InitialConfig(carry_bias=self.carry_bias, trainable_state=False)
 
 
+SCORES = {"copy": "loss", "digits": "accuracy", "characters": "bits_per_character"}
+"""Tasks -> metric of the test split that is compared."""
+
+
 def problems(text: NextSymbol, lag: int) -> dict[str, Problem]:
     """Return the tasks by name: copies of variable length after a lag, permuted digits, and characters of a text."""
     copies = CopyMemory("variable_length", lag=lag, test_size=2_000)
     return {
-        "copy": Problem(copies, TrainConfig(batch_size=20, order="reshuffle", evaluation_batch=500), "loss", carry_bias=4.0),
+        "copy": Problem(copies, TrainConfig(batch_size=20, order="reshuffle", evaluation_batch=500), SCORES["copy"], carry_bias=4.0),
         "digits": Problem(
-            PermutedImages("digits"), TrainConfig(batch_size=20, order="epochs", evaluation_batch=300), "accuracy", carry_bias=1.0
+            PermutedImages("digits"), TrainConfig(batch_size=20, order="epochs", evaluation_batch=300), SCORES["digits"], carry_bias=1.0
         ),
-        "characters": Problem(text, TrainConfig(batch_size=32, order="stream", evaluation_batch=16), "bits_per_character"),
+        "characters": Problem(text, TrainConfig(batch_size=32, order="stream", evaluation_batch=16), SCORES["characters"]),
     }

@@ -1,19 +1,20 @@
-"""Differences between parametrizations and full matrices, and which of them are more than chance."""
+"""Differences between parametrizations, usually from full matrices, and which of them are more than chance."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from lrpt.analysis.significance import holm
+from lrpt.cli.studies import grouped
 
 
 class Difference(NamedTuple):
-    """The difference of a parametrization from full matrices in one cell.
+    """The difference of a parametrization from another one in one cell.
 
     Attributes:
       cell, parametrization: the pair.
-      mean: mean score less that of full matrices.
+      mean: mean score less that of the other one.
       p: probability of a difference at least as large if there is none (Welch 1947), None with fewer than two seeds.
       significant: whether it is below the level after the correction of Holm (1979) for all differences together.
     """
@@ -25,19 +26,26 @@ class Difference(NamedTuple):
     significant: bool
 
 
-def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: float = 0.05) -> list[Difference]:
-    """Compare each parametrization with full matrices in the same cell.
+def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """Return the scores of all seeds by cell and parametrization, from the runs of one task."""
+    found = grouped(rows, "cell", "parametrization")
+    return {cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()} for cell, kinds in found.items()}
+
+
+def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: float = 0.05, other: str = "dense") -> list[Difference]:
+    """Compare each parametrization with another one, full matrices, in the same cell.
 
     Args:
       scores: cell -> parametrization -> scores of all seeds.
+      other: the parametrization that all are compared with.
       level: probability of calling any difference significant if there is none.
     """
     found = [
-        Difference(cell, kind, float(np.mean(own) - np.mean(of_cell["dense"])), _p(own, of_cell["dense"]), False)
+        Difference(cell, kind, float(np.mean(own) - np.mean(of_cell[other])), _p(own, of_cell[other]), False)
         for cell, of_cell in scores.items()
-        if "dense" in of_cell
+        if other in of_cell
         for kind, own in of_cell.items()
-        if kind != "dense"
+        if kind != other
     ]
     return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found], level), strict=True)]
 

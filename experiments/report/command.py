@@ -10,7 +10,8 @@ A run is kept as `experiments/results/<experiment>/<run directory>/` with `confi
 was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The weights of its best state are in
 `model.npz` if they take at most 5 MB, and their model card is `README.md`. A swarm of `experiments.jsb` is kept as
 `experiments/results/jsb_swarm.json`, its `swarm.json`; studies of `experiments.lattice` under the names in
-`experiments.report.papers.lattice`, and a crossing as `crossing.json`. What was published is in `experiments.report.papers`.
+`experiments.report.papers.lattice`, and comparisons of `experiments.fair_crossing` as `fair_crossing_parameters.json` and
+`fair_crossing_time.json`, its `fair_crossing.json`. What was published is in `experiments.report.papers`.
 """
 
 import sys

@@ -48,7 +48,7 @@ def _paper(judged: Judged) -> list[str]:
 def _further() -> str:
     return (
         f"## More\n\n[Kept runs, hardware and commands]({page_path('runs')}). [Trained networks]({page_path('models')}), with a card each. "
-        f"[Cells and parametrizations at equal size]({page_path('crossing')}), which is in none of the papers."
+        f"[Cells and parametrizations on equal terms]({page_path('crossing')}), which is in none of the papers."
     )
 
 

@@ -1,19 +1,14 @@
-"""Claims of the lattice paper on studies that are made up here, the swarm, and the page about the crossing."""
-
-import json
+"""Claims of the lattice paper on studies that are made up here, and the swarm."""
 
 import pytest
 
-from experiments.report import crossing
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged
-from experiments.report.markdown import RESULTS
 from experiments.report.papers import highway, lattice
 from experiments.report.papers.lattice_table import TEST_SYMBOLS, converted
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 from experiments.report.studies import concentration
 from experiments.report.study_figures import draw_studies
-from lrpt.errors import UsageError
 from lrpt.tasks import NextSymbol
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}
@@ -223,43 +218,3 @@ def test_figures_of_studies_are_drawn(tmp_path):
     both = [*of_start("lru", trained("lru", 0, 1.8)), *of_start("glorot", trained("lru", 0, 1.8))]
     draw_studies(Evidence((), {"lattice_convergence_ptb": kept_now([run | {"losses": curves} for run in both])}), tmp_path)
     assert {path.stem for path in tmp_path.glob("*.png")} - studies.keys() == {"lattice_losses_ptb_lru", "lattice_losses_ptb_glorot"}
-
-
-# The crossing
-
-
-def keep(root, name, **content):
-    path = root / RESULTS / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content))
-
-
-def crossed(kind, seed, bits):
-    size = {"size": 62, "rank": None if kind == "dense" else 14, "parameters": 29_625, "updates": 600, "seconds": 90.0}
-    return {"cell": "gru", "parametrization": kind, "seed": seed, "bits_per_character": bits, **size}
-
-
-def test_the_crossing_says_which_differences_are_larger_than_their_errors(tmp_path):
-    dense = [crossed("dense", seed, bits) for seed, bits in enumerate((2.00, 2.02, 2.04))]
-    low = [crossed("low_rank", seed, bits) for seed, bits in enumerate((1.90, 1.92, 1.94))]
-    diagonal = [crossed("low_rank_plus_diagonal", seed, bits) for seed, bits in enumerate((2.00, 2.03, 2.04))]
-    options = {"data": {"file": None, "source": "ptb"}}
-    keep(tmp_path, "crossing", options=options, environment=ENVIRONMENT, runs=[*dense, *low, *diagonal])
-    text = crossing.section(tmp_path)
-    assert "| gru | low rank | 62 | 14 | 29,625 | 3 | 1.920 | 0.020 |" in text
-    assert r"gru: low rank -0.100\*, low rank plus diagonal +0.003." in text
-    assert "29,625 to 29,625 parameters, 600 updates, 3 seeds, on ptb" in text
-    crossing.draw(tmp_path)
-    assert (tmp_path / crossing.FIGURE).exists()
-
-
-def test_without_results_the_crossing_says_what_would_make_them(tmp_path):
-    assert crossing.section(tmp_path).endswith(crossing.NOT_YET)
-
-
-def test_damaged_files_are_named(tmp_path):
-    path = tmp_path / RESULTS / "crossing.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{")
-    with pytest.raises(UsageError, match="is damaged"):
-        crossing.section(tmp_path)

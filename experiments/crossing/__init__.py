@@ -1,1 +1,0 @@
-"""Comparison of cells and parametrizations at equal numbers of parameters, on one text."""

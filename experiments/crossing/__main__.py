@@ -1,5 +1,0 @@
-"""`python -m experiments.crossing`."""
-
-from experiments.crossing.command import main
-
-main()

@@ -1,0 +1,67 @@
+"""The page about comparisons on equal terms: differences and their errors, counts of outcomes, figures."""
+
+import json
+
+import pytest
+
+from experiments.report import crossing
+from experiments.report.markdown import RESULTS
+from lrpt.errors import UsageError
+
+ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir /somebody/data"}
+OPTIONS = {"updates": 3_000, "rates": [1e-3, 1e-2], "seeds": 3}
+SCORES = {
+    "characters": {"dense": (2.00, 2.02, 2.04), "low_rank": (1.80, 1.82, 1.84), "low_rank_plus_diagonal": (2.00, 2.03, 2.04)},
+    "digits": {"dense": (0.90, 0.91, 0.92), "low_rank": (0.70, 0.71, 0.72), "low_rank_plus_diagonal": (0.90, 0.91, 0.92)},
+}
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository that keeps a comparison at equal parameters of three GRUs on two tasks."""
+    runs = [
+        {"task": task, "cell": "gru", "parametrization": kind, "size": 62, "sizes": {}, "parameters": 20_100, "learning_rate": 0.01}
+        | {"seed": seed, "score": score, "seconds": 600.0}
+        for task, kinds in SCORES.items()
+        for kind, scores in kinds.items()
+        for seed, score in enumerate(scores)
+    ]
+    path = tmp_path / RESULTS / "fair_crossing_parameters.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"options": OPTIONS, "environment": ENVIRONMENT, "runs": runs}))
+    return tmp_path
+
+
+def test_differences_larger_than_their_errors_are_marked_and_those_not_run_are_named(root):
+    text = crossing.section(root)
+    assert "| low rank | -0.200 * |\n| low rank plus diagonal | +0.003 |" in text
+    assert "| gru | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
+    assert "Test bits per character, lower is better" in text
+    assert "18 runs at the chosen rates took 3.0 hours of a core" in text
+    assert "/somebody" not in text
+    assert "Not yet run: `python -m experiments.fair_crossing --equal time" in text
+
+
+def test_outcomes_are_counted_in_the_direction_of_each_score(root):
+    """Fewer bits are better, and lower accuracy is worse. Against low rank, the diagonal is worse in one task and better in the other."""
+    text = crossing.section(root)
+    assert "low rank is better in 1, worse in 1 and undecided in 0" in text
+    assert "low rank plus diagonal is better in 0, worse in 0 and undecided in 2. Against low rank" in text
+    assert "Against low rank, low rank plus diagonal is better in 1, worse in 1 and undecided in 0." in text
+
+
+def test_each_task_has_a_figure(root):
+    crossing.draw(root)
+    for task in SCORES:
+        assert (root / RESULTS / "figures" / f"fair_crossing_parameters_{task}.png").exists()
+        assert f"fair_crossing_parameters_{task}.png" in crossing.section(root)
+
+
+def test_without_results_the_page_says_what_would_make_them(tmp_path):
+    assert crossing.section(tmp_path).count("Not yet run: `python -m experiments.fair_crossing") == 2
+
+
+def test_damaged_files_are_named(root):
+    (root / RESULTS / "fair_crossing_time.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged"):
+        crossing.section(root)
