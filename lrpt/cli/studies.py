@@ -91,10 +91,10 @@ def _origin(options: Any, job: Job) -> dict[str, Any]:
     return {"options": asked, "environment": json.loads((job.path / "environment.json").read_text())}
 
 
-def grouped(rows: Sequence[Row], *keys: str) -> dict[Any, Any]:
+def grouped(rows: Sequence[Mapping[str, Any]], *keys: str) -> dict[Any, Any]:
     """Group rows by the value of the first key, each group by the value of the second key, and so on. The rows keep their order."""
     first, *others = keys
-    groups: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row[first], []).append(row)
     return {name: grouped(own, *others) for name, own in groups.items()} if others else groups
