@@ -1,4 +1,4 @@
-"""Figures of a trained recurrent highway network: lesions (Zilly et al. 2017, section 6), activity of gates by layer (Figure 5b)."""
+"""Figures of recurrent highway networks (Zilly et al. 2017): score over depth (Figure 5a), lesions, gates by layer (Figure 5b)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 
 from experiments.report.claims import Evidence
+from experiments.report.matching import recorded
 from experiments.report.paper import Draw, Study
+from experiments.report.records import Record
 from lrpt.analysis.lesions import Lesions, lesion_figure
 from lrpt.analysis.plots import png
 
 
 def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
-    """Return the figures of the first seed that is analysed: name -> what it shows, and a function that writes it to a path."""
-    runs = [run for own in study.runs(evidence).values() for run in own if run.analysis and "highway" in run.analysis]
+    """Return name -> what it shows, and a function that writes it to a path. Lesions and gates are of the first seed that is analysed."""
+    everything = [run for own in study.runs(evidence).values() for run in own]
+    finished = [run for run in everything if run.tested(study.score) is not None]
+    if study.over and finished:
+        what = study.over.rpartition(".")[-1]
+        return {f"{what}_{study.name}": (f"{study.title}: test score over {what}", partial(_over, study, what, finished))}
+    runs = [run for run in everything if run.analysis and "highway" in run.analysis]
     if not runs or runs[0].analysis is None:
         return {}
     found, title = runs[0].analysis["highway"], f"{study.title}, seed {runs[0].seed}"
@@ -23,6 +30,20 @@ def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Dr
         f"lesions_{study.name}": (f"{title}: training loss with one layer's gates held", partial(_lesions, found["lesions"], title)),
         f"gates_{study.name}": (f"{title}: activity of each layer's transform gate", partial(_gates, found["gates"], title)),
     }
+
+
+def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:
+    """Draw each seed as a dot, and a line through the means."""
+    dots = [(recorded(run)[study.over], run.tested(study.score)) for run in runs]
+    values = sorted({value for value, _ in dots})
+    means = [np.mean([score for value, score in dots if value == one]) for one in values]
+    with png(path) as figure:
+        axes = figure.subplots()
+        axes.plot(values, means, "-", color="C0")
+        axes.plot(*zip(*dots, strict=True), "o", color="C0", markersize=4)
+        axes.set(xlabel=what, ylabel=study.score_name.replace("validation", "test"), xticks=values)
+        axes.set_title(study.title)
+    return path
 
 
 def _lesions(found: Mapping[str, Any], title: str, path: Path) -> Path:

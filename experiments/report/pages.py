@@ -35,7 +35,7 @@ def page(judged: Judged, seeds: Sequence[int]) -> str:
         *(part for study in paper.studies for part in _study(study, judged)),
         *(
             [f"![{paper.caption}]({UP}/{figure_path(paper.telling)})"]
-            if paper.telling not in {f"{s.name}.png" for s in paper.studies}
+            if paper.telling not in {f"{name}.png" for study in paper.studies for name in _drawn(study, judged)}
             else []
         ),
         *_remarks(judged),
@@ -100,6 +100,11 @@ def _relations(judged: Judged) -> list[str]:
 def _plots(judged: Judged) -> list[str]:
     rows = [[plot.where, plot.shows, plot.judged_by, "some runs" if plot.run else "not yet run"] for plot in judged.paper.plots]
     return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
+
+
+def _drawn(study: Study, judged: Judged) -> list[str]:
+    """Return the names of the figures of a study that has runs."""
+    return [study.name, *analysis_figures(study, judged.evidence)] if study.runs(judged.evidence) else []
 
 
 def _study(study: Study, judged: Judged) -> list[str]:

@@ -30,6 +30,7 @@ class Study:
       log: update -> score in that log.
       levels: published figures, drawn as lines: name -> score.
       baseline: name and score of a predictor without memory or of a constant, drawn as a line.
+      over: setting over which test scores are drawn, by its dotted name; none if empty.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Study:
     log: Mapping[int, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
     baseline: tuple[str, float] | None = None
+    over: str = ""
 
     def runs(self, evidence: Evidence) -> dict[str, list[Record]]:
         """Return the runs of each network that has some, by name."""

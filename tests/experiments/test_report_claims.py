@@ -12,6 +12,7 @@ from kept_runs import make_run as make_any_run
 from experiments import adding, char_lm, copy_memory, highway_mnist, music, permuted_mnist
 from experiments.jsb import command as chorales
 from experiments.parameter_table import command as parameter_table
+from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Evidence, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
 from experiments.report.judged import Judged
@@ -299,6 +300,20 @@ def test_a_mean_agrees_to_within_a_tenth(tmp_path):
         melodies(tmp_path, seed, bars, 0.4)
     found = judged(tmp_path, variable_computation.PAPER).quantity("VCRNN-500, bar symbols", "mean m")
     assert [found.quantity.criterion.agrees(one.value) for one in found.observed] == [True, True, False]
+
+
+def test_depth_at_equal_parameters_is_told_from_step_to_step_and_drawn(tmp_path):
+    for depth, perplexity in enumerate((137.0, 128.0, 125.0, 124.0, 125.5, 126.0), start=1):
+        curve = {7_962: perplexity}
+        make_run(tmp_path, highway.WORDS, f"--preset equal-{depth}", 0, curve, "perplexity", {"perplexity": perplexity})
+    found = judged(tmp_path, highway.PAPER)
+    said = found.paper.takeaways(found)[0]
+    assert "as the paper says, depth helps at 1.5 million parameters" in said
+    assert "137.0, 128.0, 125.0, 124.0, 125.5, 126.0" in said
+    assert "no better at depth 5 and 6" in said
+    (study,) = (study for study in highway.STUDIES if study.over)
+    ((_, draw),) = analysis_figures(study, found.evidence).values()
+    assert draw(tmp_path / "depth.png").exists()
 
 
 def test_layers_of_a_highway_network_are_judged(tmp_path):

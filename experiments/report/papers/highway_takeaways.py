@@ -3,15 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
-from experiments.report.judged import Judged
+from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
 from experiments.report.texts import lead
 from experiments.report.verdicts import Finding, Status, Verdict
 
 SWARM = "jsb_swarm"
 """The study of Figure 4."""
+EQUAL = "word_lm_equal"
+"""The study of depth at an equal number of parameters."""
 
 CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
@@ -23,8 +27,8 @@ def takeaways(judged: Judged) -> Sequence[str]:
     rhn = judged.relation("depth does not harm")
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
     return (
-        f"{_of_equal(equal.verdict, equal.advantage)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 "
-        f"{ours[1].ours} (one seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
+        f"{_of_equal(judged, equal)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} (one "
+        f"seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
         f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10, is {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
         f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales; "
@@ -55,13 +59,23 @@ def _agrees(verdict: Verdict) -> str:
     return {Finding.FOR: "as in the paper", Finding.AGAINST: "against the paper"}.get(verdict.finding, "undecided")
 
 
-def _of_equal(verdict: Verdict, advantage: str) -> str:
-    """Return what came of depth at an equal number of parameters."""
-    question = "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank,"
-    if verdict.status is Status.NOT_RUN:
-        return f"{question} is {verdict.status.value}."
-    found = {Finding.FOR: "agrees with the paper", Finding.AGAINST: "disagrees with the paper", Finding.OPEN: "is undecided"}
-    return f"{question} {found[verdict.finding]}: the advantage is {advantage} in test perplexity."
+def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
+    """Return what came of depth at an equal number of parameters: perplexities from depth to depth, and the steps that do not help."""
+    if ends.verdict.status is Status.NOT_RUN:
+        return "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank, is not yet run."
+    (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
+    scores = [[run.tested(study.score) or np.nan for run in runs] for runs in study.runs(judged.evidence).values()]
+    verb = {Finding.FOR: "helps", Finding.AGAINST: "hurts"}.get(ends.verdict.finding, "neither helps nor hurts")
+    steps = [
+        judged.relation(f"depth helps at 1.5 million parameters: {deep} better than {deep - 1}, tied") for deep in range(2, len(scores) + 1)
+    ]
+    harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.verdict.finding is Finding.AGAINST]
+    no_better = f" One transition more is no better at depth {' and '.join(harms)}." if harms else ""
+    return (
+        f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
+        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank (depth 6 before depth 1 for {ends.seeds} seeds)."
+        f"{no_better}"
+    )
 
 
 def constant_of(swarm: Mapping[str, Any]) -> float:

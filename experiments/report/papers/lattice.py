@@ -159,7 +159,7 @@ PAPER = Paper(
     title="Lattice recurrent units",
     citation=(
         "Ahuja and Morency, *Lattice Recurrent Unit: Improving Convergence and Statistical Efficiency for Sequence Modeling*, AAAI 2018. "
-        "Its LRU is not the linear recurrent unit."
+        "Its LRU is not the linear recurrent unit"
     ),
     rows=(
         *(_row(name, text, budget) for text in TEXTS for budget in TABLE_1 for name in TABLE_1[budget]),
