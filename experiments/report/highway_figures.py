@@ -34,7 +34,7 @@ def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Dr
 
 def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:
     """Draw each seed as a dot, and a line through the means."""
-    dots = [(recorded(run)[study.over], run.tested(study.score)) for run in runs]
+    dots = [(recorded(run)[study.over], score) for run in runs if (score := run.tested(study.score)) is not None]
     values = sorted({value for value, _ in dots})
     means = [np.mean([score for value, score in dots if value == one]) for one in values]
     with png(path) as figure:
