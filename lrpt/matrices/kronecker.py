@@ -1,7 +1,7 @@
 """Sums of Kronecker products of two small matrices."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ class Kronecker:
     factors B n/k x n/k. Parameters: r (k^2 + (n/k)^2). Multiplications: r n (k + n/k).
     """
 
+    slowness: ClassVar[float] = 1.4
     outer: Float[Array, "r i1 o1"]
     inner: Float[Array, "r i2 o2"]
 

@@ -40,7 +40,7 @@ class Householder:
     after the other. n reflections reach every orthogonal matrix of determinant (-1)^n. Parameters: k n. Multiplications: 2 k n + k^2.
     """
 
-    slowness: ClassVar[float] = 8.0
+    slowness: ClassVar[float] = 2.5
     vectors: Float[Array, "k n"]
 
     @property
