@@ -44,7 +44,7 @@ SCORES = {"copy": "loss", "digits": "accuracy", "characters": "bits_per_characte
 
 def problems(text: NextSymbol, lag: int) -> dict[str, Problem]:
     """Return the tasks by name: copies of variable length after a lag, permuted digits, and characters of a text."""
-    copies = CopyMemory("variable_length", lag=lag, test_size=2_000)
+    copies = CopyMemory("variable_length", lag=lag, test_size=2_000, valid_size=2_000)
     return {
         "copy": Problem(copies, TrainConfig(batch_size=20, order="reshuffle", evaluation_batch=500), SCORES["copy"], carry_bias=4.0),
         "digits": Problem(

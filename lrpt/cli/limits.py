@@ -86,7 +86,7 @@ def file_bytes(path: Path) -> int:
 
 def examples(data: Any) -> int:
     """Return the number of examples that are drawn; 0 if they are read from files."""
-    return sum(getattr(data, name, 0) for name in ("train_size", "test_size", "tunes"))
+    return sum(getattr(data, name, None) or 0 for name in ("train_size", "test_size", "valid_size", "tunes"))
 
 
 def steps(data: Any) -> int:

@@ -66,11 +66,13 @@ class CopyMemory:
     train_size: int = 100_000
     """training sequences"""
     test_size: int = 10_000
-    """test sequences; as in the paper they are the validation split too"""
+    """test sequences"""
+    valid_size: int | None = None
+    """validation sequences, which follow the test sequences (None: the test sequences are the validation split too, as in the paper)"""
 
     def __post_init__(self) -> None:
         check_choice("data.variant", self.variant, VARIANTS)
-        check_at_least(1, self, "data.lag", "data.train_size", "data.test_size")
+        check_at_least(1, self, "data.lag", "data.train_size", "data.test_size", "data.valid_size")
 
     @property
     def length(self) -> int:
@@ -78,14 +80,16 @@ class CopyMemory:
         return self.lag + 2 * MAX_DATA
 
     def build(self, seed: int) -> Task:
-        """Build splits from one stream of sequences: training sequences first, then test sequences.
+        """Build splits from one stream of sequences: training sequences first, then test sequences, then validation sequences.
 
-        'valid' is 'test', as in the paper.
+        Without validation sequences, 'valid' is 'test', as in the paper.
         """
         arrays = key_of(seed)
         train = Split(self.train_size, arrays, self.example)
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
-        return Task({"train": train, "valid": test, "test": test}, ALPHABET, ALPHABET, "all", copy_metrics)
+        after = self.train_size + self.test_size
+        own = Split(self.valid_size or 0, arrays, lambda arrays, index: self.example(arrays, after + index))
+        return Task({"train": train, "valid": own if self.valid_size else test, "test": test}, ALPHABET, ALPHABET, "all", copy_metrics)
 
     def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
         """Generate the sequence at `index` of the stream. Inputs and targets are (N + 20,) integers."""
@@ -129,24 +133,28 @@ class Adding:
     train_size: int = 100_000
     """training sequences"""
     test_size: int = 10_000
-    """test sequences; as in the paper they are the validation split too"""
+    """test sequences"""
     test_markers: str = "halves"
     """marked steps of test sequences: halves (one in each half, as in training and the paper) or anywhere (as in the 2016 code)"""
+    valid_size: int | None = None
+    """validation sequences, which follow the test sequences (None: the test sequences are the validation split too, as in the paper)"""
 
     def __post_init__(self) -> None:
         check_choice("data.test_markers", self.test_markers, MARKERS)
         check_at_least(2, self, "data.length")
-        check_at_least(1, self, "data.train_size", "data.test_size")
+        check_at_least(1, self, "data.train_size", "data.test_size", "data.valid_size")
 
     def build(self, seed: int) -> Task:
-        """Build splits from one stream of sequences: training sequences first, then test sequences.
+        """Build splits from one stream of sequences: training sequences first, then test sequences, then validation sequences.
 
-        'valid' is 'test', as in the paper.
+        Without validation sequences, 'valid' is 'test', as in the paper.
         """
         arrays = key_of(seed)
         train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
         test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
-        return Task({"train": train, "valid": test, "test": test}, 2, 1, "last", sum_metrics)
+        after = self.train_size + self.test_size
+        own = Split(self.valid_size or 0, arrays, lambda arrays, index: self.example(arrays, after + index, self.test_markers))
+        return Task({"train": train, "valid": own if self.valid_size else test, "test": test}, 2, 1, "last", sum_metrics)
 
     def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
         """Generate the sequence at `index` of the stream. Inputs have shape (T, 2), the target is a scalar."""

@@ -1,5 +1,6 @@
 """Tests of the copy tasks against the paper's text, step by step, and against the losses of a network without memory."""
 
+from dataclasses import replace
 from functools import cache
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.tasks import CopyMemory
+from lrpt.tasks import Adding, CopyMemory
 from lrpt.tasks.synthetic import copy_metrics
 from lrpt.tasks.task import Example
 
@@ -101,3 +102,14 @@ def test_figures_are_means_over_steps_and_recall_is_over_the_data():
         np.testing.assert_allclose(metrics["loss"][i], -np.mean(np.log(probabilities[np.arange(len(target)), target])), rtol=1e-5)
         np.testing.assert_allclose(metrics["accuracy"][i], hits.mean(), rtol=1e-6)
         np.testing.assert_allclose(metrics["recall"][i], hits[target != 8].mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("config", [CopyMemory(lag=3, train_size=8, test_size=4), Adding(length=6, train_size=8, test_size=4)])
+def test_validation_sequences_of_their_own_follow_the_test_sequences(config):
+    """A longer test split has them at its end; the others stay as they are."""
+    own, longer = (replace(config, **sizes).build(0).splits for sizes in ({"valid_size": 5}, {"test_size": 9}))
+    assert (own["valid"].size, own["test"].size) == (5, 4)
+    whole = longer["test"].batch(longer["test"].arrays, np.arange(9))
+    for name, part in (("test", slice(0, 4)), ("valid", slice(4, 9))):
+        found = own[name].batch(own[name].arrays, np.arange(own[name].size))
+        jax.tree.map(lambda a, b, part=part: np.testing.assert_array_equal(a, b[part]), found, whole)
