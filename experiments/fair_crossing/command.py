@@ -66,7 +66,7 @@ class Options:
     """transitions within a step, for cells that can have several"""
     lag: int = 30
     """longest lag of the copy task"""
-    rates: tuple[float, ...] = (1e-3, 3e-3, 1e-2)
+    rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
     """learning rates of Adam to choose from"""
     updates: int = 3_000
     """updates of each network"""
