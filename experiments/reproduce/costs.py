@@ -36,7 +36,8 @@ EVALUATION = 1 / 3
 """what an example costs in evaluation, as a share of what it costs in training: there is no backward pass"""
 
 ENDLESS = 10**9
-PIXELS = 784
+PIXELS = {"digits": 64, "mnist": 784}
+"""steps of the images of a source, which are read pixel by pixel"""
 
 
 class Cost(NamedTuple):
@@ -117,7 +118,7 @@ def calibration(experiment: str) -> float:
 
 def _steps(data: Any) -> int:
     if isinstance(data, PermutedImages):
-        return PIXELS
+        return PIXELS[data.source]
     return 1 if isinstance(data, ImageVectors) else limits.steps(data)
 
 

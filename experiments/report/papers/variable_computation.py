@@ -1,5 +1,6 @@
 """Claims of Jernite et al. (ICLR 2017) on variable computation: Tables 1 to 3, Figures 2 to 5, section 4.2."""
 
+from dataclasses import replace
 from functools import partial
 
 from experiments import bit_lm, conditional, europarl, music
@@ -161,24 +162,20 @@ def _language_row(preset: str, name: str) -> Row:
     return Row(FIGURE_4, name, quantities, network)
 
 
+NAIVE = "neither a penalty nor a growing sharpness"
+"""The training of which section 4.2 says that it ends where everything is updated. It says nothing of leaving out one of the two only."""
 ABLATION = {
-    "neither a penalty nor a growing sharpness": _chars("VCRNN-256, neither", "small-neither"),
+    NAIVE: _chars("VCRNN-256, neither", "small-neither"),
     "a penalty, fixed sharpness": _chars("VCRNN-256, fixed sharpness", "small-fixed-sharpness"),
     "no penalty, growing sharpness": _chars("VCRNN-256, no penalty", "small-no-penalty"),
 }
-EVERYTHING = Quantity(
-    "share of updated dimensions",
-    lambda run: run.tested("active"),
-    "{:.3f}",
-    "everything is updated",
-    at_least(0.95, 2),
-    best=True,
-)
+UPDATED = Quantity("share of updated dimensions", lambda run: run.tested("active"), "{:.3f}", best=True)
+EVERYTHING = replace(UPDATED, published="everything is updated", criterion=at_least(0.95, 2))
 """At least 95 of 100 dimensions in the mean over the test part."""
 
 
 def _ablation_row(what: str, network: Network) -> Row:
-    return Row(SECTION_42, f"VCRNN, {what}", (EVERYTHING,), network, scale="256 units on characters")
+    return Row(SECTION_42, f"VCRNN, {what}", (EVERYTHING if what == NAIVE else UPDATED,), network, scale="256 units on characters")
 
 
 ROWS = (
