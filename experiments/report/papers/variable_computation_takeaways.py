@@ -66,7 +66,8 @@ def _unpenalized(judged: Judged) -> str:
     neither, growing, penalized = (one.ours for one in found)
     return (
         f"Section 4.2 says that training with neither a penalty nor a growing sharpness ends where everything is updated. Here, on "
-        f"characters, {neither} of the dimensions are updated then; with a growing sharpness only {growing}, with a penalty only {penalized}. "
+        f"characters, {neither} of the dimensions are updated then; with a growing sharpness only {growing}, with a penalty only "
+        f"{penalized}. "
     )
 
 
