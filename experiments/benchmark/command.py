@@ -23,7 +23,7 @@ from experiments.benchmark.contenders import CONTENDERS
 from experiments.benchmark.machine import describe
 from experiments.benchmark.presentation import best_against_rivals, draw, markdown, table
 from experiments.benchmark.rounds import measure
-from experiments.benchmark.workloads import WORKLOADS
+from experiments.benchmark.workloads import ALL, WORKLOADS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.runs.console import Console, Explained
@@ -40,7 +40,7 @@ class Options:
 
     quick: bool = False
     """measure only the main contenders, three times, on the workloads of the main table"""
-    workloads: Annotated[tuple[str, ...], OneOf("what to train", WORKLOADS)] = tuple(WORKLOADS)
+    workloads: Annotated[tuple[str, ...], OneOf("what to train", ALL)] = tuple(WORKLOADS)
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     """which contenders take part"""
     rounds: int = 15
@@ -55,7 +55,7 @@ class Options:
     """print the tables in Markdown"""
 
     def __post_init__(self) -> None:
-        for name, known in (("workloads", WORKLOADS), ("contenders", CONTENDERS)):
+        for name, known in (("workloads", ALL), ("contenders", CONTENDERS)):
             for value in getattr(self, name):
                 check_choice(name, value, known)
         check_at_least(1, self, "rounds")

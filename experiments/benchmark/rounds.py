@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from experiments.benchmark.contenders import CONTENDERS
-from experiments.benchmark.workloads import WORKLOADS
+from experiments.benchmark.workloads import ALL
 from lrpt.runs.console import Console
 
 Row = dict[str, Any]
@@ -59,7 +59,7 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
         for name in [*contenders, "peak"]:
-            if name != "peak" and not CONTENDERS[name].fits(WORKLOADS[workload]):
+            if name != "peak" and not CONTENDERS[name].fits(ALL[workload]):
                 continue
             try:
                 processes[name] = stack.enter_context(Process(workload, name))

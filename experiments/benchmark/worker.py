@@ -41,13 +41,13 @@ def main(workload: str, contender: str) -> None:
         updates, metrics = 1, {"flops": 2 * 1024**3}
     else:
         from experiments.benchmark.contenders import CONTENDERS
-        from experiments.benchmark.workloads import WORKLOADS
+        from experiments.benchmark.workloads import ALL
 
         if (threads := CONTENDERS[contender].threads) is not None:
             import torch  # pyright: ignore[reportMissingImports]
 
             torch.set_num_threads(threads)
-        built = CONTENDERS[contender].build(WORKLOADS[workload])
+        built = CONTENDERS[contender].build(ALL[workload])
         calls, updates, metrics = {"train": built.train, "forward": built.forward}, built.updates, built.metrics
     calls = {name: call for name, call in calls.items() if call}
     for call in calls.values():

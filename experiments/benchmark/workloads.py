@@ -72,6 +72,14 @@ WORKLOADS = {
     "vcrnn": Workload(VariableConfig(cell="vcrnn", size=256, matrices=TiedStorageConfig("dense")), 51, 51, 50, 32, "all", symbols=True),
 }
 
+DENSE_GRUS = {
+    f"gru_{size}": Workload(ModelConfig(size=size, matrices=TiedStorageConfig("dense")), 51, 51, 50, 32, "all", symbols=True)
+    for size in (400, 600, 800, 1000, 1400)
+}
+"""Dense GRUs of several widths on characters, which show from which width on one device is faster than two. They run if they are named."""
+
+ALL = WORKLOADS | DENSE_GRUS
+
 
 def make_task(workload: Workload) -> Task:
     """Return a task with one batch of random examples."""

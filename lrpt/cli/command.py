@@ -109,7 +109,8 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     check_sizes((job.config for job in jobs), command.huge)
     several, directories = len(jobs) > 1, [job.path for job in jobs]
     processes.join(command.distributed)
-    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, command.keep_programs)
+    width = min(job.config.dense_width for job in jobs)
+    parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, width, command.keep_programs)
     names = {"experiment": experiment.name, "preset": command.preset}
     observers = _observers(experiment, command, console)
 

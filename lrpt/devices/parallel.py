@@ -66,19 +66,24 @@ SHARDS = 4
 """Largest number of host devices that share a batch by rule."""
 
 
-def request_devices(wanted: int | None, models: int, batch_size: int, keep: bool = True) -> None:
+SHARDED_WIDTH = 640
+"""Largest width of dense recurrent matrices with which a batch is split by rule. Each shard reads all of a matrix at every step; one device
+divides it among the cores, which is faster for wider matrices (docs/performance.md has the times)."""
+
+
+def request_devices(wanted: int | None, models: int, batch_size: int, dense_width: int = 0, keep: bool = True) -> None:
     """Request the number of host devices that is useful, and the widest vectors of the CPU. Call it before JAX starts.
 
     The number of accelerators is fixed. A CPU is divided into `wanted` host devices. By default, several models get one device each,
-    up to the number of cores. A single model gets one device for each core that has at least 8 rows of every batch, up to 4. Each of
-    several processes has its own devices.
+    up to the number of cores. A single model gets one device for each core that has at least 8 rows of every batch, up to 4, or one
+    device in all if its dense recurrent matrices are wider than 640 (`dense_width`). Each of several processes has its own devices.
 
     Compiled programs are kept on disk for the next process if `keep` is true (`lrpt.devices.compilation`).
     """
     if keep:
         keep_programs()
     _prefer_wide_vectors()
-    count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size))
+    count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size, dense_width))
     with contextlib.suppress(RuntimeError):  # JAX is already running, in a notebook or a test: use its devices
         jax.config.update("jax_num_cpu_devices", count)
 
@@ -120,7 +125,9 @@ def _has_cuda() -> bool:
     return any(importlib.util.find_spec(name) for name in ("jax_cuda12_plugin", "jax_cuda13_plugin"))
 
 
-def _useful_shards(batch_size: int) -> int:
+def _useful_shards(batch_size: int, dense_width: int) -> int:
+    if dense_width > SHARDED_WIDTH:
+        return 1
     return max(n for n in range(1, min(cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD))
 
 

@@ -35,7 +35,7 @@ def train(unit: Unit) -> list[Outcome]:
     several = len(unit.jobs)
     try:
         processes.join(unit.distributed)
-        parallel.request_devices(unit.devices, several, unit.jobs[0].config.train.batch_size)
+        _request_devices(unit)
         fit_all(unit.jobs, names=unit.names, devices=unit.devices, console=Console(quiet=True))
         processes.leave()
     except SomeFailed as error:
@@ -47,6 +47,11 @@ def train(unit: Unit) -> list[Outcome]:
     except Exception as error:
         return [_failure(error)] * several
     return [Outcome("finished")] * several
+
+
+def _request_devices(unit: Unit) -> None:
+    config = unit.jobs[0].config
+    parallel.request_devices(unit.devices, len(unit.jobs), config.train.batch_size, config.dense_width)
 
 
 def _failure(error: Exception) -> Outcome:
@@ -68,7 +73,7 @@ def check_programs(units: Sequence[Unit]) -> str | None:
     """Return the error that the first of these units that does not fit would end with; nothing is written."""
     try:
         for unit in units:
-            parallel.request_devices(unit.devices, len(unit.jobs), unit.jobs[0].config.train.batch_size)
+            _request_devices(unit)
             check(unit.jobs, unit.names, unit.devices)
     except UsageError as error:
         return str(error)

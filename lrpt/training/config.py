@@ -111,3 +111,10 @@ class RunConfig(Generic[D]):
         return replace(
             self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
         )
+
+    @property
+    def dense_width(self) -> int:
+        """Return the number of columns of the network's recurrent matrices if they are dense, and 0 if they are structured."""
+        model: Any = self.model
+        stored = getattr(model, "matrices", None)
+        return getattr(model, "size", 0) if stored is None or stored.kind == "dense" else 0

@@ -18,7 +18,7 @@ from lrpt.devices import compilation, parallel
 compilation.SECONDS = 0
 hits = []
 jax.monitoring.register_event_listener(lambda name, **_: hits.append(name) if name.endswith("cache_hits") else None)
-parallel.request_devices(1, 1, 8, {keep})
+parallel.request_devices(1, 1, 8, keep={keep})
 jax.jit(lambda x: jax.numpy.sin(x) @ x)(jax.numpy.ones((8, 8))).block_until_ready()
 print(len(hits))
 """

@@ -10,7 +10,7 @@ from experiments.benchmark.command import Options, main
 from experiments.benchmark.contenders import CONTENDERS, equal_operations
 from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
 from experiments.benchmark.rounds import Process
-from experiments.benchmark.workloads import WORKLOADS, make_task, sizes
+from experiments.benchmark.workloads import ALL, WORKLOADS, make_task, sizes
 from lrpt.networks.sequence_model import ModelConfig
 
 ROOT = Path(__file__).parents[2]
@@ -65,9 +65,9 @@ def test_operations_are_products_with_matrices():
     assert sizes(w, dense)["flops"] == 6 * 520 * 20 * (3 * 128**2 + 128 * 10 + 10)
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", ALL)
 def test_workloads_have_the_shapes_they_say(name):
-    w = WORKLOADS[name]
+    w = ALL[name]
     inputs, targets, *mask = make_task(w).splits["train"].arrays
     assert inputs.shape[:2] == (w.batch, w.steps)
     assert targets.shape == ((w.batch, w.steps) if w.reads == "all" else (w.batch,))
