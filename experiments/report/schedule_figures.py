@@ -19,7 +19,7 @@ def schedule_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, D
     points = {name: found for name, own in runs.items() if (found := _points(own, study.score))}
     words = {name: found for name, own in runs.items() if (found := [run for run in own if run.analysed("words", "means", "0")])}
     figures: dict[str, tuple[str, Draw]] = {}
-    if any(record.analysis for own in runs.values() for record in own):
+    if points and any(record.analysis for own in runs.values() for record in own):
         figures[f"operations_{study.name}"] = (f"{study.title}: test score over operations", partial(_operations, study, points))
     if words:
         figures[f"words_{study.name}"] = (f"{study.title}: mean m around the end of a word", partial(_words, words))
