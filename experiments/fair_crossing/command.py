@@ -8,9 +8,10 @@ All recurrent matrices of a network are stored in one way, with about `--share` 
 are full. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
 time`, it is the one whose update takes as long as that of the first cell's full matrices at that budget.
 
-Every pair of a cell and a parametrization first trains with one seed at each of `--rates`. The rate with the lowest validation loss trains
-with the other seeds. `sizes.json` in `--workdir` holds the widths that were found, so that a resumed comparison measures nothing again.
-`fair_crossing.json` holds every run, and the differences from full matrices with their significance (Welch's test, Holm's correction).
+Every pair of a cell and a parametrization first trains with one seed at the three middle ones of `--rates`, and at further ones while the
+best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A run that diverges
+counts as the worst. `sizes.json` in `--workdir` holds the widths that were found, so that a resumed comparison measures nothing again.
+`fair_crossing.json` holds every run, and the differences from full matrices with their significance (`significance.py`).
 """
 
 import json
@@ -22,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.fair_crossing.figure import score_figure
+from experiments.fair_crossing.pairs import FIRST, Pair, Plan, ended
 from experiments.fair_crossing.problems import SCORES, Problem, problems
-from experiments.fair_crossing.significance import differences, scores_of
+from experiments.fair_crossing.significance import differences, overall, scores_of
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, frame_of, widths_about
 from experiments.fair_crossing.timing import seconds_per_update
 from lrpt.cells import CELLS
@@ -36,7 +38,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.run_directory import write_json
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all
@@ -66,8 +68,8 @@ class Options:
     """transitions within a step, for cells that can have several"""
     lag: int = 30
     """longest lag of the copy task"""
-    rates: tuple[float, ...] = (3e-3, 1e-2, 3e-2)
-    """learning rates of Adam to choose from"""
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+    """learning rates of Adam: the three middle ones, and further ones while the best one lies at an end"""
     updates: int = 3_000
     """updates of each network"""
     evaluations: int = 12
@@ -95,58 +97,10 @@ class Options:
         check_seeds(self.seed, self.seeds)
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A cell and a parametrization on one task."""
-
-    options: Options
-    task: str
-    problem: Problem
-    model: ModelConfig
-    parameters: int
-
-    @property
-    def names(self) -> dict[str, str]:
-        return {"task": self.task, "cell": self.model.cell, "parametrization": self.model.matrices.kind}
-
-    def job(self, rate: float, seed: int) -> Job:
-        """Return the run with a learning rate and a seed."""
-        config = self.problem.config(self.model, rate, self.options.updates, self.options.evaluations)
-        return Job(config, seed, self.options.workdir / f"{'-'.join(self.names.values())}-rate{rate:g}-seed{seed}")
-
-    def search(self) -> list[Job]:
-        """Return the runs that choose the learning rate."""
-        return [self.job(rate, self.options.seed) for rate in self.options.rates]
-
-    def rate(self) -> float | None:
-        """Return the learning rate with the lowest validation loss; None if a run is not finished."""
-        results = [RunDirectory(job.path).result() for job in self.search()]
-        if any(result is None for result in results):
-            return None
-        losses = [result["metrics"]["valid"]["loss"] for result in results if result is not None]
-        return self.options.rates[losses.index(min(losses))]
-
-    def chosen(self) -> list[Job]:
-        """Return the runs of all seeds at the chosen learning rate."""
-        rate = self.rate()
-        return [] if rate is None else [self.job(rate, self.options.seed + k) for k in range(self.options.seeds)]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each finished run at the chosen learning rate."""
-        rate, stored = self.rate(), self.model.matrices
-        results = [(job, RunDirectory(job.path).result()) for job in self.chosen()]
-        sizes = {setting: getattr(stored, setting) for setting in FORMS[stored.kind].settings}
-        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.parameters, "learning_rate": rate}
-        return [
-            {**shared, "seed": job.seed, "score": result["metrics"]["test"][self.problem.score], "seconds": result["seconds"]}
-            for job, result in results
-            if result is not None
-        ]
-
-
 def pairs(options: Options) -> list[Pair]:
     """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
     path, found = options.workdir / SIZES, []
+    plan = Plan(tuple(sorted(options.rates)), options.updates, options.evaluations, options.seed, options.seeds, options.workdir)
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
     known: dict[str, Any] = _known(path, decides)
     for name in options.tasks:
@@ -161,7 +115,7 @@ def pairs(options: Options) -> list[Pair]:
                     known[key] = {"width": size.width, "storage": asdict(size.storage), "parameters": size.parameters}
                     write_json(path, {"options": decides, "sizes": known})
                 size = Size(known[key]["width"], MatrixConfig(**known[key]["storage"]), known[key]["parameters"])
-                found.append(Pair(options, name, problem, frame.sized(size), size.parameters))
+                found.append(Pair(name, problem, frame.sized(size), size.parameters, plan))
     return found
 
 
@@ -190,7 +144,7 @@ def _size(options: Options, problem: Problem, task: Task, cell: str, kind: str, 
         return size
 
     def measure(model: ModelConfig) -> float:
-        return seconds_per_update(problem.config(model, options.rates[0], options.updates, 1), task)
+        return seconds_per_update(problem.config(model, min(options.rates), options.updates, 1), task)
 
     key = f"reference {type(problem.data).__name__}"
     if key not in known:
@@ -201,11 +155,22 @@ def _size(options: Options, problem: Problem, task: Task, cell: str, kind: str, 
 
 def run(options: Options, console: Console) -> None:
     """Train what is not finished: first the learning rates, then the other seeds. Conclude even after an interruption."""
-    parallel.request_devices(options.devices, max(options.seeds, len(options.rates)), 20)
+    parallel.request_devices(options.devices, max(options.seeds, FIRST), 20)
     found = pairs(options)
     with concluding(partial(conclude, options, found, console)):
-        fit_all([job for pair in found for job in pair.search()], names=NAMES, devices=options.devices, console=console)
-        fit_all([job for pair in found for job in pair.chosen()], names=NAMES, devices=options.devices, console=console)
+        while jobs := [job for pair in found for job in pair.search() if not ended(job)]:
+            _train(jobs, options, console)
+        _train([job for pair in found for job in pair.chosen() if not ended(job)], options, console)
+
+
+def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:
+    """Train runs. One that diverges is told of, and does not stop the comparison."""
+    try:
+        fit_all(jobs, names=NAMES, devices=options.devices, console=console)
+    except UsageError as error:
+        if not all(map(ended, jobs)):
+            raise
+        console.warn(str(error))
 
 
 def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
@@ -216,10 +181,11 @@ def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
     said: dict[str, Any] = {}
     for task, of_task in grouped(rows, "task").items():
         score = SCORES[task]
-        said[task] = [difference._asdict() for difference in differences(scores_of(of_task))]
+        scores = scores_of(of_task)
+        said[task] = [difference._asdict() for difference in [*differences(scores, score), *overall(scores, score)]]
         title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
         score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title)
-        columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "less dense", "p"]
+        columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "over dense", "p"]
         table = [_row(own, said[task]) for kinds in grouped(of_task, "cell", "parametrization").values() for own in kinds.values()]
         console.table(columns, table, title)
     asked = json.loads(json.dumps(asdict(options), default=str))
@@ -234,7 +200,7 @@ def _row(runs: Sequence[dict[str, Any]], said: Sequence[Mapping[str, Any]]) -> l
     names = [first["cell"], first["parametrization"].replace("_", " "), str(first["size"]), f"{first['parameters']:,}"]
     own = [one for one in said if (one["cell"], one["parametrization"]) == (first["cell"], first["parametrization"])]
     difference = (
-        [f"{own[0]['mean']:+.4f}" + " *" * own[0]["significant"], "" if own[0]["p"] is None else f"{own[0]['p']:.3f}"] if own else ["", ""]
+        [f"{own[0]['ratio']:.3f}" + " *" * own[0]["significant"], "" if own[0]["p"] is None else f"{own[0]['p']:.3f}"] if own else ["", ""]
     )
     return [*names, f"{first['learning_rate']:g}", *mean_and_deviation([run["score"] for run in runs]), *difference]
 

@@ -229,6 +229,10 @@ class RunDirectory:
         """Record that training diverged, so that a report can count the seed."""
         write_json(self.path / "failure.json", {"update": update, "what": what})
 
+    def failure(self) -> dict[str, Any] | None:
+        """Return what `write_failure` recorded, or None."""
+        return self._read_json("failure.json")
+
     def _read_json(self, name: str) -> dict[str, Any] | None:
         text = self._text(name)
         if text is None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from scipy import stats
 
 from experiments.fair_crossing import command, timing
 from experiments.fair_crossing.command import main
+from experiments.fair_crossing.pairs import Pair, Plan, ended
 from experiments.fair_crossing.problems import SCORES, problems
-from experiments.fair_crossing.significance import differences
+from experiments.fair_crossing.significance import differences, overall
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, fits, frame_of
 from lrpt.errors import UsageError
-from lrpt.networks.configuration import InitialConfig
+from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
 from lrpt.tasks import NextSymbol
 
@@ -76,16 +79,88 @@ def test_the_time_of_an_update_is_measured():
     assert 0 < timing.seconds_per_update(problem.config(model, 1e-3, 4, 1), task) < 60
 
 
-def test_differences_are_those_of_scipy_with_the_correction_of_holm():
-    rng = np.random.default_rng(0)
-    scores = {"gru": {"dense": rng.normal(0, 1, 5), "a": rng.normal(4, 1, 5), "b": rng.normal(0.1, 1, 5)}, "rhn": {"a": [1.0, 2.0]}}
-    a, b = differences(scores)
-    assert a.p == pytest.approx(stats.ttest_ind(scores["gru"]["a"], scores["gru"]["dense"], equal_var=False).pvalue)
-    assert (a.parametrization, a.significant, b.parametrization, b.significant) == ("a", True, "b", False)
-    np.testing.assert_allclose(a.mean, scores["gru"]["a"].mean() - scores["gru"]["dense"].mean())
-    p = stats.ttest_ind(scores["gru"]["a"], scores["gru"]["dense"], equal_var=False).pvalue
-    assert not differences(scores, level=1.5 * p)[0].significant  # two differences: the smaller one is held against half of the level
-    assert differences({"gru": {"dense": [1.0], "a": [2.0]}})[0].p is None
+def errors(rng, centres):
+    """Return five losses of each of several pairs, about its centre."""
+    return {cell: {kind: centre * np.exp(rng.normal(0, 0.2, 5)) for kind, centre in kinds.items()} for cell, kinds in centres.items()}
+
+
+CENTRES = {"gru": {"dense": 1.0, "a": 0.3, "b": 1.05}, "rhn": {"dense": 2.0, "a": 0.9, "b": 2.0}, "elman": {"a": 1.0}}
+
+
+def test_differences_are_contrasts_of_a_regression_on_all_pairs():
+    """Oracle: least squares of log errors on one indicator for each pair, without a common intercept."""
+    scores = errors(np.random.default_rng(0), CENTRES)
+    pairs = [(cell, kind) for cell, kinds in scores.items() for kind in kinds]
+    x = np.log(np.concatenate([scores[cell][kind] for cell, kind in pairs]))
+    design = np.kron(np.eye(len(pairs)), np.ones((5, 1)))
+    means, squares, *_ = np.linalg.lstsq(design, x)
+    freedom = len(x) - len(pairs)
+    covariance = squares[0] / freedom * np.linalg.inv(design.T @ design)
+
+    def tested(weights):
+        contrast = np.array([weights.get(pair, 0.0) for pair in pairs])
+        t = contrast @ means / np.sqrt(contrast @ covariance @ contrast)
+        return np.exp(contrast @ means), 2 * stats.t.sf(abs(t), freedom)
+
+    for one in differences(scores, "loss"):
+        expected = tested({(one.cell, one.parametrization): 1, (one.cell, "dense"): -1})
+        np.testing.assert_allclose((one.ratio, one.p), expected, rtol=1e-9)
+    for one in overall(scores, "loss"):
+        weights = {(cell, kind): sign / 2 for cell in ("gru", "rhn") for kind, sign in ((one.parametrization, 1), ("dense", -1))}
+        np.testing.assert_allclose((one.ratio, one.p), tested(weights), rtol=1e-9)
+        assert (one.cell, one.cells) == (None, 2)
+
+
+def test_the_correction_of_holm_covers_all_differences():
+    scores = errors(np.random.default_rng(0), CENTRES)
+    found = {(one.cell, one.parametrization): one.significant for one in differences(scores, "loss")}
+    assert found == {("gru", "a"): True, ("gru", "b"): False, ("rhn", "a"): True, ("rhn", "b"): False}
+    smallest = min(one.p for one in differences(scores, "loss"))
+    assert not any(one.significant for one in differences(scores, "loss", level=3.9 * smallest))  # four differences
+
+
+def test_accuracies_are_compared_by_their_errors():
+    accuracies = {"gru": {"dense": [0.90, 0.92], "a": [0.95, 0.96]}}
+    losses = {"gru": {kind: [1 - one for one in own] for kind, own in accuracies["gru"].items()}}
+    (one,), (other,) = differences(accuracies, "accuracy"), differences(losses, "loss")
+    np.testing.assert_allclose((one.ratio, one.p), (other.ratio, other.p))
+    assert one.ratio == pytest.approx(0.5)
+    assert one.better == 1
+
+
+def test_one_seed_of_each_pair_tells_nothing():
+    assert differences({"gru": {"dense": [1.0], "a": [2.0]}}, "loss")[0].p is None
+
+
+@pytest.mark.parametrize(
+    ("best", "tried"),
+    [
+        (1e-2, {3e-3, 1e-2, 3e-2}),
+        (3e-3, {1e-3, 3e-3, 1e-2, 3e-2}),
+        (3e-4, {3e-4, 1e-3, 3e-3, 1e-2, 3e-2}),  # the end of the grid
+        (1e-1, {3e-3, 1e-2, 3e-2, 1e-1, 3e-1}),
+    ],
+)
+def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, tmp_path, monkeypatch):
+    """A network whose loss is the distance to the best rate, in decades. Rates above 0.02 diverge if the best one is low."""
+    trained = {}
+    plan = Plan((3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1), 1, 1, 0, 2, tmp_path)
+    model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
+    pair = Pair("copy", problems(NextSymbol(), 2)["copy"], model, 1, plan)
+
+    def directory(path):
+        rate = trained.get(path)
+        diverged = rate is not None and best < 3e-3 and rate > 0.02
+        result = None if rate is None or diverged else {"metrics": {"valid": {"loss": abs(np.log10(rate / best))}}}
+        return SimpleNamespace(result=lambda: result, failure=lambda: {} if diverged else None)
+
+    monkeypatch.setattr("experiments.fair_crossing.pairs.RunDirectory", directory)
+    while jobs := [job for job in pair.search() if not ended(job)]:
+        assert pair.rate() is None
+        trained |= {job.path: job.config.optim.learning_rate for job in jobs}
+    assert set(trained.values()) == tried
+    assert pair.rate() == best
+    assert [(job.seed, job.config.optim.learning_rate) for job in pair.chosen()] == [(0, best), (1, best)]
 
 
 @pytest.mark.parametrize("name", list(SCORES))
@@ -109,7 +184,8 @@ def test_trains_everything_once_and_at_the_rate_with_the_lowest_validation_loss(
     assert {row["learning_rate"] for row in summary["runs"]} == {0.01}  # two updates at 1e-4 reach nothing
     assert len(list((tmp_path / "runs").glob("*-seed*"))) == 2 * 3
     assert (tmp_path / "runs" / "figures" / "characters.png").exists()
-    assert [one["parametrization"] for one in summary["differences"]["characters"]] == ["circulant"]
+    found = [(one["cell"], one["parametrization"]) for one in summary["differences"]["characters"]]
+    assert found == [("gru", "circulant"), (None, "circulant")]
 
     main([*words.split(), *where])  # all are finished
     assert json.loads((tmp_path / "runs" / command.SUMMARY).read_text()) == summary
