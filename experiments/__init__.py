@@ -51,7 +51,7 @@ def read_costs(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         costs = [cost for presets in content["presets"].values() for cost in presets.values()]
-        intact = bool(_source(content)) and all(0 < cost[name] < math.inf for cost in costs for name in ("hours", "ratio"))
+        intact = bool(_source(content)) and all(0 < cost[name] < math.inf for cost in costs for name in ("hours", "ratio", "update"))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return {}
     return content if intact else {}

@@ -109,6 +109,11 @@ class Runs:
         found = [(costs.of(one.job.config), one.job.config.train.updates) for one in self.jobs]
         return sum(cost.hours(updates) for cost, updates in found) if all(cost.measured for cost, _ in found) else None
 
+    @property
+    def update(self) -> float:
+        """Return the seconds of an update by counts of operations, in the mean over all runs."""
+        return 3600 * self.estimate / self.updates
+
     @cached_property
     def longest(self) -> float:
         """Return the seconds of the longest update by counts of operations."""
@@ -176,18 +181,18 @@ def ratio(one: Runs, measured: Mapping[Runs, float]) -> float:
     """
     of_experiment = [other for other in measured if other.experiment == one.experiment]
     if own := [other for other in of_experiment if other.data == one.data] or of_experiment:
-        closest = min(own, key=lambda other: abs(math.log((other.estimate / other.updates) / (one.estimate / one.updates))))
+        closest = min(own, key=lambda other: abs(math.log(other.update / one.update)))
         return measured[closest] / closest.estimate
     return statistics.median(hours / other.estimate for other, hours in measured.items()) if measured else 1.0
 
 
 def entries(known: Mapping[str, Runs], measured: Mapping[str, float]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the hours of every preset, their ratio to the estimate, and whether they were measured, by experiment."""
+    """Return hours of every preset, whether they were measured, their ratio to the estimate, and the estimated seconds of an update."""
     by_runs = {known[name]: hours for name, hours in measured.items()}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for name, one in known.items():
         hours = measured.get(name) or one.estimate * ratio(one, by_runs)
-        figures = {"hours": hours, "ratio": hours / one.estimate}
+        figures = {"hours": hours, "ratio": hours / one.estimate, "update": one.update}
         rounded = {figure: float(f"{value:.3g}") for figure, value in figures.items()}
         found.setdefault(one.experiment, {})[one.preset] = {**rounded, "measured": name in measured}
     return found

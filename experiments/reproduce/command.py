@@ -8,7 +8,7 @@
 
 A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
 skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude;
-on CPUs they are multiplied by the ratio that `experiments.costs` measured for the presets of the experiment. Measured hours are stored for
+on CPUs they are multiplied by the ratio that `experiments.costs` measured for the preset with the most similar updates. Measured hours are stored for
 this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed with their
 commands and not started.
 

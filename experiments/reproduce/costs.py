@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import math
 import platform
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -65,11 +65,12 @@ class Costs:
         self._known = _read(self.path)
 
     def of(self, config: RunConfig[Any], experiment: str = "") -> Cost:
-        """Return the measured cost of a configuration, or an estimate, which the measured presets of an experiment calibrate on CPUs."""
+        """Return the measured cost of a configuration, or an estimate, which a measured preset of the experiment calibrates on CPUs."""
         if seconds := self._known.get(self._key(config)):
             return Cost(seconds, measured=True)
         accelerated = bool(self.engine.accelerators)
-        return Cost(estimate(config, accelerated) * (1.0 if accelerated else calibration(experiment)), measured=False)
+        seconds = estimate(config, accelerated)
+        return Cost(seconds if accelerated else seconds * calibration(experiment, seconds), measured=False)
 
     def measure(self, one: NamedJob) -> str:
         """Measure the cost of a run's configuration if it is not known. Return why that was impossible, or an empty string."""
@@ -110,10 +111,19 @@ def estimate(config: RunConfig[Any], accelerated: bool) -> float:
     return operations / parallel.operations_per_second(cpu=not accelerated)
 
 
-def calibration(experiment: str) -> float:
-    """Return the median ratio of measured to estimated costs of an experiment's presets on a core; 1 if `experiments.costs` has none."""
+def calibration(experiment: str, seconds: float) -> float:
+    """Return the ratio of measured to estimated cost, on a core, of the preset of an experiment whose updates are closest in length.
+
+    Args:
+      experiment: name of the experiment.
+      seconds: estimate of an update.
+
+    Returns:
+      1 if `experiments.costs` has measured no preset of the experiment.
+    """
     presets = experiments.read_costs(experiments.COSTS).get("presets", {}).get(experiment, {})
-    return statistics.median([cost["ratio"] for cost in presets.values() if cost["measured"]] or [1.0])
+    measured = [cost for cost in presets.values() if cost["measured"]]
+    return min(measured, key=lambda cost: abs(math.log(cost["update"] / seconds)))["ratio"] if measured else 1.0
 
 
 def _steps(data: Any) -> int:
