@@ -8,9 +8,9 @@
 
 A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
 skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude;
-on CPUs they are multiplied by the ratio that `experiments.costs` measured for the preset with the most similar updates. Measured hours are stored for
-this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed with their
-commands and not started.
+on CPUs they are multiplied by the ratio that `experiments.costs` measured for the preset with the most similar updates. Measured hours are
+stored for this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed
+with their commands and not started.
 
 Exit status: 0 everything that was started is finished, 1 some runs have failed or could not start, 2 a flag is wrong, 128 + n on signal n.
 """
