@@ -219,6 +219,14 @@ def test_a_state_of_another_name_is_refused():
         load(KEPT, state="newest")
 
 
+def test_a_run_with_a_cell_of_the_users_says_how_to_import_it(tmp_path):
+    recorded = json.loads((KEPT / "config.json").read_text())
+    recorded["model"]["cell"] = "mine"
+    (tmp_path / "config.json").write_text(json.dumps(recorded))
+    with pytest.raises(UsageError, match=r"model\.cell is 'mine': choose from gru, .*; or import the module that adds it, with --import"):
+        load(tmp_path)
+
+
 def test_one_module_may_be_named_without_a_list():
     with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported"):
         load(KEPT, imports="no_such_module")
