@@ -9,6 +9,7 @@ from lrpt.cells import CELLS, Cell, CellSpec, Gate, gate_spec
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum, low_rank_plus_diagonal
 from lrpt.networks.counting import Counts, count
+from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
 from lrpt.recurrence import LOOPS, recur
@@ -36,6 +37,7 @@ __all__ = [
     "Parametrization",
     "SequenceModel",
     "SettingSpec",
+    "Start",
     "Sum",
     "UsageError",
     "count",

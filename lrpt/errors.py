@@ -14,10 +14,14 @@ class UsageError(ValueError):
         self.code = code
 
 
+class UnknownName(UsageError):
+    """A name that a table does not have. A module of the user's may add it."""
+
+
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise a UsageError unless `value` is one of `choices`."""
+    """Raise an UnknownName unless `value` is one of `choices`."""
     if value not in choices:
-        raise UsageError(f"{flag} is '{value}': choose from {', '.join(choices)}")
+        raise UnknownName(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:

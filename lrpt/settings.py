@@ -7,7 +7,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from typing_extensions import Doc
 
-from lrpt.errors import check_choice
+from lrpt.errors import UsageError, check_choice
 
 C = TypeVar("C")
 
@@ -98,6 +98,18 @@ def check_choices(config: object, prefix: str) -> None:
     """
     for name, one_of in _annotated(type(config)).items():
         check_choice(f"{prefix}.{name}", getattr(config, name), one_of.choices)
+
+
+def check_groups(config: Any, prefix: str) -> None:
+    """Raise a UsageError unless every group of settings is an object of the class of its default."""
+    for field in fields(config):
+        default, value = default_of(field), getattr(config, field.name)
+        if is_dataclass(default) and not isinstance(value, type(default)):
+            short = [name for name, path in SHORT_NAMES.items() if path.startswith(f"{field.name}.")]
+            raise UsageError(
+                f"{prefix}.{field.name} is {value!r}: give a {type(default).__name__}, or its settings by their names, "
+                f"such as {', '.join(short[:2])}"
+            )
 
 
 @cache

@@ -31,6 +31,7 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
+from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Operator
 
 
@@ -49,6 +50,9 @@ class MatrixSpec:
     n_out: int
     role: str
     group: str = ""
+
+    def __post_init__(self) -> None:
+        check_choice("the role of a matrix", self.role, ("recurrent", "input"))
 
 
 @dataclass(frozen=True)
@@ -97,15 +101,29 @@ Path = tuple[Any, ...]
 
 
 def role_of(spec: Spec) -> str:
-    """Return the collection of parameters that a specification belongs to: 'recurrent', 'input', 'bias', 'operator' or 'setting'."""
+    """Return the collection of parameters that a specification belongs to: 'recurrent', 'input', 'bias', 'operator' or 'setting'.
+
+    Raises:
+      UsageError: it is no specification.
+    """
     if isinstance(spec, MatrixSpec):
         return spec.role
-    return {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}[type(spec)]
+    roles = {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}
+    if type(spec) not in roles:
+        raise UsageError(
+            f"a template of a cell has the leaf {spec!r}: give a MatrixSpec, BiasSpec, OperatorSpec or SettingSpec for each parameter"
+        )
+    return roles[type(spec)]
+
+
+def key_name(key: Any) -> str:
+    """Return the name of one key of a path: a field, a place in a tuple, or a key of a dictionary."""
+    return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
 
 
 def name_of(path: Path, spec: Spec) -> str:
     """Return the name of a leaf of a template: its path, without a last step that repeats its role ('update' for update.recurrent)."""
-    parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+    parts = [key_name(key) for key in path]
     if len(parts) > 1 and parts[-1] == role_of(spec):
         parts.pop()
     return "_".join(parts)

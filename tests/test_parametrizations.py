@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,8 +25,9 @@ from table import (
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, field_of, low_rank_plus_diagonal
-from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters, label_of, row_norms
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization, Stored, label_of, row_norms
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
@@ -343,3 +345,22 @@ def test_names_of_networks_say_what_their_matrices_are():
     assert label_of(MatrixConfig("low_rank_plus_diagonal", 24)) == ("LRD-", "/24")
     assert label_of(MatrixConfig("dense")) == ("", "")
     assert label_of(MatrixConfig("mine")) == ("mine-", "")
+
+
+@pytest.mark.parametrize("initialization", INITIALIZATIONS)
+def test_a_factor_of_one_axis_is_drawn_as_a_matrix_of_one_row(initialization):
+    class Vectors(Parametrization):
+        @nn.compact
+        def __call__(self):
+            return self.factor("a", vector=(5,)) | self.factor("b", vector=(1, 5))
+
+    config = MatrixConfig(initialization=initialization)
+    shapes = jax.eval_shape(Vectors({}, config).init, jax.random.key(0))["params"]
+    assert jax.tree.map(lambda a: a.shape, shapes) == {"a": {"vector": (5,)}, "b": {"vector": (1, 5)}}
+    key, start = jax.random.key(1), INITIALIZATIONS[initialization]
+    assert_equal(Stored((5,)).draw(key, start, 0.1), Stored((1, 5)).draw(key, start, 0.1)[0])
+
+
+def test_an_initialization_of_another_name_is_one_line():
+    with pytest.raises(UsageError, match="the initialization of recurrent matrices is 'xavier': choose from glorot"):
+        jax.eval_shape(gru_parameters(MatrixConfig(initialization="xavier")).init, jax.random.key(0))

@@ -11,6 +11,7 @@ from lrpt.networks.configuration import EmbeddingConfig, TiedStorageConfig
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
+from lrpt.parametrizations import MatrixConfig
 from lrpt.settings import SHORT_NAMES, OneOf, changed_settings
 
 
@@ -61,3 +62,9 @@ def test_the_help_of_a_choice_names_what_the_table_holds():
     table["c"] = 3
     assert "a, b, c or z" in choice.documentation
     assert OneOf("letter", ["a"]).documentation == "letter: a"
+
+
+def test_a_group_that_is_no_group_is_one_line():
+    for value in ("low_rank", MatrixConfig("low_rank")):
+        with pytest.raises(UsageError, match=r"model\.matrices is .*low_rank.*: give a TiedStorageConfig, .* such as parametrization"):
+            ModelConfig(matrices=value)

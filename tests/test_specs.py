@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import lrpt.specs
 from lrpt import LOOPS, BiasSpec, Cell, CellSpec, Diagonal, MatrixConfig, MatrixSpec, OperatorSpec, SettingSpec, recur
+from lrpt.errors import UsageError
 from lrpt.matrices import Operator
 from lrpt.parametrizations import Parameters
 from lrpt.specs import paths_by_name
@@ -53,3 +55,25 @@ def test_every_name_under_which_something_is_stored_has_its_path():
     stored = module.init(jax.random.key(0))
     paths = paths_by_name(cell.template(CellSpec(4, 5)))
     assert {name for role in stored["params"].values() for name in role} <= paths.keys()
+
+
+def filled(template):
+    return Parameters(template, MatrixConfig(), MatrixConfig()).init(jax.random.key(0))["params"]
+
+
+def test_a_template_may_be_made_of_dictionaries():
+    found = filled({"a": MatrixSpec(2, 3, "input"), "b": {"bias": BiasSpec(3)}})
+    assert (found["input"].keys(), found["bias"].keys()) == ({"a"}, {"b"})
+
+
+def test_what_is_no_specification_is_one_line():
+    with pytest.raises(UsageError, match="the role of a matrix is 'recurent': choose from recurrent, input"):
+        MatrixSpec(2, 2, "recurent")
+    with pytest.raises(UsageError, match="the leaf 3: give a MatrixSpec, BiasSpec, OperatorSpec or SettingSpec"):
+        filled({"a": 3})
+
+
+def test_two_leaves_of_one_name_are_refused():
+    """They would silently share one parameter."""
+    with pytest.raises(UsageError, match="2 leaves of a cell's template are stored as 'bias/a_b': rename"):
+        filled({"a": {"b": BiasSpec(2)}, "a_b": BiasSpec(2)})

@@ -106,8 +106,10 @@ def compress(
       moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
 
     Raises:
-      UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite.
+      UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite or of another network.
     """
+    if "cell" not in params:
+        raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     check_choice("parametrization", parametrization, TARGETS)
     _check_size(parametrization, rank, error, tied)
     stored = _stored(params, network, "recurrent")

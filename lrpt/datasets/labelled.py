@@ -57,7 +57,10 @@ def read_labelled(path: Path) -> Labelled:
 
 
 def _read_npz(path: Path) -> Labelled:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+    with path.open("rb"):  # a missing file is an OSError
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file: write one with np.savez")
+    with np.load(path, allow_pickle=False) as arrays:
         if missing := {"inputs", "targets"} - set(arrays.files):
             raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
         inputs, targets = arrays["inputs"], arrays["targets"]
@@ -65,7 +68,7 @@ def _read_npz(path: Path) -> Labelled:
             raise ValueError(f"inputs are {inputs.dtype} of shape {inputs.shape}: expected numbers of shape (sequences, steps, features)")
         lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
         split = arrays["split"] if "split" in arrays.files else None
-    return Labelled(inputs.reshape(*inputs.shape[:2], -1).astype(np.float32), lengths, targets, split)
+    return Labelled(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,)).astype(np.float32), lengths, targets, split)
 
 
 def _read_csv(path: Path) -> Labelled:
@@ -118,6 +121,7 @@ def _checked(found: Labelled, path: Path) -> Labelled:
         "it has no sequence": count == 0,
         "it has no feature": features == 0,
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
+        "a target is not a finite number": np.issubdtype(found.targets.dtype, np.number) and not np.isfinite(found.targets).all(),
         f"lengths are not {count} whole numbers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
         f"split does not name one of {', '.join(PARTS)} for each sequence": found.split is not None
         and (found.split.shape != (count,) or not np.isin(found.split, PARTS).all()),

@@ -54,6 +54,9 @@ class Cell(nn.RNNCellBase):
 
     def __post_init__(self) -> None:
         network_cell(self.cell, self.features, self.depth, self.layers)
+        for name, value in {"matrices": self.matrices, "inputs": self.inputs}.items():
+            if not isinstance(value, MatrixConfig):
+                raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")
         super().__post_init__()
 
     @property

@@ -38,7 +38,14 @@ def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
 
 
 def as_own(carry: Any, own: Any) -> Any:
-    """Return a carry in the structure of `own`: Flax gives the state of an LSTM as a tuple (c, h), this library as an `LSTMCarry`."""
+    """Return a carry in the structure of `own`: Flax gives the state of an LSTM as a tuple (c, h), this library as an `LSTMCarry`.
+
+    Raises:
+      UsageError: it has another number of arrays.
+    """
+    given, needed = len(jax.tree.leaves(carry)), len(jax.tree.leaves(own))
+    if given != needed:
+        raise UsageError(f"the state has {given} arrays: this cell expects {needed}, as its `initialize_carry` returns them")
     return jax.tree.unflatten(jax.tree.structure(own), jax.tree.leaves(carry))
 
 
@@ -103,8 +110,13 @@ def run(
 
     Returns:
       The state after the last step of each sequence, and the outputs of all steps. A sequence of length 0 keeps its first state.
+
+    Raises:
+      UsageError: inputs, lengths and state do not have the same batch.
     """
     batch, axis = order.batch(inputs), order.time_axis(inputs)
+    _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
+    _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
     xs = jnp.moveaxis(inputs, axis, 0)
     xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
@@ -114,6 +126,12 @@ def run(
     ys = _flipped(ys, rows) if order.reverse and order.keep_order else ys
     ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
     return jax.tree.map(lambda a: a.reshape(*batch, a.shape[-1]), last), ys
+
+
+def _check_batch(name: str, batch: tuple[int, ...], shapes: list[tuple[int, ...]]) -> None:
+    for shape in shapes:
+        if shape != batch:
+            raise UsageError(f"{name} has the batch {shape}, and inputs have the batch {batch}: give one entry for each sequence")
 
 
 def _recur(step: Step, params: Any, carry: Any, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[Any, Array]:

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from lrpt.errors import UsageError
+
 Reads = Literal["last", "all"]
 
 SOWN = "penalties", "figures"
@@ -17,20 +19,30 @@ SOWN = "penalties", "figures"
 class Start(NamedTuple):
     """Initial state of a sequence that continues another one.
 
+        predictions, carry = model.apply(variables, first, method="advance")
+        predictions, carry = model.apply(variables, second, None, Start(carry), method="advance")
+
     Attributes:
       carry: final state of the other sequence, each leaf (b, ...).
       fresh: whether the network starts from its own initial state instead, for all rows or for each.
     """
 
     carry: Any
-    fresh: Bool[Array, "*b"]
+    fresh: Bool[Array, "*b"] | bool = False
 
     def instead_of(self, initial: Any) -> Any:
-        """Return the state to start from, given the network's own initial state."""
+        """Return the state to start from, given the network's own initial state.
+
+        Raises:
+          UsageError: the carry is no state of this network and number of rows.
+        """
+        given, own = (jax.tree.map(jnp.shape, carry) for carry in (self.carry, initial))
+        if given != own:
+            raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
+        start = jnp.asarray(self.fresh)
 
         def chosen(own: Array, other: Array) -> Array:
-            fresh = self.fresh.reshape(self.fresh.shape + (1,) * (other.ndim - self.fresh.ndim))
-            return jnp.where(fresh, own, other)
+            return jnp.where(start.reshape(start.shape + (1,) * (other.ndim - start.ndim)), own, other)
 
         return jax.tree.map(chosen, initial, self.carry)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, get_args
 
 import flax.linen as nn
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Bias, Dense, LowRank, Operator
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
@@ -20,7 +20,7 @@ from lrpt.networks.protocol import Reads, Start, Steady
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
-from lrpt.settings import OneOf, accepts_short_names, check_choices
+from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 from lrpt.symbols import Weighted
 
 
@@ -55,6 +55,7 @@ class ModelConfig(Steady):
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
+        check_groups(self, "model")
         check_at_least(1, self, "model.size", "model.layers")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
@@ -281,7 +282,7 @@ class SequenceModel(nn.Module):
 
     Attributes:
       config: the recurrent network.
-      input_size: width of the inputs, or the number of symbols if they are integers.
+      input_size: width of the inputs, or the number of symbols if they are integers. Symbols that are not below it are not noticed.
       output_size: width of the predictions: classes, or regressed values.
       reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
       sharers: devices that run the network at the same time and share a cache.
@@ -295,6 +296,8 @@ class SequenceModel(nn.Module):
 
     def setup(self) -> None:
         config = self.config
+        check_choice("reads", self.reads, get_args(Reads))
+        check_at_least(1, self, "input_size", "output_size")
         self.recurrent = Recurrent(config, config.embedding_width or self.input_size, self.sharers)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
@@ -336,10 +339,25 @@ class SequenceModel(nn.Module):
         *,
         train: bool = False,
     ) -> tuple[Float[Array, "b *t o"], Any]:
-        """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence."""
+        """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence.
+
+        Raises:
+          UsageError: inputs, mask or state do not have the shapes of this network.
+        """
+        self._check_shapes(inputs, mask)
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
+
+    def _check_shapes(self, inputs: Any, mask: Any) -> None:
+        is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
+        if inputs.ndim != 3 - is_symbols or (not is_symbols and inputs.shape[2] != self.input_size):
+            raise UsageError(
+                f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floats of shape (batch, time, {self.input_size}), or "
+                f"integers of shape (batch, time) for symbols below {self.input_size}"
+            )
+        if mask is not None and mask.shape != inputs.shape[:2]:
+            raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")
 
     def run(self, xs: Any, mask: Bool[Array, "t b"] | None, start: Start | None, inputs: Array, train: bool) -> tuple[Any, Array]:
         """Return (the state after the last step, time-major predictions). `xs` are the embedded, time-major `inputs`."""

@@ -179,7 +179,7 @@ def shrink_after(share: float) -> optax.GradientTransformation:
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float) -> Float[Array, "..."] | None:
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
-    if names[-1] not in ROW_AXIS:
+    if not names or names[-1] not in ROW_AXIS:
         return None
     if any(name.endswith("_scale") for name in names[:-1]):
         return jnp.abs(value) / max_norm

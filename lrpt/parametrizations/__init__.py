@@ -3,9 +3,10 @@
 A parametrization is built from the specifications of the matrices (`specs`). Calling it returns one structured matrix for each name.
 Weights are tied here (Sak et al. 2014): the low-rank matrices of one group share one projection R. `WeightNorm` wraps any parametrization.
 
-To add one, write a class with `apply` and `to_dense` as in `lrpt.matrices`. Then write a form of its arrays as in
-`lrpt.parametrizations.forms` and add it to `FORMS`, or write a subclass of `Parametrization` and add it to `PARAMETRIZATIONS`. The class
-needs to know about vectors only: `Parameters` sees to it that it never gets symbols.
+To add one, write a class with `apply` and `to_dense` as in `lrpt.matrices`. Then write a subclass of `Parametrization` and add it to
+`PARAMETRIZATIONS`, or write a form of its arrays as in `lrpt.parametrizations.forms`. A form of this library is an entry of `FORMS`, which
+is read once; a form of yours is `PARAMETRIZATIONS[name] = partial(Structured, form=form)`. The class needs to know about vectors only:
+`Parameters` sees to it that it never gets symbols.
 """
 
 from lrpt.parametrizations.configuration import MatrixConfig

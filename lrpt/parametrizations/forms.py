@@ -25,7 +25,8 @@ class Stored(NamedTuple):
     """An array that a matrix stores.
 
     Attributes:
-      shape: its shape. With three axes, it holds a matrix for each entry of the first one, and each is drawn as a matrix.
+      shape: its shape. With three axes, it holds a matrix for each entry of the first one, and each is drawn as a matrix. With one axis, it
+        is drawn as a matrix of one row.
       row_of: shape of a matrix, if the array holds rows whose entries are drawn as those of such a matrix.
       is_diagonal: whether it is drawn as diagonals are.
       is_zero: whether it starts at zero.
@@ -48,6 +49,8 @@ class Stored(NamedTuple):
         if self.row_of is not None:
             shape = self.row_of
             return _each(lambda key: start.matrix(key, shape, scale)[0, :last], key, tuple(leading))
+        if not leading:
+            return start.matrix(key, (1, last), scale)[0]
         if len(self.shape) < 3:
             return start.matrix(key, self.shape, scale)
         return _each(lambda key: start.matrix(key, self.shape[1:], scale), key, self.shape[:1])

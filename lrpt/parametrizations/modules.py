@@ -32,7 +32,8 @@ class Parametrization(nn.Module):
     def factor(self, name: str, **shapes: tuple[int, ...]) -> dict[str, Array]:
         """Create the parameter `name` with the factors of one matrix, each initialized as the configuration says.
 
-        A factor of three axes holds a matrix for each entry of the first one. A factor called `diagonal` is drawn as diagonals are.
+        A factor of three axes holds a matrix for each entry of the first one. A factor of one axis is drawn as a matrix of one row, and one
+        that is called `diagonal` as diagonals are.
         """
         return self.create(name, {field: Stored(shape, is_diagonal=field == "diagonal") for field, shape in shapes.items()})
 

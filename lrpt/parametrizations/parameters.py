@@ -1,5 +1,6 @@
 """The parameters of a cell: its template, filled in with what the parametrizations own."""
 
+from collections import Counter
 from typing import Any
 
 import flax.linen as nn
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt import matrices
-from lrpt.errors import check_choice
+from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Operator, SymbolInputs
 from lrpt.parametrizations.configuration import MatrixConfig
@@ -39,6 +40,7 @@ class Parameters(nn.Module):
     def __call__(self) -> Any:
         leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
         named = [(name_of(path, leaf), leaf) for path, leaf in leaves]
+        _check_names(named)
         owned = {
             "recurrent": self.own("recurrent", self.recurrent, named),
             "input": self.own("input", self.input, named),
@@ -52,6 +54,7 @@ class Parameters(nn.Module):
         """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them."""
         specs = {name: leaf for name, leaf in named if role_of(leaf) == role}
         check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
+        check_choice(f"the initialization of {role} matrices", config.initialization, INITIALIZATIONS)
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
         found = WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
         return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}
@@ -89,6 +92,13 @@ class Parameters(nn.Module):
         if not self.has_variable("settings", name) and not self.is_mutable_collection("settings"):
             return start
         return self.variable("settings", name, lambda: start).value
+
+
+def _check_names(named: list[tuple[str, Any]]) -> None:
+    """Raise a UsageError if two leaves of a template would have one parameter."""
+    (role, name), count = Counter((role_of(leaf), name) for name, leaf in named).most_common(1)[0] if named else (("", ""), 0)
+    if count > 1:
+        raise UsageError(f"{count} leaves of a cell's template are stored as '{role}/{name}': rename all but one of them")
 
 
 def _taking_symbols(matrix: Operator, n_in: int) -> Operator:

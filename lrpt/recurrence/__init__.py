@@ -1,13 +1,13 @@
 """Recurrence: a cell over time, with a choice of outputs, a padding mask, and a choice of loops."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from lrpt.errors import UsageError, check_choice
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
@@ -66,19 +66,21 @@ def recur(
       readout: an operator that is applied to y: to steps that count, and to some of the others, where its result has no meaning.
 
     Raises:
-      AssertionError: the mask does not have the time and batch axes of the inputs.
-      UsageError: the kernel does not support this cell or these sizes.
+      UsageError: there is no such loop or choice of outputs; the mask does not have the time and batch axes of the inputs; there are no
+        steps or rows; the step does not return (carry, (y, info)); the kernel does not support this cell or these sizes.
 
     Returns:
       The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
+    check_choice("loop", loop, [*LOOPS, KERNEL])
+    check_choice("outputs", outputs, get_args(Outputs))
+    _check_shapes(xs, mask, outputs, loop)
     if loop == KERNEL:
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
         return carry, _read(readout, ys, outputs)
-    body = step if outputs == "info" else _without_info(step)
+    body = _checked(step) if outputs == "info" else _without_info(_checked(step))
     leaf = _leaf_that_is_output(body, params, carry, xs) if outputs == "last" else None
     if mask is not None:
-        chex.assert_equal_shape_prefix([mask, *jax.tree.leaves(xs)], 2)
         body = _masked(body)
     run = partial(_run, loop=loop, tuning=tuning, mask=mask)
     if outputs != "last":
@@ -91,6 +93,35 @@ def recur(
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
     (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jnp.zeros(y.shape, y.dtype)), xs)
     return carry, _read(readout, y, outputs)
+
+
+def _check_shapes(xs: Any, mask: Any, outputs: Outputs, loop: str) -> None:
+    """Raise a UsageError unless the mask has the axes of the inputs, and the inputs have the steps and rows that are needed."""
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(xs)]
+    for shape in shapes:
+        if mask is not None and jnp.shape(mask) != shape[:2]:
+            raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first")
+        if 0 in shape[:1] and outputs == "last":
+            raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
+        if 0 in shape[1:2] and loop == "fast":
+            raise UsageError(f"inputs have shape {shape}, so there are no rows: give one row or more, or choose recurrence 'plain'")
+
+
+def _checked(step: Step) -> Step:
+    """Return the step with a check of its result: an array of two rows would otherwise be read as a pair."""
+
+    def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
+        result = step(params, carry, x)
+        if not (_is_pair(result) and _is_pair(result[1])):
+            kinds = f"({', '.join(type(part).__name__ for part in result)})" if isinstance(result, tuple) else type(result).__name__
+            raise UsageError(f"the step of a cell returned {kinds}: return (carry, (y, info)), where info may be None")
+        return result
+
+    return checked
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2
 
 
 def _run(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
 import jax
@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lrpt.devices import parallel
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, check_choice
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 from lrpt.runs import named_arrays, weights
@@ -44,7 +44,7 @@ def load(
     *,
     model: type | None = None,
     data: type | None = None,
-    imports: Sequence[str] = (),
+    imports: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
     state: State = "best",
     warn: Callable[[str], None] = warnings.warn,
@@ -58,15 +58,17 @@ def load(
       directory: the run directory, finished or not, or the directory of a kept result.
       model: class of the network's configuration, if `config.json` does not name one that can be imported.
       data: class of the task's configuration, likewise.
-      imports: modules to import first, such as one that registers a cell of yours.
+      imports: module or modules to import first, such as one that registers a cell of yours.
       data_dir: where the data sets are, instead of where they were when the run was trained.
       state: 'best' has the lowest validation loss, 'last' is where training stopped.
       warn: called with one line for each damaged checkpoint that is passed over.
 
     Raises:
-      UsageError: the directory holds no run; its classes cannot be found; it has no checkpoint and no weights that are intact.
+      UsageError: there is no such module or state; the directory holds no run; its classes cannot be found; it has no
+        checkpoint and no weights that are intact.
     """
-    for name in imports:
+    check_choice("state", state, get_args(State))
+    for name in [imports] if isinstance(imports, str) else imports:
         import_module(name)
     return Loaded(Path(directory), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
 
@@ -190,7 +192,8 @@ class Loaded:
     def variables(self) -> Any:
         """Return parameters and other collections, for Flax's `apply`."""
         arrays = named_arrays.load_arrays(self.path / weights.MODEL)
-        return named_arrays.from_named(jax.eval_shape(self._initialize), arrays)
+        with jax.ensure_compile_time_eval():  # the first use may be under `jit`, whose tracers must not be kept
+            return named_arrays.from_named(jax.eval_shape(self._initialize), arrays)
 
     @property
     def initial(self) -> Any:

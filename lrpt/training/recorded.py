@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lrpt.errors import UsageError
+from lrpt.errors import UnknownName, UsageError
 from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import flatten, from_json, to_json, upgraded
@@ -69,7 +69,8 @@ def _part(path: Path, group: str, kind: type | None, preset: RunConfig[Any] | No
     try:
         return from_json(kind, content, group)
     except UsageError as error:
-        raise UsageError(f"{path / 'config.json'}: {error}", error.code) from None
+        hint = "; or import the module that adds it, with --import or imports= of lrpt.load" * isinstance(error, UnknownName)
+        raise UsageError(f"{path / 'config.json'}: {error}{hint}", error.code) from None
 
 
 def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:

@@ -464,3 +464,9 @@ def test_arrays_that_are_no_cell(case):
     arrays, word = FOREIGN[case]
     with pytest.raises(UsageError, match=word):
         read(arrays)
+
+
+def test_parameters_of_a_whole_network_are_one_line():
+    network = Recurrent(ModelConfig(size=4, rank=2), 3)
+    with pytest.raises(UsageError, match=r"params have the parts readout, recurrent, and none is 'cell': give params\['recurrent'\]"):
+        compress({"readout": {}, "recurrent": {}}, network, rank=1)

@@ -245,3 +245,17 @@ def test_settings_that_do_not_fit(settings, says):
 def test_inputs_without_time():
     with pytest.raises(UsageError, match=r"inputs have shape \(4,\): expected \(\*batch, time, features\)"):
         RNN(Cell("gru", 3)).init(jax.random.key(0), jnp.zeros(4))
+
+
+def test_arguments_that_do_not_fit_are_one_line():
+    with pytest.raises(UsageError, match=r"matrices is 'low_rank': give a MatrixConfig"):
+        Cell("gru", SIZE, "low_rank")
+    layer = RNN(Cell("gru", SIZE, LRD))
+    params = jax.eval_shape(layer.init, jax.random.key(0), inputs())
+    for arguments, says in (
+        ({"seq_lengths": LENGTHS[:2]}, r"seq_lengths has the batch \(2,\), and inputs have the batch \(3,\)"),
+        ({"initial_carry": jnp.zeros((2, SIZE))}, r"the state before the first step has the batch \(2,\)"),
+        ({"initial_carry": (jnp.zeros((3, SIZE)),) * 2}, "the state has 2 arrays: this cell expects 1"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            jax.eval_shape(lambda params, chosen=arguments: layer.apply(params, inputs(), **chosen), params)

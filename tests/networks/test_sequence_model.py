@@ -25,6 +25,7 @@ from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
+from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.recurrence import LOOPS, deferred
@@ -280,3 +281,36 @@ def test_matrices_are_multiplied_out_where_that_is_less_work(choice, rank, rows,
     matrix = low_rank_plus_diagonal(jnp.ones((rank, 128)), jnp.ones((rank, 128)), jnp.ones(128))
     (found,) = jax.tree.leaves(materialized([matrix], choice, rows), is_leaf=lambda node: hasattr(node, "apply"))
     assert isinstance(found, Dense) == full
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((BATCH, STEPS, INPUT_SIZE + 1), float), ((STEPS, INPUT_SIZE), float), ((BATCH, STEPS, INPUT_SIZE), int)]
+)
+def test_inputs_of_other_shapes_are_one_line(shape, dtype):
+    model, params = model_and_params(LRD.config())
+    with pytest.raises(UsageError, match=rf"expected floats of shape \(batch, time, {INPUT_SIZE}\), or integers") as error:
+        model.apply(params, jnp.zeros(shape, dtype))
+    assert str(shape) in str(error.value)
+
+
+def test_a_mask_of_other_shape_is_one_line():
+    model, params = model_and_params(LRD.config())
+    with pytest.raises(UsageError, match=rf"the mask has shape \({STEPS}, {BATCH}\): expected \({BATCH}, {STEPS}\)"):
+        model.apply(params, XS, MASK.T)
+
+
+def test_a_network_that_reads_or_predicts_nothing_is_one_line():
+    for sizes, says in (((0, 2, "last"), "input_size is 0"), ((2, 0, "last"), "output_size is 0"), ((2, 2, "first"), "reads is 'first'")):
+        with pytest.raises(UsageError, match=says):
+            LRD.config().build(*sizes).init(jax.random.key(0), jnp.zeros((1, 1), int))
+
+
+def test_a_state_starts_the_next_window_for_as_many_rows():
+    model, params = model_and_params(LRD.config(), reads="all")
+    first, carry = model.apply(params, XS[:, :4], method="advance")
+    second, _ = model.apply(params, XS[:, 4:], None, Start(carry), method="advance")
+    assert_close(jnp.concatenate([first, second], axis=1), model.apply(params, XS), rtol=1e-6)
+    anew, _ = model.apply(params, XS[:, 4:], None, Start(carry, True), method="advance")
+    assert_close(anew, model.apply(params, XS[:, 4:]), rtol=1e-6)
+    with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE}\): expected \(1, {SIZE}\)"):
+        model.apply(params, XS[:1], None, Start(carry), method="advance")

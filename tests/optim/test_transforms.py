@@ -228,3 +228,8 @@ def test_a_row_within_the_bound_keeps_its_update_to_the_bit():
 def test_zero_rows_stay_zero():
     zeros = jax.tree.map(jnp.zeros_like, draw(DENSE, 0))
     assert_tree(updated(zeros, zeros), to_named(zeros), rtol=0)
+
+
+def test_a_bare_array_has_no_rows_to_project():
+    theta, step = jnp.full(3, 100.0), jnp.ones(3)
+    np.testing.assert_array_equal(project_rows(1.0).update(step, optax.EmptyState(), theta)[0], step)

@@ -1,5 +1,7 @@
 """Every loop gives the numbers and gradients of the plain one."""
 
+from inspect import unwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,3 +79,26 @@ def test_two_halves_with_carried_state_equal_one_whole(loop):
     middle, first = recur(net.cell.step, net.params, net.carry, net.xs[:3], loop=loop)
     end, second = recur(net.cell.step, net.params, middle, net.xs[3:], loop=loop)
     assert_close((end, jnp.concatenate([first, second])), (carry, ys))
+
+
+def test_names_that_are_no_loop_or_outputs_are_refused():
+    net = network(Row("gru", "dense"))
+    with pytest.raises(UsageError, match="loop is 'quick': choose from fast, plain, checkpoint, kernel"):
+        recur(net.cell.step, net.params, net.carry, net.xs, loop="quick")
+    with pytest.raises(UsageError, match="outputs is 'lst': choose from all, last, info"):
+        unwrap(recur)(net.cell.step, net.params, net.carry, net.xs, outputs="lst")
+
+
+def test_sequences_without_the_steps_or_rows_that_are_needed_are_refused():
+    net = network(Row("gru", "dense"))
+    with pytest.raises(UsageError, match="so there is no last step: give one step or more"):
+        recur(net.cell.step, net.params, net.carry, net.xs[:0], outputs="last")
+    with pytest.raises(UsageError, match="so there are no rows: give one row or more"):
+        recur(net.cell.step, net.params, net.carry[:0], net.xs[:, :0], loop="fast")
+    assert recur(net.cell.step, net.params, net.carry, net.xs[:0])[1].shape == (0, *net.carry.shape)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_step_that_returns_no_info_is_refused_even_with_two_rows(loop):
+    with pytest.raises(UsageError, match=r"the step of a cell returned \(.*\): return \(carry, \(y, info\)\)"):
+        recur(lambda params, h, x: (h + x, h), None, jnp.zeros((2, 3)), jnp.ones((4, 2, 3)), loop=loop)

@@ -9,6 +9,7 @@ import oracles
 import pytest
 from table import BATCH, STEPS, Row, assert_close, assert_equal, every_kind_of_state, network, run, weighted_sum
 
+from lrpt.errors import UsageError
 from lrpt.recurrence import LOOPS, recur
 
 # Three lengths, and steps left out in the middle.
@@ -112,7 +113,7 @@ def test_masked_gates_are_zero_where_a_step_does_not_count():
 
 def test_a_mask_of_other_axes_is_refused():
     net = network(Row("gru", "dense"))
-    with pytest.raises(AssertionError, match="prefix"):
+    with pytest.raises(UsageError, match=rf"the mask has shape \({BATCH}, {STEPS}\), .*: give a mask of shape \({STEPS}, {BATCH}\), time"):
         recur(net.cell.step, net.params, net.carry, net.xs, jnp.ones((BATCH, STEPS), bool))
 
 

@@ -92,6 +92,9 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
         ({"split": np.array(["train"] * COUNT)}, "no sequence is in its valid split"),
         ({"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])}, "lacks the class 9"),
         ({"inputs": np.full((COUNT, 4), np.nan)}, "a feature is not a finite number"),
+        ({"targets": np.full(COUNT, np.nan)}, "a target is not a finite number"),
+        ({"inputs": np.zeros((0, 4)), "targets": np.zeros(0)}, "it has no sequence"),
+        ({"inputs": np.zeros((0, 4, 2)), "targets": np.zeros(0)}, "it has no sequence"),
     ],
 )
 def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
@@ -120,6 +123,9 @@ def test_other_files_are_refused(tmp_path):
     for name, says in (("mine.txt", "expected a file that ends with .npz or .csv"), ("none.npz", "cannot be read")):
         with pytest.raises(UsageError, match=says):
             read_labelled(tmp_path / name)
+    (tmp_path / "text.npz").write_text("inputs, targets")
+    with pytest.raises(UsageError, match=r"text\.npz: it is no \.npz file: write one with np\.savez"):
+        read_labelled(tmp_path / "text.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
     with pytest.raises(UsageError, match=r"bad\.npz"):
         read_labelled(tmp_path / "bad.npz")

@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -196,3 +197,36 @@ def test_a_module_is_imported_first(tmp_path, monkeypatch, assert_refused):
 def test_data_are_looked_for_elsewhere(custom):
     trained = load(custom, data_dir="elsewhere")
     assert trained.config.data == replace(Own("fixed", 3, 8, 4)), "this task has no directory of data"
+
+
+KEPT = Path(__file__).parents[2] / "experiments" / "results" / "adding" / "adding-lrd-seed2"
+
+
+def test_weights_may_be_used_first_under_jit():
+    """Weights that are read while JAX traces are arrays, and stay."""
+    trained, xs = load(KEPT), jnp.ones((1, 3, 2))
+    state = trained.start(rows=1)
+    for x in jnp.swapaxes(xs, 0, 1):
+        state, streamed = trained.step(state, x)
+    again = load(KEPT)
+    whole = jax.jit(lambda xs: again.model.apply(again.variables, xs))(xs)
+    assert all(isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(again.variables))
+    np.testing.assert_allclose(streamed, whole, atol=1e-5)
+
+
+def test_a_state_of_another_name_is_refused():
+    with pytest.raises(UsageError, match="state is 'newest': choose from best, last"):
+        load(KEPT, state="newest")
+
+
+def test_a_run_with_a_cell_of_the_users_says_how_to_import_it(tmp_path):
+    recorded = json.loads((KEPT / "config.json").read_text())
+    recorded["model"]["cell"] = "mine"
+    (tmp_path / "config.json").write_text(json.dumps(recorded))
+    with pytest.raises(UsageError, match=r"model\.cell is 'mine': choose from gru, .*; or import the module that adds it, with --import"):
+        load(tmp_path)
+
+
+def test_one_module_may_be_named_without_a_list():
+    with pytest.raises(UsageError, match="module 'no_such_module' cannot be imported"):
+        load(KEPT, imports="no_such_module")

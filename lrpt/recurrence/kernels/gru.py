@@ -54,7 +54,7 @@ def sequence(
 
     Raises:
       UsageError: another cell, other matrices, sizes, numbers or outputs, or no steps.
-      AssertionError: the mask does not have the time and batch axes of the inputs.
+      AssertionError: the mask does not have the time and batch axes of the inputs; `recur` checks it before.
     """
     reason = _unsupported(step, params, h, xs, outputs)
     if reason:
