@@ -33,12 +33,12 @@ def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[flo
 
 
 def differences(scores: Mapping[str, Mapping[str, Sequence[float]]], level: float = 0.05, other: str = "dense") -> list[Difference]:
-    """Compare each parametrization with another one, full matrices, in the same cell.
+    """Compare each parametrization with another one, by default full matrices, in the same cell.
 
     Args:
       scores: cell -> parametrization -> scores of all seeds.
-      other: the parametrization that all are compared with.
       level: probability of calling any difference significant if there is none.
+      other: the parametrization that all are compared with.
     """
     found = [
         Difference(cell, kind, float(np.mean(own) - np.mean(of_cell[other])), _p(own, of_cell[other]), False)

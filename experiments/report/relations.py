@@ -44,6 +44,7 @@ class Final:
       score: as `metrics.jsonl` names it.
       form: format string.
       higher: whether higher is better.
+      best: whether the figure depends on which evaluation was the best.
     """
 
     name: str

@@ -22,6 +22,7 @@ class Score:
       name: what it is, with its unit.
       field: as the JSON object names it.
       form: format string.
+      best: whether the metric depends on which evaluation was the best.
     """
 
     name: str

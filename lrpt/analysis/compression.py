@@ -104,6 +104,8 @@ def compress(
       tied: share one projection R among the matrices of a group.
       input_rank: rank of the input matrices, which are compressed too, each separately and with equal weights for all entries.
       moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
+      blocks: k, for parametrizations that have blocks.
+      density: share of the entries, for sparse matrices.
 
     Raises:
       UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite.

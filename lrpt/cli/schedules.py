@@ -140,7 +140,7 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
 
 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
-    """Whatever mask the run was evaluated with; both read the whole of each part. `hard.json` has all figures."""
+    """Print the metrics of each split with a soft and with a hard mask, and write them to `hard.json`."""
     found = both_masks(trained)
     _print_masks(found, console)
     write_json(options.numbers / "hard.json", found)

@@ -115,7 +115,7 @@ class LoopConfig:
         OneOf("loop", LOOPS, notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
     ] = "fast"
     chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 1 to 64)"""
     store: Annotated[
         str, OneOf("states that the fast loop keeps", get_args(Store), notes="auto keeps all up to 256 MiB, then those between chunks")
     ] = "auto"

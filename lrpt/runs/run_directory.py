@@ -157,11 +157,12 @@ class RunDirectory:
     def keep_metrics(self, saved: str | None, update: int) -> bool:
         """Drop the lines after a checkpoint, and restore the lines before it.
 
-        Args:
-          saved: the `metrics_text` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
+          Args:
+            saved: the `metrics_text` at the checkpoint; None in checkpoints of versions before 0.2.
+        update: the last update whose lines are kept if `saved` is None.
 
-        Returns:
-          Whether the lines before the checkpoint had been altered.
+          Returns:
+            Whether the lines before the checkpoint had been altered.
         """
         found = self._text("metrics.jsonl")
         kept = "".join(text for text, line in self._lines() if line["update"] <= update) if saved is None else saved
@@ -219,15 +220,15 @@ class RunDirectory:
         write_json(self.path / "result.json", content)
         return content
 
+    def write_failure(self, update: int, what: str) -> None:
+        """Record that training diverged, so that a report can count the seed."""
+        write_json(self.path / "failure.json", {"update": update, "what": what})
+
     # Reading
 
     def _text(self, name: str) -> str | None:
         path = self.path / name
         return path.read_text(errors="replace") if path.exists() else None
-
-    def write_failure(self, update: int, what: str) -> None:
-        """Record that training diverged, so that a report can count the seed."""
-        write_json(self.path / "failure.json", {"update": update, "what": what})
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
         text = self._text(name)

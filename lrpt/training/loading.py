@@ -93,6 +93,9 @@ class Interface(NamedTuple):
 
     Attributes:
       input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
+      output_size: width of the predictions.
+      reads: 'last' for one prediction after the last step, 'all' for one at each step.
+      streams: whether each example continues the one before.
       step: shape of the inputs of one step of a sequence, or of a whole example without steps.
       dtype: of the inputs.
       is_sequence: whether inputs have steps.

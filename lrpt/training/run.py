@@ -358,6 +358,8 @@ def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
     Args:
       path: of the run.
       before: SHA-256 of its text, if it has one.
+      task: the task that is to be used with the run.
+      advice: what to do if the text cannot be restored.
     """
     now = task.metadata.get("sha256")
     if before not in (None, now):
