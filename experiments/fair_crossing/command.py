@@ -36,7 +36,8 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all

@@ -32,7 +32,8 @@ from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import train_all
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job
 
 PROGRAM = "python -m experiments.search"

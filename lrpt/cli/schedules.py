@@ -28,7 +28,7 @@ from lrpt.cli.schedule_numbers import ScheduleSummary, both_masks, read_schedule
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
+from lrpt.runs.files import write_json
 from lrpt.tasks.bits import WIDTH
 from lrpt.training.loading import Loaded
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from lrpt.cli.command import concluding
 from lrpt.devices import parallel
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job, fit_all
 
 Row = dict[str, Any]

@@ -11,7 +11,8 @@ from tiny import CONFIG, EXPERIMENT, changed, flags, lines, tree
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
-from lrpt.runs.run_directory import RunDirectory, write_json, write_text
+from lrpt.runs.files import write_json, write_text
+from lrpt.runs.run_directory import RunDirectory
 
 
 def identity(config=CONFIG, **names):
