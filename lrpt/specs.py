@@ -103,9 +103,14 @@ def role_of(spec: Spec) -> str:
     return {BiasSpec: "bias", OperatorSpec: "operator", SettingSpec: "setting"}[type(spec)]
 
 
+def steps_of(path: Path) -> list[str]:
+    """Return the names of the steps of a path in a pytree: field names, and indices as digits."""
+    return [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+
+
 def name_of(path: Path, spec: Spec) -> str:
     """Return the name of a leaf of a template: its path, without a last step that repeats its role ('update' for update.recurrent)."""
-    parts = [str(getattr(key, "name", getattr(key, "idx", key))) for key in path]
+    parts = steps_of(path)
     if len(parts) > 1 and parts[-1] == role_of(spec):
         parts.pop()
     return "_".join(parts)
