@@ -79,7 +79,7 @@ def _unfinished(better: Record, worse: Record, lengths: tuple[RunConfig[Any], Ru
 
 @dataclass(frozen=True)
 class Last:
-    """A validation figure at the last update that both have, lower is better."""
+    """A validation figure at the last update that both have, lower is better. Attributes are as in `Final`."""
 
     name: str
     score: str
@@ -100,7 +100,15 @@ class Last:
 
 @dataclass(frozen=True)
 class First:
-    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran."""
+    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran.
+
+    Attributes:
+      name: what is counted.
+      score: as `metrics.jsonl` names the figure.
+      holds: the condition.
+      form: format string.
+      best: whether the count depends on which evaluation was the best.
+    """
 
     name: str
     score: str
@@ -115,7 +123,7 @@ class First:
             return _compared(better.seed, other - one, True, strict)
         if one is not None:
             known = worse.updates >= one
-            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True)
+            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True, settled=known)
         if other is not None:
             known = better.updates >= other
             return Pair(better.seed, -max(0, better.updates - other), False if known else None, bound=True, settled=known)

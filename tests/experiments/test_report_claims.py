@@ -223,6 +223,14 @@ def test_nothing_is_said_of_a_run_that_is_shorter_than_the_other_took(tmp_path):
     assert (found.status, found.finding) == (Status.SMALLER, Finding.OPEN)
 
 
+def test_a_seed_whose_other_run_was_cut_short_does_not_count_against_the_relation(tmp_path):
+    for seed, last in enumerate((26_000, 6_000)):
+        make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+        make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {last: 2e-3}, "loss")
+    found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
+    assert str(found) == "run at smaller scale (6,000 to 20,000 of 38,000 updates; 1 of 2 seeds agree)"
+
+
 def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
     make_run(tmp_path, IMAGES, "--preset paper", curve={4_800: 0.30, 26_400: 0.75}, score="accuracy")
     make_run(tmp_path, IMAGES, "--preset paper --model.parametrization dense", curve={4_800: 0.40}, score="accuracy", name="gru")
