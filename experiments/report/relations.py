@@ -9,7 +9,7 @@ import numpy as np
 from experiments.report.claims import Evidence, Network, Planned
 from experiments.report.matching import is_over
 from experiments.report.records import Record
-from experiments.report.verdicts import Pair
+from experiments.report.verdicts import Pair, compared
 from lrpt.training.config import RunConfig
 
 
@@ -23,10 +23,6 @@ class Contest(Protocol):
     @property
     def best(self) -> bool: ...
     def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair: ...
-
-
-def _compared(seed: int, advantage: float, settled: bool, strict: bool) -> Pair:
-    return Pair(seed, advantage, advantage > 0 if strict else advantage >= 0, settled=settled)
 
 
 def _failures(better: Record, worse: Record) -> Pair:
@@ -65,7 +61,7 @@ class Final:
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         advantage = values[0] - values[1] if self.higher else values[1] - values[0]
-        return _compared(better.seed, advantage, over, strict)
+        return compared(better.seed, advantage, strict, settled=over)
 
     def _best(self, run: Record, update: int) -> float | None:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
@@ -95,7 +91,7 @@ class Last:
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         over = is_over(lengths[0], better) and is_over(lengths[1], worse)
-        return _compared(better.seed, values[1] - values[0], over, strict)
+        return compared(better.seed, values[1] - values[0], strict, settled=over)
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class First:
         """Compare two runs of one seed."""
         one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
         if one is not None and other is not None:
-            return _compared(better.seed, other - one, True, strict)
+            return compared(better.seed, other - one, strict)
         if one is not None:
             known = worse.updates >= one
             return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True, settled=known)
@@ -191,7 +187,7 @@ class OnCurve:
             points = [self._point(contest, runs[seed]) for runs in curves if seed in runs]
             own = self._point(contest, run)
             if own is not None and (other := _line_at(own[0], [point for point in points if point is not None])) is not None:
-                found.append(_compared(seed, other - own[1], True, strict))
+                found.append(compared(seed, other - own[1], strict))
         return found
 
     def _point(self, contest: Final, run: Record) -> tuple[float, float] | None:
@@ -259,7 +255,7 @@ class Within:
         for seed, run in sorted(self.network.runs(evidence, best=True).items()):
             one, other = self.larger(run), self.other(run)
             if one is not None and other is not None:
-                found.append(_compared(seed, one - other, is_over(self.network.config, run), strict))
+                found.append(compared(seed, one - other, strict, settled=is_over(self.network.config, run)))
         return found
 
     def smaller(self, evidence: Evidence) -> str:

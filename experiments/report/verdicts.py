@@ -228,6 +228,11 @@ class Pair(NamedTuple):
     failed: int = 0
 
 
+def compared(seed: int, advantage: float, strict: bool, *, settled: bool = True, bound: bool = False) -> Pair:
+    """Return the pair of two models with this advantage. If `strict`, an advantage of 0 does not agree with the paper."""
+    return Pair(seed, advantage, advantage > 0 if strict else advantage >= 0, bound=bound, settled=settled)
+
+
 class Difference(NamedTuple):
     """Mean advantage over pairs and its standard error; an error of infinity if there is one pair."""
 
