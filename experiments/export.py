@@ -63,14 +63,14 @@ class Contender:
       parameters: number of scalars.
       kilobytes: of all weights.
       metrics: of the test split; empty for networks that were not trained.
-      step: function that reads one step of one sequence; None if it cannot run here.
+      step: function that reads one step of one sequence.
     """
 
     name: str
     parameters: int
     kilobytes: float
     metrics: Mapping[str, float]
-    step: Callable[[], Any] | None
+    step: Callable[[], Any]
 
 
 def contenders(trained: Loaded) -> list[Contender]:
@@ -179,8 +179,8 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     arrays = _factorized(first)
     rows = [row for trained in runs for row in contenders(trained)] + of_pytorch(first)
     rows += factorized_contender(first, arrays) if arrays else []
-    times = microseconds({row.name: row.step for row in rows if row.step}, options.rounds)
-    table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times.get(r.name)} for r in rows]
+    times = microseconds({row.name: row.step for row in rows}, options.rounds)
+    table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times[r.name]} for r in rows]
     return {"run": str(options.run), "table": table, "written": [] if options.output is None else _written(first, options.output, arrays)}
 
 

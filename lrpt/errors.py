@@ -1,6 +1,8 @@
 """Exceptions with a message for the user, and checks of configuration values that raise them."""
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterator
+from typing import Any
 
 
 class UsageError(ValueError):
@@ -35,18 +37,34 @@ def check_at_least(least: int, config: object, *flags: str) -> None:
 
     The flag 'train.updates' stands for the field `config.updates`.
     """
-    for flag in flags:
-        value = getattr(config, flag.rpartition(".")[2])
+    for flag, value in _values(config, flags):
         if value is not None and not value >= least:
             raise UsageError(f"{flag} is {value}: expected {least} or more")
 
 
+def check_finite(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is a finite number. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if not math.isfinite(value):
+            raise UsageError(f"{flag} is {value}: expected a finite number")
+
+
+def check_not_negative(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is a finite number, 0 or more. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if not 0 <= value < math.inf:
+            raise UsageError(f"{flag} is {value}: expected a finite number, 0 or more")
+
+
 def check_shares(config: object, *flags: str) -> None:
     """Raise a UsageError unless the value of each of `flags` is a share: at least 0 and below 1. Fields as in `check_at_least`."""
-    for flag in flags:
-        value = getattr(config, flag.rpartition(".")[2])
+    for flag, value in _values(config, flags):
         if not 0 <= value < 1:
             raise UsageError(f"{flag} is {value}: expected a share from 0 to below 1")
+
+
+def _values(config: object, flags: Collection[str]) -> Iterator[tuple[str, Any]]:
+    return ((flag, getattr(config, flag.rpartition(".")[2])) for flag in flags)
 
 
 class RemoteFailure(Exception):

@@ -116,14 +116,14 @@ def role_of(spec: Spec) -> str:
     return roles[type(spec)]
 
 
-def key_name(key: Any) -> str:
-    """Return the name of one key of a path: a field, a place in a tuple, or a key of a dictionary."""
-    return str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key))))
+def steps_of(path: Path) -> list[str]:
+    """Return the names of the steps of a path in a pytree: field names, indices as digits, and keys of dictionaries."""
+    return [str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", key)))) for key in path]
 
 
 def name_of(path: Path, spec: Spec) -> str:
     """Return the name of a leaf of a template: its path, without a last step that repeats its role ('update' for update.recurrent)."""
-    parts = [key_name(key) for key in path]
+    parts = steps_of(path)
     if len(parts) > 1 and parts[-1] == role_of(spec):
         parts.pop()
     return "_".join(parts)

@@ -60,7 +60,7 @@ def _family(model: Mapping[str, Any]) -> str:
     return f"{name} guided" if guided and cell.startswith("vc") else name
 
 
-def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, title: str = "", convention: str = "paper") -> Path:
+def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str = "paper") -> Path:
     """Plot the score against the equivalent size, a line for each family, and write a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
@@ -68,6 +68,5 @@ def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, titl
             own = sorted((point for point in points if point.family == family), key=lambda point: point.size)
             axes.plot([point.size for point in own], [point.score for point in own], "o-", label=family)
         axes.set(xlabel=SIZES[convention][1], ylabel=f"test {score.replace('_', ' ')}")
-        axes.set_title(title)
         axes.legend()
     return path

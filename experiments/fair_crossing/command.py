@@ -31,14 +31,14 @@ from experiments.fair_crossing.timing import seconds_per_update
 from lrpt.cells import CELLS
 from lrpt.cli.command import concluding, leaving_with_a_line
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.studies import grouped
+from lrpt.cli.studies import grouped, origin
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
+from lrpt.runs.files import write_json
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all
@@ -188,10 +188,8 @@ def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
         columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "over dense", "p"]
         table = [_row(own, said[task]) for kinds in grouped(of_task, "cell", "parametrization").values() for own in kinds.values()]
         console.table(columns, table, title)
-    asked = json.loads(json.dumps(asdict(options), default=str))
-    environment = json.loads((found[0].search()[0].path / "environment.json").read_text())
     path = options.workdir / SUMMARY
-    write_json(path, {"options": asked, "environment": environment, "runs": rows, "differences": said})
+    write_json(path, {**origin(options, found[0].search()[0]), "runs": rows, "differences": said})
     console.say(f"{len(rows)} runs   summary: {path}   figures: {options.workdir / 'figures'}")
 
 

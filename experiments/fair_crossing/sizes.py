@@ -124,6 +124,9 @@ def at_time(frame: Frame, kind: str, seconds: float, widths: Sequence[int], meas
       seconds: time of an update of the reference.
       widths: widths to choose from, ascending. Time is taken to increase with the width.
       measure: returns the seconds of an update.
+
+    Raises:
+      UsageError: no width fits the parametrization and the share.
     """
     sizes = [size for size in map(frame.sizes(kind), widths) if fits(frame, size)]
     if not sizes:

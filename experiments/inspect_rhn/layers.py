@@ -28,10 +28,10 @@ class Gates(OnRun):
 class Held(OnRun):
     """Plot the increase of the training loss with each layer's gates closed, and held open, as bars."""
 
+    counts = ("examples",)
+
     examples: int | None = None
     """first examples that the loss is averaged over (None: the whole training split)"""
-
-    counts = ("examples",)
 
 
 def show_gates(options: Gates, trained: Loaded, console: Console) -> Path:

@@ -68,9 +68,9 @@ class Activity(NamedTuple):
     deviation: float
 
 
-def longest_example(trained: Loaded, examples: int = EXAMPLES) -> int:
+def longest_example(trained: Loaded) -> int:
     """Return the number of steps of the longest of the first training examples."""
-    read = reading(trained, trained.variables, examples)
+    read = reading(trained, trained.variables, EXAMPLES)
     return len(read.xs) if read.mask is None else int(np.sum(read.mask, axis=0).max())
 
 

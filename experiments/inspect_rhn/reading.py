@@ -45,14 +45,9 @@ def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
     return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)  # type: ignore[arg-type]
 
 
-def untrained(trained: Loaded) -> Any:
-    """Return the variables at initialization, drawn again from the seed."""
-    return trained.initial
-
-
 def both(trained: Loaded) -> dict[str, Any]:
-    """Return the variables at initialization and after training, by name."""
-    return {"untrained": untrained(trained), "trained": trained.variables}
+    """Return the variables at initialization, drawn again from the seed, and after training, by name."""
+    return {"untrained": trained.initial, "trained": trained.variables}
 
 
 class Jacobians(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from lrpt.analysis.plots import png
 
@@ -32,12 +33,19 @@ def _number(name: str) -> int:
     return int(name.rpartition("_")[2])
 
 
+def mean_norms(runs: Sequence[ArrayLike]) -> Float[np.ndarray, "l e"]:
+    """Return the mean over runs, each layers by epochs, for the epochs that all of them have."""
+    found = [np.asarray(norms) for norms in runs]
+    epochs = min(norms.shape[1] for norms in found)
+    return np.mean([norms[:, :epochs] for norms in found], axis=0)
+
+
 def top_to_bottom(norms: Float[np.ndarray, "l e"]) -> Float[np.ndarray, " e"]:
     """Return for each epoch how many times larger the norm of the last layer is than the norm of the first one."""
     return norms[-1] / norms[0]
 
 
-def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path, title: str = "") -> Path:
+def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path) -> Path:
     """Plot a heat map for each model, each with its own scale, and the ratio of last to first layer by epoch, and write a PNG.
 
     Larger norms are darker. The plot corresponds to Figure 7 of Ahuja and Morency 2018, which does not have the ratios.
@@ -45,7 +53,6 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
     Args:
       norms: model -> result of `layer_norms_by_epoch`.
       path: path of the PNG.
-      title: title of the plot.
     """
     with png(path, 4.6 + 3.0 * len(norms), 3.2) as figure:
         *maps, ratios = figure.subplots(1, len(norms) + 1)
@@ -54,7 +61,7 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
             axes.set(xlabel="epoch", ylabel="layer", yticks=range(1, layers + 1))
             axes.grid(visible=False)
-            axes.set_title(f"{name}  {title}")
+            axes.set_title(name)
             figure.colorbar(shown, ax=axes)
             ratios.plot(range(1, epochs + 1), top_to_bottom(found), label=name)
         ratios.set(xlabel="epoch", yscale="log")

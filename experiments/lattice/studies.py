@@ -26,7 +26,7 @@ import numpy as np
 
 from experiments.lattice.efficiency_figure import efficiency_figure
 from experiments.lattice.epochs_figure import epochs_figure
-from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch, top_to_bottom
+from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch, mean_norms, top_to_bottom
 from experiments.lattice.losses_figure import curves_of, losses_figure
 from experiments.lattice.models import MODELS, NAMES, PAPER, PUBLISHED, START, name_of, sized
 from experiments.lattice.ranking import gaps, in_words
@@ -238,12 +238,12 @@ def show_convergence(options: Options, finished: Sequence[Finished], console: Co
     return {"rankings": rankings(finished)}
 
 
-def rankings(finished: Sequence[Finished], reference: str = "lru") -> list[str]:
+def rankings(finished: Sequence[Finished]) -> list[str]:
     """Return a sentence for each start: which models the LRU's test loss differs from, by paired seeds."""
     sentences = []
     for start, own in grouped([one.row for one in finished], "initialization").items():
         scores = {name: {run["seed"]: run["loss"] for run in runs} for name, runs in grouped(own, "model").items()}
-        if reference in scores and (said := in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(scores, reference)], "LRU")):
+        if "lru" in scores and (said := in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(scores, "lru")], "LRU")):
             sentences.append(f"test loss, start {start}: {said}")
     return sentences
 
@@ -284,20 +284,13 @@ def by_share(runs: Sequence[Row]) -> dict[float, list[float]]:
 
 def show_gradients(options: Gradients, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
     """Print the ratio of last to first layer by epoch, and draw the heat maps with the ratios."""
-    norms = {name: mean_norms(runs) for name, runs in by_model(finished).items()}
+    norms = {name: mean_norms([run["gradient_norms"] for run in runs]) for name, runs in by_model(finished).items()}
     longest = max(found.shape[1] for found in norms.values())
     rows = [[name, *(f"{ratio:.3g}" for ratio in top_to_bottom(found))] for name, found in norms.items()]
     rows = [row + [""] * (1 + longest - len(row)) for row in rows]
     console.table(["model", *(f"epoch {k}" for k in range(1, longest + 1))], rows, "norm of gradients, last layer over first layer")
     layer_gradients_figure(norms, options.workdir / "figures" / "gradients.png")
     return {}
-
-
-def mean_norms(runs: Sequence[Row]) -> np.ndarray:
-    """Return gradient norms, layers by epochs: means over the runs, for the epochs that all of them have."""
-    found = [np.asarray(run["gradient_norms"]) for run in runs]
-    epochs = min(norms.shape[1] for norms in found)
-    return np.mean([norms[:, :epochs] for norms in found], axis=0)
 
 
 def _title(options: Options) -> str:

@@ -42,7 +42,7 @@ from experiments.report.verification import verify
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console, Explained
-from lrpt.runs.run_directory import write_text
+from lrpt.runs.files import write_text
 
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parents[2]

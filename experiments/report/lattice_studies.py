@@ -34,12 +34,12 @@ def is_as_written(study: Study) -> bool:
     return study["options"]["data"].get("blanks") == "kept"
 
 
-def scores(study: Study, start: str, share: float = 100, field: str = "loss") -> dict[str, dict[int, float]]:
-    """Return model -> seed -> metric of the runs on a share of the data."""
+def scores(study: Study, start: str, share: float = 100) -> dict[str, dict[int, float]]:
+    """Return model -> seed -> test loss of the runs on a share of the data, in percent."""
     found: dict[str, dict[int, float]] = {}
     for run in runs_from(study, start):
         if run["share"] == share:
-            found.setdefault(run["model"], {})[run["seed"]] = run[field]
+            found.setdefault(run["model"], {})[run["seed"]] = run["loss"]
     return found
 
 
@@ -52,12 +52,6 @@ def norms_of(study: Study, start: str) -> dict[str, dict[int, np.ndarray]]:
         if "gradient_norms" in run:
             found.setdefault(NAMES[run["model"]], {})[run["seed"]] = np.asarray(run["gradient_norms"])
     return found
-
-
-def mean_norms(of_seeds: Mapping[int, np.ndarray]) -> np.ndarray:
-    """Return the mean over seeds, for the epochs that all of them have."""
-    epochs = min(norms.shape[1] for norms in of_seeds.values())
-    return np.mean([norms[:, :epochs] for norms in of_seeds.values()], axis=0)
 
 
 def scale_of(study: Study, start: str = "", runs: Sequence[Run] = ()) -> str:

@@ -48,28 +48,25 @@ def interval_matters(config: RunConfig[Any]) -> bool:
     return any(setting(config, name) is not None for name in ("train.patience", "optim.halve_after"))
 
 
-def same_model(config: RunConfig[Any], record: Mapping[str, Any], best: bool = False) -> bool:
-    """Return whether a run, by its `config.json`, trained as `config` does, for however long.
-
-    A setting that the file lacks, as it was added since, has its default.
+class Wanted:
+    """The configuration of a claim, flattened once for comparison with many runs.
 
     Args:
-      config: the configuration of a claim.
-      record: the content of `config.json`.
+      config: the configuration.
       best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
     """
-    return _Wanted(config, best).trained(record)
 
-
-class _Wanted:
-    """A configuration, flattened once for comparison with many runs."""
-
-    def __init__(self, config: RunConfig[Any], best: bool) -> None:
+    def __init__(self, config: RunConfig[Any], best: bool = False) -> None:
         self.settings = _with_rate(settings(config))
         self.defaults = defaults(config)
         self.immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
 
     def trained(self, record: Mapping[str, Any]) -> bool:
+        """Return whether a run trained so, for however long.
+
+        Args:
+          record: the content of the run's `config.json`. A setting that it lacks, as it was added since, has its default.
+        """
         found = _with_rate(self.defaults | _of_groups(record))
         names = (self.settings.keys() | found.keys()) - self.immaterial
         return all(name in self.settings and name in found and _equal(name, self.settings[name], found[name]) for name in names)
@@ -89,7 +86,7 @@ def _equal(name: str, wanted: Any, found: Any) -> bool:
 
 def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
     """Return the runs of a configuration by seed; of several runs of a seed the one that went furthest."""
-    wanted = _Wanted(config, best)
+    wanted = Wanted(config, best)
     runs = [r for r in records if r.experiment == experiment.name and wanted.trained(r.config)]
     by_seed = {run.seed: run for run in sorted(runs, key=lambda run: run.updates)}
     return {seed: by_seed[seed] for seed in sorted(by_seed)}

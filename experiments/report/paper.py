@@ -75,6 +75,7 @@ class Paper:
       studies: learning curves.
       plots: figures of the paper.
       telling: path of the most telling figure, below the figures folder.
+      caption: of that figure.
       takeaways: makes the sentences of the overview from judged claims.
       remarks: makes paragraphs of the paper's page from the evidence.
     """

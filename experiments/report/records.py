@@ -40,8 +40,8 @@ class Record:
       environment: `environment.json`.
       metrics: the lines of `metrics.jsonl`; at least one evaluation.
       result: `result.json`, or None for a run that was stopped before its end.
-      analysis: `analysis.json`, figures of the best state that need its weights, or None.
       failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update did not fail.
+      analysis: `analysis.json`, figures of the best state that need its weights, or None.
     """
 
     name: str

@@ -9,7 +9,7 @@ import numpy as np
 from experiments.report.claims import Evidence, Network, Planned
 from experiments.report.matching import is_over
 from experiments.report.records import Record
-from experiments.report.verdicts import Pair
+from experiments.report.verdicts import Pair, compared
 from lrpt.training.config import RunConfig
 
 
@@ -23,10 +23,6 @@ class Contest(Protocol):
     @property
     def best(self) -> bool: ...
     def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair: ...
-
-
-def _compared(seed: int, advantage: float, settled: bool, strict: bool) -> Pair:
-    return Pair(seed, advantage, advantage > 0 if strict else advantage >= 0, settled=settled)
 
 
 def _failures(better: Record, worse: Record) -> Pair:
@@ -44,6 +40,7 @@ class Final:
       score: as `metrics.jsonl` names it.
       form: format string.
       higher: whether higher is better.
+      best: whether the figure depends on which evaluation was the best.
     """
 
     name: str
@@ -64,7 +61,7 @@ class Final:
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         advantage = values[0] - values[1] if self.higher else values[1] - values[0]
-        return _compared(better.seed, advantage, over, strict)
+        return compared(better.seed, advantage, strict, settled=over)
 
     def _best(self, run: Record, update: int) -> float | None:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
@@ -78,7 +75,7 @@ def _unfinished(better: Record, worse: Record, lengths: tuple[RunConfig[Any], Ru
 
 @dataclass(frozen=True)
 class Last:
-    """A validation figure at the last update that both have, lower is better."""
+    """A validation figure at the last update that both have, lower is better. Attributes are as in `Final`."""
 
     name: str
     score: str
@@ -94,12 +91,20 @@ class Last:
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         over = is_over(lengths[0], better) and is_over(lengths[1], worse)
-        return _compared(better.seed, values[1] - values[0], over, strict)
+        return compared(better.seed, values[1] - values[0], strict, settled=over)
 
 
 @dataclass(frozen=True)
 class First:
-    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran."""
+    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran.
+
+    Attributes:
+      name: what is counted.
+      score: as `metrics.jsonl` names the figure.
+      holds: the condition.
+      form: format string.
+      best: whether the count depends on which evaluation was the best.
+    """
 
     name: str
     score: str
@@ -111,10 +116,10 @@ class First:
         """Compare two runs of one seed."""
         one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
         if one is not None and other is not None:
-            return _compared(better.seed, other - one, True, strict)
+            return compared(better.seed, other - one, strict)
         if one is not None:
             known = worse.updates >= one
-            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True)
+            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True, settled=known)
         if other is not None:
             known = better.updates >= other
             return Pair(better.seed, -max(0, better.updates - other), False if known else None, bound=True, settled=known)
@@ -182,7 +187,7 @@ class OnCurve:
             points = [self._point(contest, runs[seed]) for runs in curves if seed in runs]
             own = self._point(contest, run)
             if own is not None and (other := _line_at(own[0], [point for point in points if point is not None])) is not None:
-                found.append(_compared(seed, other - own[1], True, strict))
+                found.append(compared(seed, other - own[1], strict))
         return found
 
     def _point(self, contest: Final, run: Record) -> tuple[float, float] | None:
@@ -250,7 +255,7 @@ class Within:
         for seed, run in sorted(self.network.runs(evidence, best=True).items()):
             one, other = self.larger(run), self.other(run)
             if one is not None and other is not None:
-                found.append(_compared(seed, one - other, is_over(self.network.config, run), strict))
+                found.append(compared(seed, one - other, strict, settled=is_over(self.network.config, run)))
         return found
 
     def smaller(self, evidence: Evidence) -> str:

@@ -10,7 +10,7 @@ from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_
 from experiments.report.lattice_studies import norms_of, scale_of
 from experiments.report.matching import is_over, recorded
 from experiments.report.records import Record
-from experiments.report.verdicts import Pair
+from experiments.report.verdicts import Pair, compared
 from lrpt.training.config import RunConfig
 
 
@@ -22,6 +22,7 @@ class Score:
       name: what it is, with its unit.
       field: as the JSON object names it.
       form: format string.
+      best: whether the metric depends on which evaluation was the best.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Score:
             return Pair(better.seed, None, None, settled=False)
         advantage = values[1] - values[0]
         settled = all(is_over(config, run) for config, run in zip(lengths, (better, worse), strict=True))
-        return Pair(better.seed, advantage, advantage > 0 if strict else advantage >= 0, settled=settled)
+        return compared(better.seed, advantage, strict, settled=settled)
 
     def _read(self, run: Record) -> float | None:
         return run.best_update / recorded(run)["train.evaluate_every"] if self.field == EPOCHS else run.tested(self.field)
@@ -49,7 +50,13 @@ ONE_EPOCH = Score("test loss after one epoch (nats per character)", "loss_after_
 
 @dataclass(frozen=True)
 class OfStudy:
-    """Two models of a study of `experiments.lattice`."""
+    """Two models of a study of `experiments.lattice`.
+
+    Attributes:
+      better: the one that the paper calls better.
+      worse: the other.
+      flags: of `experiments.lattice`, the command that makes the study.
+    """
 
     better: StudyModel
     worse: StudyModel
@@ -69,7 +76,7 @@ class OfStudy:
         caps = [contest.field == EPOCHS and at_cap(run, study) for run in (one, other)]
         if all(caps):
             return Pair(one["seed"], None, None)
-        return Pair(one["seed"], advantage, advantage > 0 if strict else advantage >= 0, bound=any(caps))
+        return compared(one["seed"], advantage, strict, bound=any(caps))
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
@@ -89,7 +96,15 @@ CONCENTRATION = Score("gradient norm of the last layer over the first three, in 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Comparison of two models by the concentration of gradients in their last layers."""
+    """Comparison of two models by the concentration of gradients in their last layers.
+
+    Attributes:
+      study: name of the study.
+      better: title of the model that the paper calls better.
+      worse: title of the other.
+      flags: of `experiments.lattice`, the command that makes the study.
+      start: initialization of the runs that are compared.
+    """
 
     study: str
     better: str
@@ -102,7 +117,7 @@ class Gradients:
         norms = norms_of(evidence.studies[self.study], self.start) if self.study in evidence.studies else {}
         one, other = norms.get(self.better, {}), norms.get(self.worse, {})
         gaps = {seed: concentration(other[seed]) - concentration(one[seed]) for seed in sorted(one.keys() & other.keys())}
-        return [Pair(seed, gap, gap > 0) for seed, gap in gaps.items()]
+        return [compared(seed, gap, strict) for seed, gap in gaps.items()]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
@@ -137,7 +152,14 @@ NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_tr
 
 @dataclass(frozen=True)
 class OfSwarm:
-    """The best settings of two groups of a swarm: architecture and depth."""
+    """The best settings of two groups of a swarm.
+
+    Attributes:
+      better: architecture and depth of the group that the paper calls better.
+      worse: architecture and depth of the other.
+      flags: of `experiments.jsb`, the command that makes the swarm.
+      study: name of its JSON object.
+    """
 
     better: tuple[str, int]
     worse: tuple[str, int]
@@ -150,7 +172,7 @@ class OfSwarm:
         if found[0] is None or found[1] is None:
             return []
         advantage = found[1] - found[0]
-        return [Pair(evidence.studies[self.study]["options"]["seed"], advantage, advantage > 0 if strict else advantage >= 0)]
+        return [compared(evidence.studies[self.study]["options"]["seed"], advantage, strict)]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""

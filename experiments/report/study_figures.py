@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from experiments.jsb.swarm_figure import swarm_figure
-from experiments.lattice.gradients_figure import layer_gradients_figure
+from experiments.lattice.gradients_figure import layer_gradients_figure, mean_norms
 from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Evidence
-from experiments.report.lattice_studies import mean_norms, norms_of, runs_from, scale_of, starts_in
+from experiments.report.lattice_studies import norms_of, runs_from, scale_of, starts_in
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from lrpt.analysis.plots import png
@@ -101,7 +101,7 @@ def _efficiency(summary: Summary, path: Path) -> None:
 
 def _gradients(summary: Summary, path: Path) -> None:
     norms = {
-        f"{model}, start {start}": mean_norms(of_seeds)
+        f"{model}, start {start}": mean_norms(list(of_seeds.values()))
         for start in starts_in(summary)
         for model, of_seeds in norms_of(summary, start).items()
     }

@@ -216,7 +216,7 @@ class Pair(NamedTuple):
       advantage: of the model that the paper calls better, in the unit of the comparison; None if it has no number.
       agrees: whether it is better; None if neither model shows it.
       bound: whether the true advantage is at least this large in absolute value, as one model never got there.
-      settled: whether both models trained as the claim specifies.
+      settled: whether more training, as the claim specifies it, could not change who is better.
       failed: how many of the two diverged.
     """
 
@@ -226,6 +226,11 @@ class Pair(NamedTuple):
     bound: bool = False
     settled: bool = True
     failed: int = 0
+
+
+def compared(seed: int, advantage: float, strict: bool, *, settled: bool = True, bound: bool = False) -> Pair:
+    """Return the pair of two models with this advantage. If `strict`, an advantage of 0 does not agree with the paper."""
+    return Pair(seed, advantage, advantage > 0 if strict else advantage >= 0, bound=bound, settled=settled)
 
 
 class Difference(NamedTuple):

@@ -38,7 +38,7 @@ class Verified(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Return the largest relative difference between printed and computed metrics, and its metric."""
+    """The relative difference of one metric, and both values in words."""
 
     relative: float
     where: str
@@ -51,6 +51,7 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
       results: where results are kept.
       names: experiments, or 'experiment/run'; all of them if empty.
       data_dir: where the data sets are; nothing is downloaded.
+      console: where the lines are printed.
 
     Raises:
       UsageError: no result has such a name; a weight file was changed; metrics disagree.

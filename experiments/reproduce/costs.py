@@ -21,7 +21,7 @@ from lrpt.engines.jobs import NamedJob
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
+from lrpt.runs.files import write_json
 from lrpt.runs.signals import StopRequests
 from lrpt.tasks.images import ImageVectors, PermutedImages
 from lrpt.training.config import RunConfig

@@ -14,9 +14,8 @@ state size n as B T (a n + b) + c n + d. The command solves for the coefficients
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,28 +23,22 @@ import numpy as np
 
 from experiments import wiki
 from experiments.benchmark.contenders import jax_contender, lrpt_network
-from experiments.benchmark.workloads import WORKLOADS, Workload
+from experiments.benchmark.workloads import WORKLOADS
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from experiments.parameter_table.command import PUBLISHED
 from experiments.scaling import measured, sheet
+from experiments.scaling.memory import LOOPS, Fit, fit, largest, longest, recurrent_parameters, temporaries_of
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
-from lrpt.networks.configuration import SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments.scaling"
 GIB = 2**30
-COPIES = 4
-"""Copies of the parameters: themselves, their gradient, and two for an optimizer such as Adam."""
-
-CHUNK = 32
-"""Steps per chunk of the chunked loop."""
-
 MEASURED = Path(__file__).parents[1] / "results" / "scaling.json"
 
 NUMBERS = (
@@ -53,9 +46,6 @@ NUMBERS = (
     *("turns", "runs", "updates", "many", "nodes", "cores"),
 )
 """Options that are numbers above 0."""
-
-LOOPS = {"plain": ("plain", "auto"), "fast, --model.store all": ("fast", "all"), "fast, --model.store boundaries": ("fast", "boundaries")}
-"""Ways to differentiate the recurrence: name -> loop, and what the chunked loop stores."""
 
 
 @dataclass(frozen=True)
@@ -159,84 +149,12 @@ def hosts(options: Options, console: Console) -> None:
     console.table(["between hosts", "exchange", "time spent computing", f"days for {config.train.updates:,} updates"], rows)
 
 
-class Fit(NamedTuple):
-    """Coefficients of the bytes of temporaries: B T (a n + b) + c n + d."""
-
-    a: float
-    b: float
-    c: float
-    d: float
-
-    def bytes(self, size: int, rows: int) -> float:
-        """Return the bytes for a state of `size` and B T = `rows`."""
-        return rows * (self.a * size + self.b) + self.c * size + self.d
-
-
-def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int], lengths: tuple[int, int] = (128, 256)) -> Fit:
-    """Solve for the coefficients from the temporaries at two sizes and two lengths.
-
-    Args:
-      measured: (n, T) -> bytes.
-      batch: B.
-      sizes: two values of n.
-      lengths: two values of T.
-    """
-    points = [(n, t) for n in sizes for t in lengths]
-    matrix = np.array([[batch * t * n, batch * t, n, 1.0] for n, t in points])
-    return Fit(*map(float, np.linalg.solve(matrix, np.array([measured(n, t) for n, t in points]))))
-
-
-def measure(loop: str, store: str, options: Options) -> Callable[[int, int], float]:
-    """Return a function that compiles an update of a low-rank-plus-diagonal GRU and returns the bytes of its temporaries."""
-
-    def temporaries(size: int, steps: int) -> float:
-        rank = min(options.rank, size)
-        model = ModelConfig(
-            size=size,
-            matrices=TiedStorageConfig("low_rank_plus_diagonal", rank),
-            loop=SequenceLoopConfig(chunk=CHUNK, store=store, materialize="never"),
-        )
-        workload = Workload(model, 2, 1, steps, options.batch, "last")
-        return jax_contender(lrpt_network(loop), workload).metrics["temporary_bytes"]
-
-    return temporaries
-
-
-def longest(found: Fit, parameters: int, size: int, batch: int, budget: float) -> int:
-    """Return the largest T that fits, or 0."""
-    room = budget - COPIES * 4 * parameters - found.c * size - found.d
-    return max(int(room / (batch * (found.a * size + found.b))), 0)
-
-
-def largest(found: Fit, rank: int, steps: int, batch: int, budget: float) -> int:
-    """Return the largest n that fits, or 0. The number of parameters also grows with n."""
-    low, high = 0, 2**40
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = COPIES * 4 * recurrent_parameters(middle, rank) + found.bytes(middle, batch * steps) <= budget
-        low, high = (middle, high) if fits else (low, middle)
-    return low
-
-
-def recurrent_parameters(size: int, rank: int) -> int:
-    """Count the parameters of a GRU with two inputs and low-rank-plus-diagonal matrices."""
-    start, slope = _line(rank)
-    return start + (size - rank) * slope
-
-
-@cache
-def _line(rank: int) -> tuple[int, int]:
-    """Return the number of parameters at n = rank, and the number added per unit. The total is linear in n, so two counts suffice."""
-    one, two = (count(ModelConfig(size=n, matrices=TiedStorageConfig("low_rank_plus_diagonal", rank)), 2, 1).true for n in (rank, 2 * rank))
-    return one, (two - one) // rank
-
-
 def memory(options: Options, console: Console) -> None:
     """Print what fits into memory with each way to differentiate the recurrence."""
     parallel.request_devices(1, 1, options.batch)
     for name, (loop, store) in LOOPS.items():
         sizes = 2 * options.rank, 4 * options.rank  # from n = 2d on, the fast loop stores the projected state
-        found = fit(measure(loop, store, options), options.batch, sizes)
+        found = fit(temporaries_of(loop, store, options.rank, options.batch), options.batch, sizes)
         console.say(f"{name}: B T ({found.a:.2f} n + {found.b:.1f}) + {found.c:,.0f} n + {found.d:,.0f} bytes")
         rows = [list(_fitting(found, gib * GIB, options)) for gib in options.memory]
         head = [*(f"longest T, n = {n:,}" for n in options.sizes), *(f"largest n, T = {t:,}" for t in options.lengths)]

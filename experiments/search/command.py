@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.search.figure import NAMED, draw_search
-from experiments.search.halving import best, lowest, rungs
+from experiments.search.halving import lowest, ranked, rungs
 from experiments.search.space import Trial, draw, read
 from experiments.sweep import experiment_named, split
 from lrpt.analysis.curves import Curve
@@ -32,7 +32,8 @@ from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import train_all
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job
 
 PROGRAM = "python -m experiments.search"
@@ -103,7 +104,7 @@ class Search:
                 console.warn(f"{path.name} is out: {reason}")
             losses = {trial: lowest(self.evaluations(trial), rung.updates) for trial in going}
             losses |= {trial: float("inf") for trial in going if self.path(trial) in report.failed}
-            order = best(losses, len(going)) + order[len(going) :]
+            order = ranked(losses) + order[len(going) :]
         return order
 
     def path(self, trial: int) -> Path:

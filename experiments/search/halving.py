@@ -34,9 +34,9 @@ def rungs(trials: int, updates: int, evaluate_every: int, keep: int) -> list[Run
     return found
 
 
-def best(losses: Mapping[int, float], count: int) -> list[int]:
-    """Return the numbers of the `count` trials with the lowest losses; those without a finite loss come last."""
-    return sorted(losses, key=lambda trial: (not math.isfinite(losses[trial]), losses[trial], trial))[:count]
+def ranked(losses: Mapping[int, float]) -> list[int]:
+    """Return the numbers of the trials, the one of the lowest loss first; those without a finite loss come last."""
+    return sorted(losses, key=lambda trial: (not math.isfinite(losses[trial]), losses[trial], trial))
 
 
 def lowest(lines: Sequence[Mapping[str, float]], until: int) -> float:

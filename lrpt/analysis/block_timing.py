@@ -27,7 +27,7 @@ class Timing(NamedTuple):
         'blocks, as trained'.
       proportion: mean m, None for the units with constant computation.
       multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first ceil(m n)
-      dimensions.
+        dimensions.
       microseconds: time per step in microseconds, one value for each round.
     """
 

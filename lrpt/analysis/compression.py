@@ -24,7 +24,7 @@ from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, in
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
-from lrpt.specs import MatrixSpec
+from lrpt.specs import MatrixSpec, name_of, shared_name
 
 NOISE = 0.1
 """White noise added to the rows that a matrix multiplies, as a fraction of their mean square.
@@ -104,6 +104,8 @@ def compress(
       tied: share one projection R among the matrices of a group.
       input_rank: rank of the input matrices, which are compressed too, each separately and with equal weights for all entries.
       moments: the result of `second_moments`. By default all entries of a matrix have equal weights.
+      blocks: k, for parametrizations that have blocks.
+      density: share of the entries, for sparse matrices.
 
     Raises:
       UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite or of another network.
@@ -148,12 +150,17 @@ def _projected(
     for name, (spec, W) in stored.items():
         arrays = nearest(W, name, spec, config)
         approximation = to_dense(arrays, name, spec, config)
-        output_error = None if moments is None else relative_error(W, approximation, moments[name])
         rank = config.rank if "rank" in FORMS[config.kind].settings else None
-        residual = relative_error(W, approximation)
-        reports.append(MatrixReport(f"recurrent/{name}", (spec.n_in, spec.n_out), rank, residual, output_error, 1))
+        reports.append(_report(f"recurrent/{name}", W, approximation, None if moments is None else moments[name], rank, 1))
         tree[name] = {field: np.asarray(array, np.float32) for field, array in arrays.items()}
     return tree, reports
+
+
+def _report(
+    matrix: str, W: np.ndarray, approximation: np.ndarray, moments: np.ndarray | None, rank: int | None, iterations: int
+) -> MatrixReport:
+    output_error = None if moments is None else relative_error(W, approximation, moments)
+    return MatrixReport(matrix, (W.shape[0], W.shape[1]), rank, relative_error(W, approximation), output_error, iterations)
 
 
 def full_matrices(
@@ -249,13 +256,11 @@ class _Group:
     def fit(self, rank: int) -> dict[str, tuple[Factors, MatrixReport]]:
         found = fit(self.joined, rank, diagonal=self.diagonal, moments=self.mean_moments)
         parts = found.split([W.shape[1] for W in self.dense.values()])
-        return {name: (_factors(part), self.report(name, rank, part)) for name, part in zip(self.dense, parts, strict=True)}
+        return {name: (_factors(part), self._report(name, rank, part)) for name, part in zip(self.dense, parts, strict=True)}
 
-    def report(self, name: str, rank: int, found: Fit) -> MatrixReport:
-        W, approximation = self.dense[name], found.to_dense()
-        output_error = None if self.moments is None else relative_error(W, approximation, self.moments[name])
-        residual = relative_error(W, approximation)
-        return MatrixReport(f"{self.role}/{name}", (W.shape[0], W.shape[1]), rank, residual, output_error, found.iterations)
+    def _report(self, name: str, rank: int, part: Fit) -> MatrixReport:
+        moments = None if self.moments is None else self.moments[name]
+        return _report(f"{self.role}/{name}", self.dense[name], part.to_dense(), moments, rank, part.iterations)
 
 
 def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool, moments: Moments | None) -> list[_Group]:
@@ -297,7 +302,7 @@ def _tree(factors: Mapping[str, Factors], specs: Mapping[str, MatrixSpec], tied:
     """Build the parameter tree with the names of `lrpt.parametrizations`. Tied matrices of a group store R once."""
     tree = {name: dict(own) for name, own in factors.items()}
     for name, spec in specs.items() if tied else ():
-        tree["_".join(filter(None, ("shared", spec.group)))] = {"right": tree[name].pop("right")}
+        tree[shared_name(spec)] = {"right": tree[name].pop("right")}
     return tree
 
 
@@ -313,13 +318,9 @@ def _arrays(matrix: Matrix) -> Factors:
 
 
 def _specs(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
-    """Return the name and the specification of each matrix of a role, by its index among the cell's operators.
-
-    Names are those of `lrpt.parametrizations`.
-    """
+    """Return the name and the specification of each matrix of a role, by its index among the cell's operators."""
     leaves = enumerate(jax.tree_util.tree_leaves_with_path(network.cell.template(network.spec)))
-    found = {i: (path, spec) for i, (path, spec) in leaves if isinstance(spec, MatrixSpec) and spec.role == role}
-    return {i: (jax.tree_util.keystr(path, simple=True, separator="_").removesuffix(f"_{role}"), spec) for i, (path, spec) in found.items()}
+    return {i: (name_of(path, spec), spec) for i, (path, spec) in leaves if isinstance(spec, MatrixSpec) and spec.role == role}
 
 
 def _stored(params: Any, network: Recurrent, role: str, frozen: Any = None) -> dict[str, _Stored]:

@@ -54,18 +54,16 @@ def in_words(score: str) -> str:
     return WORDS.get(score, score.replace("_", " "))
 
 
-def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "", published: Sequence[Curve] = ()) -> Path:
+def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str = "") -> Path:
     """Plot a validation score against updates, and write it as PNG and PDF.
 
-    Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have. `published`
-    curves are drawn as markers; they are points of other authors' runs. The legend stands beside the curves.
+    Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have.
+    The legend stands beside the curves.
     """
     with png(path, 7.2) as figure:
         axes = figure.subplots()
         for label in dict.fromkeys(curve.label for curve in curves):
             _draw(axes, label, [curve for curve in curves if curve.label == label])
-        for curve in published:
-            axes.plot(curve.updates, curve.scores, "o", color="0.2", markersize=4, fillstyle="none", label=curve.label)
         if score == "loss":
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")

@@ -114,7 +114,10 @@ def step_bound(params: Any, s: Float[Array, "b n"], x: type_of_input) -> Float[n
 def _highway_bound(params: Any, s: Array, x: type_of_input, largest: Mapping[int, Mapping[str, float]]) -> Float[np.ndarray, " b"]:
     coupled = isinstance(params[0], RHNLayer)
     _, (_, info) = (rhn if coupled else rhn_uncoupled)(params, s, x)
-    top = lambda values: np.asarray(jnp.max(jnp.abs(values), axis=-1), np.float64)  # noqa: E731
+
+    def top(values: Array) -> Float[np.ndarray, " b"]:
+        return np.asarray(jnp.max(jnp.abs(values), axis=-1), np.float64)
+
     bound: Any = 1.0
     for layer, (h, t, c) in enumerate(info):
         norms = largest[layer]

@@ -126,13 +126,13 @@ def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) 
     return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
 
 
-def gersgorin_figure(jacobians: Mapping[str, Any], path: Path, along: Literal["rows", "columns"] = "rows") -> Path:
-    """Plot the discs and eigenvalues of named matrices (n, n) side by side, with the unit circle, and write a PNG."""
+def gersgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
+    """Plot the discs along rows and the eigenvalues of named matrices (n, n) side by side, with the unit circle, and write a PNG."""
     with png(path, 2.6 * len(jacobians), 2.9) as figure:
         panels = figure.subplots(1, len(jacobians), squeeze=False, sharex=True, sharey=True)[0]
-        reach = max(_reach(gersgorin_discs(jacobian, along)) for jacobian in jacobians.values())
+        reach = max(_reach(gersgorin_discs(jacobian)) for jacobian in jacobians.values())
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):
-            _draw(axes, gersgorin_discs(jacobian, along), eigenvalues(jacobian), reach)
+            _draw(axes, gersgorin_discs(jacobian), eigenvalues(jacobian), reach)
             axes.set_title(name)
         panels[0].set_ylabel("imaginary part")
     return path

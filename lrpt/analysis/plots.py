@@ -32,10 +32,10 @@ BESIDE_A_LEGEND = 0.8
 
 
 @contextmanager
-def png(path: Path, width: float = 5.2, height: float = 3.2, vector: bool = True) -> Iterator["Figure"]:
+def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
     """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped.
 
-    If `vector` is set, a PDF of the same name is written too, for papers.
+    A PDF of the same name is written too, for papers.
     """
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -50,5 +50,4 @@ def png(path: Path, width: float = 5.2, height: float = 3.2, vector: bool = True
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width * share)))
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Software": None})  # else the file depends on the version of Matplotlib
-        if vector:
-            figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})
+        figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})

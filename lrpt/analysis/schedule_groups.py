@@ -94,14 +94,14 @@ def around(m: Float[np.ndarray, " t"], boundary: Bool[np.ndarray, " t"], reach: 
     return np.asarray(m, np.float64)[places[:, None] + np.arange(-reach, reach + 1)].mean(axis=0)
 
 
-def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "", what: str = "the end of a word") -> Path:
-    """Plot the result of `around`, and write a PNG."""
+def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "") -> Path:
+    """Plot the result of `around` the ends of words, and write a PNG."""
     reach = len(means) // 2
     with png(path) as figure:
         axes = figure.subplots()
         axes.plot(np.arange(-reach, reach + 1), means, "o-")
         axes.axvline(0, color="0.7", linewidth=1)
-        axes.set(xlabel=f"steps from {what}", ylabel="mean $m_t$", ylim=(0, None))
+        axes.set(xlabel="steps from the end of a word", ylabel="mean $m_t$", ylim=(0, None))
         axes.set_title(title)
     return path
 

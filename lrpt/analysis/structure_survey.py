@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.analysis.budgets import closest_storage, parameters_of
+from lrpt.analysis.compression import TARGETS
 from lrpt.analysis.nearest import relative_error
 from lrpt.analysis.structures import nearest, to_dense
 from lrpt.parametrizations import FORMS, MatrixConfig
@@ -31,15 +32,12 @@ class Distance(NamedTuple):
     residual: float
 
 
-def distances(
-    matrices: Mapping[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]], rank: int, kinds: tuple[str, ...] = ()
-) -> list[Distance]:
+def distances(matrices: Mapping[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]], rank: int) -> list[Distance]:
     """Compute the distance of each matrix from each structure, at the numbers of parameters closest to rank d plus diagonal.
 
     Args:
       matrices: specification and full matrix by name; square ones.
       rank: d.
-      kinds: names in `FORMS`; by default all but dense.
 
     Raises:
       UsageError: the rank does not fit.
@@ -47,7 +45,7 @@ def distances(
     found = []
     for name, (spec, W) in matrices.items():
         budget = parameters_of(spec, MatrixConfig("low_rank_plus_diagonal", rank))
-        for kind in kinds or tuple(kind for kind in FORMS if kind != "dense"):
+        for kind in TARGETS:
             config = closest_storage(kind, spec, budget)
             residual = relative_error(W, to_dense(nearest(W, name, spec, config), name, spec, config))
             sizes = {setting: getattr(config, setting) for setting in FORMS[kind].settings}

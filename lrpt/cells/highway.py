@@ -31,7 +31,7 @@ class HighwayInfo(NamedTuple):
 
 
 def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> tuple[Array, HighwayInfo]:
-    r"""Compute one Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 to 4).
+    r"""Compute one Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 and 3).
 
     .. math::
         h = g(x W_\pi + b_\pi), \quad t = \sigma(x W_\tau + b_\tau), \quad y = t \odot h + (1 - t) \odot x

@@ -69,8 +69,9 @@ def on_run(kind: type[Reading], show: Callable[[Any, Loaded, Console], Path | No
     """Return a subcommand that reads a run and prints or plots something of it.
 
     Args:
-      kind: class of its options; its docstring is the description unless `about` is given.
+      kind: class of its options.
       show: prints, and returns the path of its plot or None.
+      about: description of the subcommand (None: the docstring of `kind`).
     """
 
     def run(options: Reading, console: Console) -> None:

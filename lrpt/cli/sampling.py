@@ -18,7 +18,7 @@ from lrpt.cli.flags import check_seeds
 from lrpt.cli.run_commands import Reading, on_run
 from lrpt.cli.trained import read_run
 from lrpt.datasets.vocabulary import ByteCharacters, ByteVocabulary, WordVocabulary
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_not_negative
 from lrpt.networks.sampling import sample
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded
@@ -59,8 +59,7 @@ class Options(Reading):
             raise UsageError(f"length is {self.length} and samples is {self.samples}: expected at most {MOST} symbols together")
         if any("\ud800" <= character <= "\udfff" for character in self.prompt):
             raise UsageError("prompt holds bytes that are no UTF-8: give it as UTF-8 text")
-        if not 0 <= self.temperature < float("inf"):
-            raise UsageError(f"temperature is {self.temperature}: expected a finite number, 0 or more")
+        check_not_negative(self, "temperature")
 
     @property
     def seeds(self) -> range:

@@ -160,6 +160,8 @@ def around_words(trained: Loaded, schedule: Schedule, reach: int = REACH) -> Aro
     """Compute mean m_t at each distance from the end of a word, of a network that `reads_characters` (Jernite et al. 2017, section 5.2).
 
     Args:
+      trained: the network.
+      schedule: what `read_schedule` has read.
       reach: the largest distance in steps, on both sides.
 
     Raises:
@@ -182,6 +184,7 @@ def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, 
     """Time a step at batch 1 over the beginning of the validation split: the unit with constant computation first, then by blocks.
 
     Args:
+      trained: the network.
       proportions: m of constant schedules that are timed beside the trained one.
       steps: of each contender in a round.
       rounds: turns of each contender.

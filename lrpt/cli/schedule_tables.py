@@ -18,7 +18,7 @@ from lrpt.cli.run_commands import OnRun, on_run
 from lrpt.cli.schedule_numbers import REACH, around_words, by_note, read_schedule, reads_characters, reads_melodies
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
+from lrpt.runs.files import write_json
 from lrpt.training.loading import Loaded
 
 PUBLISHED = {

@@ -28,7 +28,7 @@ from lrpt.cli.schedule_numbers import ScheduleSummary, both_masks, read_schedule
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import write_json
+from lrpt.runs.files import write_json
 from lrpt.tasks.bits import WIDTH
 from lrpt.training.loading import Loaded
 
@@ -140,7 +140,7 @@ def _mask(trained: Loaded, config: VariableConfig, m: Float[np.ndarray, "t k"], 
 
 
 def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
-    """Whatever mask the run was evaluated with; both read the whole of each part. `hard.json` has all figures."""
+    """Print the metrics of each split with a soft and with a hard mask, and write them to `hard.json`."""
     found = both_masks(trained)
     _print_masks(found, console)
     write_json(options.numbers / "hard.json", found)

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from lrpt.cli.command import concluding
 from lrpt.devices import parallel
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job, fit_all
 
 Row = dict[str, Any]
@@ -81,12 +82,12 @@ class Study(Generic[O]):
             return
         more = self.show(options, found, console)
         path, rows = options.workdir / self.summary, [one.row for one in found]
-        write_json(path, {**(self.head or {}), **_origin(options, found[0].job), self.rows: rows, **more})
+        write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, **more})
         console.say(f"{len(found)} of {len(jobs)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
 
 
-def _origin(options: Any, job: Job) -> dict[str, Any]:
-    """Return the options, and the environment of one of the runs."""
+def origin(options: Any, job: Job) -> dict[str, Any]:
+    """Return the options of a study, and the environment of one of its runs, as its summary has them."""
     asked = json.loads(json.dumps(asdict(options), default=str))
     return {"options": asked, "environment": json.loads((job.path / "environment.json").read_text())}
 

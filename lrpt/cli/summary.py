@@ -10,7 +10,8 @@ from lrpt.analysis.curves import Curve, Sized, learning_curves, score_over_param
 from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory, write_json
+from lrpt.runs.files import write_json
+from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory
 
 Result = dict[str, Any]
 

@@ -1,6 +1,7 @@
 """Jobs of an engine: named runs without duplicates, in units that one process trains."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any, NamedTuple
 from lrpt.devices.processes import Distributed
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.training.loop import Job
+
+MOST_STACKED = 16
+"""runs that one process trains together, unless `--stack` says otherwise"""
 
 
 class NamedJob(NamedTuple):
@@ -73,9 +77,7 @@ def units(jobs: Sequence[NamedJob], stack: int, devices: int | None) -> list[Uni
     return sorted(found, key=lambda unit: position[unit.jobs[0].path])
 
 
-def even_stack(jobs: Sequence[NamedJob], accelerators: int, most: int = 16) -> int:
-    """Return how many runs of the largest program each accelerator trains if all get equally many, at most `most`."""
-    programs: dict[Any, int] = {}
-    for one in jobs:
-        programs[one.job.config.program] = programs.get(one.job.config.program, 0) + 1
-    return min(math.ceil(max(programs.values(), default=1) / max(accelerators, 1)), most)
+def even_stack(jobs: Sequence[NamedJob], accelerators: int) -> int:
+    """Return how many runs of the largest program each accelerator trains if all get equally many, at most `MOST_STACKED`."""
+    programs = Counter(one.job.config.program for one in jobs)
+    return min(math.ceil(max(programs.values(), default=1) / max(accelerators, 1)), MOST_STACKED)

@@ -12,6 +12,7 @@ from lrpt.engines.local import LocalEngine
 from lrpt.engines.progress import Board
 from lrpt.engines.worker import Outcome, check_programs
 from lrpt.errors import UsageError
+from lrpt.runs.checkpoint import updates_in
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.runs.signals import Interrupted, StopRequests
@@ -208,5 +209,4 @@ class _Scheduler:
 
 def newest_checkpoint(path: Path) -> int:
     """Return the update of the newest checkpoint of a run directory; 0 if there is none."""
-    names = (entry.name for entry in RunDirectory(path).checkpoints.glob("*"))
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    return next(iter(updates_in(RunDirectory(path).checkpoints)), 0)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.operator import Work
-from lrpt.matrices.rows import row
+from lrpt.matrices.rows import broadcastable
 
 
 def _transforms(n: int, count: int) -> int:
@@ -58,7 +58,7 @@ class Circulant:
         return Work(_transforms(n, 2) + 2 * n)
 
     def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return jnp.fft.irfft(jnp.fft.rfft(v) * row(jnp.fft.rfft(self.first_row), v), v.shape[-1])
+        return jnp.fft.irfft(jnp.fft.rfft(v) * broadcastable(jnp.fft.rfft(self.first_row), v), v.shape[-1])
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.first_row[_places(self.first_row.size)]
@@ -100,10 +100,10 @@ class ToeplitzLike:
     def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
         n = v.shape[-1]
         twist = _twist(n, v.dtype)
-        spectra = jnp.fft.rfft(v)[..., None, :] * _rows(jnp.fft.rfft(self.circulant), v)
-        u = jnp.fft.fft(jnp.fft.irfft(spectra, n) * row(twist, spectra))
-        total = jnp.sum(u * _rows(jnp.fft.fft(self.skew * twist[None]), v), -2)
-        return 0.5 * jnp.real(jnp.fft.ifft(total) * row(jnp.conj(twist), v))
+        spectra = jnp.fft.rfft(v)[..., None, :] * broadcastable(jnp.fft.rfft(self.circulant), v)
+        u = jnp.fft.fft(jnp.fft.irfft(spectra, n) * broadcastable(twist, spectra))
+        total = jnp.sum(u * broadcastable(jnp.fft.fft(self.skew * twist[None]), v), -2)
+        return 0.5 * jnp.real(jnp.fft.ifft(total) * broadcastable(jnp.conj(twist), v))
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.apply(jnp.eye(self.skew.shape[1], dtype=self.skew.dtype))
@@ -112,8 +112,3 @@ class ToeplitzLike:
 def _twist(n: int, dtype: Any) -> Complex[Array, " n"]:
     r"""Return :math:`e^{i \pi k / n}`, by which a skew-circulant product becomes a circulant one."""
     return jnp.asarray(np.exp(1j * np.pi * np.arange(n) / n), jnp.result_type(dtype, jnp.complex64))
-
-
-def _rows(u: Array, v: Array) -> Array:
-    """Return the rows u with leading axes of length one, as many as the batch of v has."""
-    return u.reshape((1,) * (v.ndim - 1) + u.shape)

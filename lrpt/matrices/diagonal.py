@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
 from lrpt.matrices.operator import Work
-from lrpt.matrices.rows import row, sum_of_rows
+from lrpt.matrices.rows import broadcastable, sum_of_rows
 
 
 @jax.tree_util.register_dataclass
@@ -35,7 +35,7 @@ class Diagonal:
         return Work(0, self.diagonal.size * share)
 
     def apply(self, v: Inexact[Array, "*b n"]) -> Inexact[Array, "*b n"]:
-        return v * row(self.diagonal, v)
+        return v * broadcastable(self.diagonal, v)
 
     def gradient(self, v: Float[Array, "*b n"], cotangent: Float[Array, "*b n"]) -> "Diagonal":
         return Diagonal(sum_of_rows(v * cotangent))
@@ -52,4 +52,4 @@ class Rotation:
     angles: Float[Array, " n"]
 
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
-        return v * row(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)
+        return v * broadcastable(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)

@@ -9,7 +9,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.operator import Work
-from lrpt.matrices.rows import row
+from lrpt.matrices.rows import broadcastable
 
 
 @jax.tree_util.register_dataclass
@@ -26,7 +26,7 @@ class Reflection:
         n = self.vector.size // 2
         u = jax.lax.complex(self.vector[:n], self.vector[n:])
         along = (v @ u) * (2 / jnp.sum(jnp.square(self.vector)))
-        return v - along[..., None] * row(jnp.conj(u), v)
+        return v - along[..., None] * broadcastable(jnp.conj(u), v)
 
 
 @jax.tree_util.register_dataclass

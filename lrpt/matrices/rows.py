@@ -56,6 +56,6 @@ def sum_of_rows(v: Inexact[Array, "*b n"]) -> Inexact[Array, " n"]:
     return jax.lax.dot_general(ones, v, ((batch, batch), ((), ())), precision=jax.lax.Precision.HIGHEST)[0]
 
 
-def row(u: Array, v: Array) -> Array:
-    """Return u with leading axes of length one, as many as v has."""
+def broadcastable(u: Array, v: Array) -> Array:
+    """Return u with a leading axis of length one for each batch axis of v, so that the two broadcast."""
     return u.reshape((1,) * (v.ndim - 1) + u.shape)

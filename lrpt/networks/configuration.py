@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, get_args
 
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_finite
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -102,8 +102,7 @@ class InitialConfig(DrawConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not math.isfinite(self.carry_bias):
-            raise UsageError(f"model.initial.carry_bias is {self.carry_bias}: expected a finite number")
+        check_finite(self, "model.initial.carry_bias")
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class LoopConfig:
         OneOf("loop", LOOPS, notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
     ] = "fast"
     chunk: int | None = None
-    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 2 to 64)"""
+    """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 1 to 64)"""
     store: Annotated[
         str, OneOf("states that the fast loop keeps", get_args(Store), notes="auto keeps all up to 256 MiB, then those between chunks")
     ] = "auto"

@@ -17,7 +17,7 @@ from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError, check_shares
 from lrpt.matrices import Bias, Call, Composite, Operator, is_operator
 from lrpt.settings import OneOf, check_choices
-from lrpt.specs import MatrixSpec, key_name
+from lrpt.specs import MatrixSpec, steps_of
 from lrpt.symbols import Weighted, type_of_input
 
 GateMasks = Literal["each", "candidate_apart", "shared"]
@@ -160,7 +160,7 @@ def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, i
 
 def _sharing(path: tuple[Any, ...], role: str, gate_masks: str, deep: bool) -> Hashable:
     """Return the key of the mask before the matrix at a path. (0, 'candidate', 'recurrent') is the path of the first layer's candidate."""
-    names = [key_name(key) for key in path]
+    names = steps_of(path)
     *above, gate = names[:-1] if len(names) > 1 and names[-1] == role else names
     if deep:
         above = above[:-1]

@@ -18,7 +18,6 @@ l2hinge_classifier.py). That code differs in these points:
 - The diagonal called D_h there belongs to the transform gate, and D_t to the candidate.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +30,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
-from lrpt.errors import UsageError, check_at_least, check_choice, check_shares
+from lrpt.errors import check_at_least, check_choice, check_finite, check_not_negative, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
@@ -116,10 +115,8 @@ class HighwayConfig(Steady):
     def __post_init__(self) -> None:
         check_choices(self, "model")
         check_at_least(1, self, "model.depth", "model.size")
-        if not (math.isfinite(self.readout_penalty) and self.readout_penalty >= 0):
-            raise UsageError(f"model.readout_penalty is {self.readout_penalty}: expected a finite number, 0 or more")
-        if not math.isfinite(self.transform_bias):
-            raise UsageError(f"model.transform_bias is {self.transform_bias}: expected a finite number")
+        check_not_negative(self, "model.readout_penalty")
+        check_finite(self, "model.transform_bias")
 
     @property
     def layer_matrices(self) -> MatrixConfig:

@@ -32,8 +32,8 @@ def sample(
       length: number of symbols to draw.
       key: PRNG key.
       temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
-      top_k: draw from the k most probable symbols only (None: from all).
       end: the symbol after which the network restarts from its initial state, if it was trained on sentences that end with it.
+      top_k: draw from the k most probable symbols only (None: from all).
 
     Raises:
       ValueError: the temperature is negative, or top_k is below 1.

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
@@ -68,7 +68,7 @@ class ScheduleConfig:
         for name in ("target", "guided_target"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"model.schedule.{name} is {getattr(self, name)}: expected a share from 0 to 1")
-        _check_not_negative(self, "model.schedule", "penalty_weight")
+        check_not_negative(self, "model.schedule.penalty_weight")
         check_at_least(0, self, "model.schedule.lag")
         if any(symbol < 0 for symbol in self.guided_symbols):
             symbols = " ".join(map(str, self.guided_symbols))
@@ -98,7 +98,7 @@ class MaskConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.mask")
-        _check_not_negative(self, "model.mask", "growth")
+        check_not_negative(self, "model.mask.growth")
         if not 0 < self.sharpness <= self.end < math.inf:
             raise UsageError(
                 f"model.mask.sharpness is {self.sharpness} and model.mask.end {self.end}: expected finite numbers above 0, the second no "
@@ -113,12 +113,6 @@ class MaskConfig:
         if self.smooth:
             epochs = epochs + (update % epoch).astype(jnp.float32) / epoch
         return jnp.minimum(self.sharpness + self.growth * epochs, self.end)
-
-
-def _check_not_negative(config: object, group: str, name: str) -> None:
-    value = getattr(config, name)
-    if not (math.isfinite(value) and value >= 0):
-        raise UsageError(f"{group}.{name} is {value}: expected a finite number, 0 or more")
 
 
 @accepts_short_names

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Matrix, field_of
 from lrpt.parametrizations.modules import Parametrization
+from lrpt.specs import steps_of
 
 
 class WeightNorm(nn.Module):
@@ -58,7 +59,7 @@ def names_of(paths: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], str]:
     fields = [field_of(path) for path in paths]
     if len(set(fields)) == len(fields):
         return dict(zip(paths, fields, strict=True))
-    return {path: "_".join(str(getattr(key, "name", getattr(key, "idx", key))) for key in path) for path in paths}
+    return {path: "_".join(steps_of(path)) for path in paths}
 
 
 def row_norms(factor: Float[Array, "..."], axis: int) -> Float[Array, "..."]:

@@ -39,6 +39,12 @@ class Restored(NamedTuple):
     metadata: dict[str, Any]
 
 
+def updates_in(path: Path) -> list[int]:
+    """Return the updates that have a checkpoint in a directory, newest first."""
+    folders = path.iterdir() if path.is_dir() else ()
+    return sorted((int(folder.name) for folder in folders if folder.name.isdecimal()), reverse=True)
+
+
 class Checkpoints:
     """The checkpoints of one run: the two latest and the best.
 
@@ -55,8 +61,7 @@ class Checkpoints:
 
     def updates(self) -> list[int]:
         """Return the updates that have a checkpoint, newest first."""
-        folders = self.path.iterdir() if self.path.is_dir() else ()
-        return sorted((int(folder.name) for folder in folders if folder.name.isdecimal()), reverse=True)
+        return updates_in(self.path)
 
     def save(self, update: int, state: Any, metadata: dict[str, Any], best: int = 0) -> None:
         """Write a checkpoint and wait until it is on disk. It replaces a checkpoint of the same update.

@@ -118,8 +118,8 @@ class RunDirectory:
         """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""
         return str((self._read_json("config.json") or {}).get(RUN, ""))
 
-    def open(self, identity: dict[str, Any]) -> str:
-        """Make the directory, lock it, and write `config.json` and `environment.json`. Return the identifier of the run.
+    def open(self, identity: dict[str, Any]) -> None:
+        """Make the directory, lock it, and write `config.json` and `environment.json`.
 
         Raises:
           UsageError: the directory cannot be written, or another command holds its lock.
@@ -127,14 +127,12 @@ class RunDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
-            run = self.identifier() or uuid.uuid4().hex
-            write_json(self.path / "config.json", {**identity, RUN: run})
+            write_json(self.path / "config.json", {**identity, RUN: self.identifier() or uuid.uuid4().hex})
             write_json(self.path / "environment.json", environment())
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
             raise UsageError(f"{self.path} cannot be written ({error.strerror}): {advice}", code=1) from error
-        return run
 
     # Metrics
 
@@ -158,7 +156,8 @@ class RunDirectory:
         """Drop the lines after a checkpoint, and restore the lines before it.
 
         Args:
-          saved: the `metrics_text` at the checkpoint. None, in checkpoints of versions before 0.2: keep the lines up to `update`.
+          saved: the `metrics_text` at the checkpoint; None in checkpoints of versions before 0.2.
+          update: the last update whose lines are kept if `saved` is None.
 
         Returns:
           Whether the lines before the checkpoint had been altered.
@@ -219,15 +218,15 @@ class RunDirectory:
         write_json(self.path / "result.json", content)
         return content
 
+    def write_failure(self, update: int, what: str) -> None:
+        """Record that training diverged, so that a report can count the seed."""
+        write_json(self.path / "failure.json", {"update": update, "what": what})
+
     # Reading
 
     def _text(self, name: str) -> str | None:
         path = self.path / name
         return path.read_text(errors="replace") if path.exists() else None
-
-    def write_failure(self, update: int, what: str) -> None:
-        """Record that training diverged, so that a report can count the seed."""
-        write_json(self.path / "failure.json", {"update": update, "what": what})
 
     def failure(self) -> dict[str, Any] | None:
         """Return what `write_failure` recorded, or None."""

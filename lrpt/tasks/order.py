@@ -62,7 +62,10 @@ def batch_indices(
         rows of a batch are padding (`lrpt.recurrence.packing`).
         An incomplete batch at the end of an epoch is dropped; with 'lengths', random examples are.
       size: number of examples.
+      batch_size: number of examples in each update.
       seed: not negative. The same seed gives the same batches on all machines with the same version of NumPy.
+      update: number of updates before the first of these.
+      count: number of updates.
       lengths: number of steps of each example, for 'lengths' (None: all are equal).
 
     Raises:

@@ -1,6 +1,8 @@
 """The copy and adding tasks: examples generated on demand from a random key and an index."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +23,8 @@ _STREAM = 0x5E90E4CE
 
 VARIANTS = ("fixed", "variable_length", "variable_lag")
 MARKERS = ("halves", "anywhere")
+
+Generate = Callable[[Any, Int[Array, ""]], Example]
 
 
 def key_of(seed: int) -> dict[str, np.ndarray]:
@@ -80,16 +84,7 @@ class CopyMemory:
         return self.lag + 2 * MAX_DATA
 
     def build(self, seed: int) -> Task:
-        """Build splits from one stream of sequences: training sequences first, then test sequences, then validation sequences.
-
-        Without validation sequences, 'valid' is 'test', as in the paper.
-        """
-        arrays = key_of(seed)
-        train = Split(self.train_size, arrays, self.example)
-        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index))
-        after = self.train_size + self.test_size
-        own = Split(self.valid_size or 0, arrays, lambda arrays, index: self.example(arrays, after + index))
-        return Task({"train": train, "valid": own if self.valid_size else test, "test": test}, ALPHABET, ALPHABET, "all", copy_metrics)
+        return Task(_splits(self, key_of(seed), self.example, self.example), ALPHABET, ALPHABET, "all", copy_metrics)
 
     def example(self, arrays: Any, index: Int[Array, ""]) -> Example:
         """Generate the sequence at `index` of the stream. Inputs and targets are (N + 20,) integers."""
@@ -145,18 +140,10 @@ class Adding:
         check_at_least(1, self, "data.train_size", "data.test_size", "data.valid_size")
 
     def build(self, seed: int) -> Task:
-        """Build splits from one stream of sequences: training sequences first, then test sequences, then validation sequences.
+        splits = _splits(self, key_of(seed), partial(self.example, markers="halves"), partial(self.example, markers=self.test_markers))
+        return Task(splits, 2, 1, "last", sum_metrics)
 
-        Without validation sequences, 'valid' is 'test', as in the paper.
-        """
-        arrays = key_of(seed)
-        train = Split(self.train_size, arrays, lambda arrays, index: self.example(arrays, index, "halves"))
-        test = Split(self.test_size, arrays, lambda arrays, index: self.example(arrays, self.train_size + index, self.test_markers))
-        after = self.train_size + self.test_size
-        own = Split(self.valid_size or 0, arrays, lambda arrays, index: self.example(arrays, after + index, self.test_markers))
-        return Task({"train": train, "valid": own if self.valid_size else test, "test": test}, 2, 1, "last", sum_metrics)
-
-    def example(self, arrays: Any, index: Int[Array, ""], markers: str) -> Example:
+    def example(self, arrays: Any, index: Int[Array, ""], *, markers: str) -> Example:
         """Generate the sequence at `index` of the stream. Inputs have shape (T, 2), the target is a scalar."""
         uniform = uniform_numbers(arrays, index, self.length + 2)
         numbers, half = uniform[2:], self.length // 2
@@ -172,3 +159,23 @@ class Adding:
 def sum_metrics(predictions: Float[Array, "b 1"], batch: Example) -> dict[str, Float[Array, " b"]]:
     """Return 'loss', the squared error of the sum, for each example."""
     return {"loss": squared_error(predictions[:, 0], batch.targets)}
+
+
+def _splits(sizes: CopyMemory | Adding, arrays: Any, train: Generate, held_out: Generate) -> dict[str, Split]:
+    """Cut a stream of sequences: training sequences first, then test sequences, then validation sequences.
+
+    Without validation sequences, 'valid' is 'test', as in the paper.
+
+    Args:
+      sizes: the configuration, with the sizes of the splits.
+      arrays: the random key of the stream.
+      train: makes a training sequence from the key and an index of the stream.
+      held_out: makes a test or validation sequence.
+    """
+
+    def part(first: int, size: int) -> Split:
+        return Split(size, arrays, lambda arrays, index: held_out(arrays, first + index))
+
+    test = part(sizes.train_size, sizes.test_size)
+    valid = part(sizes.train_size + sizes.test_size, sizes.valid_size) if sizes.valid_size else test
+    return {"train": Split(sizes.train_size, arrays, train), "valid": valid, "test": test}

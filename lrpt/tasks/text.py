@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, UInt
 
 from lrpt.datasets.documents import BLANKS, CUTS, ENCODINGS, LINE_ENDS, USUAL, Form, cut, python_documentation, user_file
 from lrpt.datasets.europarl import load_europarl
+from lrpt.datasets.splits import PARTS
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import cross_entropy
@@ -178,7 +179,7 @@ class NextSymbol:
         """Load the three splits of the text. With tokens 'lstm', '<unk>' is one character."""
         texts = dict(load_texts(self.source, self.file, self.dir, self.form))
         if self.text_share is not None:
-            texts = cut(beginning("".join(texts[part] for part in ("train", "valid", "test")), self.text_share), self.form.cuts)
+            texts = cut(beginning("".join(texts[part] for part in PARTS), self.text_share), self.form.cuts)
         return {name: text.replace("<unk>", UNKNOWN_CHARACTER) if self.tokens == "lstm" else text for name, text in texts.items()}
 
     def _excerpts(self, part: str, symbols: Symbols) -> Excerpts:
@@ -240,7 +241,7 @@ def _treebank(source: str, dir: Path | None, form: Form) -> dict[str, str]:
     texts = load_ptb(dir)
     if form.blanks == "kept":
         texts = {part: with_blanks(text) for part, text in texts.items()}
-    return cut("".join(texts[part] for part in ("train", "valid", "test")), form.cuts) if source == "ptb_joined" else texts
+    return cut("".join(texts[part] for part in PARTS), form.cuts) if source == "ptb_joined" else texts
 
 
 def _bytes_of(file: Path, source: str) -> bytes:

@@ -105,6 +105,11 @@ class RunConfig(Generic[D]):
         kinds = {"model": model, "optim": OptimConfig, "train": TrainConfig, "data": data}
         return cls(**{field.name: from_json(kinds[field.name], content.get(field.name), field.name) for field in fields(cls)})
 
+    def build_task(self, seed: int) -> Task:
+        """Return the task of a seed, with the network's own metrics added."""
+        task = self.data.build(seed)
+        return replace(task, summarize=lambda means: self.model.summarize(task.summarize(means)))
+
     @property
     def program(self) -> "RunConfig[D]":
         """Return the part that the compiled program depends on: all but the learning rate and the initialization of the parameters."""

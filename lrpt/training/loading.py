@@ -32,7 +32,7 @@ from lrpt.training.config import RunConfig
 from lrpt.training.program import Evaluator
 from lrpt.training.recorded import Parts, configuration, identity_of
 from lrpt.training.run import check_text
-from lrpt.training.step import init_state
+from lrpt.training.step import have_steps, init_state
 
 State = Literal["best", "last"]
 REMOVED_PATH = "PATH"
@@ -95,6 +95,9 @@ class Interface(NamedTuple):
 
     Attributes:
       input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
+      output_size: width of the predictions.
+      reads: 'last' for one prediction after the last step, 'all' for one at each step.
+      streams: whether each example continues the one before.
       step: shape of the inputs of one step of a sequence, or of a whole example without steps.
       dtype: of the inputs.
       is_sequence: whether inputs have steps.
@@ -114,7 +117,7 @@ class Interface(NamedTuple):
     def of(cls, task: Task) -> "Interface":
         train = task.splits["train"]
         inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
-        is_sequence = inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
+        is_sequence = have_steps(inputs)
         step = tuple(inputs.shape[1 + is_sequence :])
         text = task.metadata.get("sha256")
         return cls(task.input_size, task.output_size, task.reads, task.streams, step, str(inputs.dtype), is_sequence, text)
@@ -158,11 +161,10 @@ class Loaded:
         Raises:
           UsageError: data are missing, or differ from the data of the run.
         """
-        network = self.config.model
-        task = self.config.data.build(self.seed)
+        task = self.config.build_task(self.seed)
         if self.is_kept:
             check_text(self.path, self.interface.text, task, "name another run")
-        return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
+        return task
 
     @cached_property
     def interface(self) -> Interface:

@@ -38,9 +38,9 @@ class Progress:
     """State of a run apart from its parameters: metrics, annealing and time.
 
     Attributes:
+      annealing: halvings of the learning rate.
       best: metrics of the evaluation with the lowest loss, and its 'update'.
       tally: training metrics since the last evaluation.
-      annealing: halvings of the learning rate.
       seconds: time spent on training and evaluation.
     """
 

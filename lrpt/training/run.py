@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -91,9 +90,7 @@ class Run:
     @cached_property
     def task(self) -> Task:
         """Return the task of this seed, with the network's own metrics added. The primary process prepares the data first."""
-        network = self.config.model
-        task = primary_first(lambda: self.config.data.build(self.seed))
-        return replace(task, summarize=lambda means: network.summarize(task.summarize(means)))
+        return primary_first(lambda: self.config.build_task(self.seed))
 
     @cached_property
     def model(self) -> nn.Module:
@@ -358,6 +355,8 @@ def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
     Args:
       path: of the run.
       before: SHA-256 of its text, if it has one.
+      task: the task that is to be used with the run.
+      advice: what to do if the text cannot be restored.
     """
     now = task.metadata.get("sha256")
     if before not in (None, now):

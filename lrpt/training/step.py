@@ -92,8 +92,12 @@ def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransforma
 
 def _shortened(inputs: Array) -> Array:
     """Return the first step of sequences. Parameters do not depend on the length, but the time to compile their initialization does."""
-    is_sequence = inputs.ndim == 3 or jnp.issubdtype(inputs.dtype, jnp.integer)
-    return inputs[:, :1] if is_sequence else inputs
+    return inputs[:, :1] if have_steps(inputs) else inputs
+
+
+def have_steps(inputs: Array | jax.ShapeDtypeStruct) -> bool:
+    """Return whether a batch of inputs has an axis of steps: vectors (b, t, m) and symbols (b, t) have one, vectors (b, m) have none."""
+    return inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
 
 
 def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, rows: int) -> Any:

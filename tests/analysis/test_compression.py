@@ -261,22 +261,30 @@ def test_tied_input_matrices_with_weight_norm_stay_tied():
     assert_close(dense(found.params, assert_fits(found, recurrent)), dense(params, recurrent), atol=1e-5)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_report_says_how_near_the_stored_matrices_are(tied):
+@pytest.mark.parametrize(
+    ("kind", "tied", "sizes"),
+    [
+        ("low_rank_plus_diagonal", False, {"rank": 2}),
+        ("low_rank_plus_diagonal", True, {"rank": 2}),
+        ("toeplitz_like", False, {"rank": 2}),
+        ("circulant_plus_diagonal", False, {}),
+    ],
+)
+def test_report_says_how_near_the_stored_matrices_are(kind, tied, sizes):
     params, recurrent = trained(Row("gru", "dense"))
     C = {name: moments_of(SIZE, seed) for seed, name in enumerate(("update", "reset", "candidate"))}
-    found = compress(params, recurrent, rank=2, tied=tied, input_rank=1, moments=C)
+    found = compress(params, recurrent, parametrization=kind, tied=tied, input_rank=1, moments=C, **sizes)
     before, after = dense(params, recurrent), dense(found.params, assert_fits(found, recurrent))
     assert [report.matrix for report in found.matrices] == [f"{role}/{gate}" for role in ("recurrent", "input") for gate in C]
     for report in found.matrices:
         role, gate = report.matrix.split("/")
         W, near = (np.asarray(arrays[f"{gate}.{role}"], np.float64) for arrays in (before, after))
         np.testing.assert_allclose(report.residual, np.linalg.norm(W - near) / np.linalg.norm(W), rtol=1e-5)
-        assert (report.rank, report.shape) == ((2, (SIZE, SIZE)) if role == "recurrent" else (1, (INPUT_SIZE, SIZE)))
+        assert (report.rank, report.shape) == ((sizes.get("rank"), (SIZE, SIZE)) if role == "recurrent" else (1, (INPUT_SIZE, SIZE)))
         expected = None if role == "input" else pytest.approx(relative_error(W, near, C[gate]), rel=1e-5)
         assert report.output_error == expected
     assert found.config == replace(
-        recurrent.config, parametrization="low_rank_plus_diagonal", rank=2, tied=tied, input_parametrization="low_rank", input_rank=1
+        recurrent.config, parametrization=kind, tied=tied, input_parametrization="low_rank", input_rank=1, **sizes
     )
 
 

@@ -16,15 +16,15 @@ SIZE, INPUTS, ROWS = 6, 3, 5
 PLAIN, GATED = ("elman", "dt_rnn", "dts_rnn"), ("rhn", "rhn_uncoupled")
 
 
-def drawn(name, depth, scale, seed=0):
+def drawn(name, depth, scale, seed=0, size=SIZE):
     rng = np.random.default_rng(seed)
     draw = lambda spec: (  # noqa: E731
         Dense(jnp.asarray(scale * rng.standard_normal((spec.n_in, spec.n_out)), jnp.float32))
         if isinstance(spec, MatrixSpec)
         else Bias(jnp.asarray(rng.standard_normal(spec.size), jnp.float32))
     )
-    params = jax.tree.map(draw, CELLS[name].template(CellSpec(INPUTS, SIZE, depth=depth)))
-    state = jnp.asarray(rng.uniform(-1, 1, (ROWS, SIZE)), jnp.float32)
+    params = jax.tree.map(draw, CELLS[name].template(CellSpec(INPUTS, size, depth=depth)))
+    state = jnp.asarray(rng.uniform(-1, 1, (ROWS, size)), jnp.float32)
     return params, state, jnp.asarray(rng.standard_normal((ROWS, INPUTS)), jnp.float32)
 
 
@@ -45,6 +45,17 @@ def test_the_bound_is_reached_where_tanh_is_linear(name):
     norms = np.linalg.norm(np.asarray(step_jacobian(CELLS[name].step, params, 0 * s, x)), 2, axis=(-2, -1))
     np.testing.assert_allclose(norms, 0.7, rtol=1e-5)
     np.testing.assert_allclose(step_bound(params, 0 * s, x), 0.7, rtol=1e-5)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("name", GATED)
+def test_the_bound_of_one_unit_is_reached_where_all_terms_are_positive(name, depth):
+    """A derivative of one unit is the sum of the terms whose absolute values the bound adds. They are positive if 0 < s < h."""
+    params, s, x = drawn(name, depth, 1.0, size=1)
+    params = tuple(layer._replace(candidate=layer.candidate._replace(bias=Bias(jnp.full(1, 1.5)))) for layer in params)
+    params, s = jax.tree.map(jnp.abs, params), jnp.full_like(s, 0.1)
+    derivatives = np.asarray(step_jacobian(CELLS[name].step, params, s, 0 * x))[:, 0, 0]
+    np.testing.assert_allclose(derivatives, step_bound(params, s, 0 * x), rtol=1e-4)
 
 
 def test_a_carrying_network_has_the_bound_one():

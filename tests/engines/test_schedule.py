@@ -9,7 +9,7 @@ from tiny import EVEN, changed
 
 from lrpt.engines import schedule
 from lrpt.engines.engine import EngineOptions
-from lrpt.engines.jobs import NamedJob, distinct, even_stack, units
+from lrpt.engines.jobs import MOST_STACKED, NamedJob, distinct, even_stack, units
 from lrpt.engines.schedule import Stopped, train_all
 from lrpt.engines.worker import Outcome
 from lrpt.errors import UsageError
@@ -150,6 +150,7 @@ def test_runs_of_one_program_are_stacked(tmp_path):
     jobs = [*runs(tmp_path / "a", count=5), *runs(tmp_path / "b", changed(EVEN, model={"size": 3}), count=1)]
     assert [len(unit.jobs) for unit in units(jobs, 2, 1)] == [2, 2, 1, 1]
     assert [even_stack(jobs, accelerators) for accelerators in (1, 2, 5)] == [5, 3, 1]
+    assert even_stack(runs(tmp_path / "many", count=MOST_STACKED + 1), 1) == MOST_STACKED
 
 
 @pytest.mark.parametrize(

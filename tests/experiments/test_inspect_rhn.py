@@ -10,7 +10,7 @@ import pytest
 
 from experiments import wiki
 from experiments.inspect_rhn.command import main
-from experiments.inspect_rhn.reading import all_jacobians, jacobians, loss_of, reading, untrained
+from experiments.inspect_rhn.reading import all_jacobians, both, jacobians, loss_of, reading
 from experiments.jsb import command as jsb
 from experiments.report.command import main as report
 from lrpt.analysis.gradient_flow import products
@@ -55,7 +55,7 @@ def test_reads_what_the_model_reads(run, request):
 
 def test_jacobians_by_finite_differences(music):
     trained = load(music)
-    read = reading(trained, untrained(trained), 1)
+    read = reading(trained, trained.initial, 1)
     step = lambda s, x: read.network.cell.step(read.params, s, x)[0]  # noqa: E731
     s = step(read.carry, read.xs[0])
     e = 1e-2 * jnp.eye(5)
@@ -74,7 +74,7 @@ def test_examples_that_end_before_a_step_are_left_out(music):
 def test_the_start_is_the_one_that_was_drawn(music):
     trained = load(music)
     drawn = trained.model.init(jax.random.key(0), jnp.zeros((1, 2, 88)))
-    jax.tree.map(np.testing.assert_array_equal, untrained(trained)["params"], drawn["params"])
+    jax.tree.map(np.testing.assert_array_equal, both(trained)["untrained"]["params"], drawn["params"])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Evidence, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
 from experiments.report.judged import Judged
-from experiments.report.matching import differences, same_model
+from experiments.report.matching import Wanted, differences
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.highway_takeaways import constant_of
@@ -48,26 +48,26 @@ def test_the_rate_of_a_recipe_is_that_rate():
     for rate, same in ((own, True), (own / 2, False)):
         record = {"optim": {"recipe": config.optim.recipe, "learning_rate": rate}}
         implicit = replace(config, optim=replace(config.optim, learning_rate=None))
-        assert same_model(implicit, to_json(implicit) | record) == same
+        assert Wanted(implicit).trained(to_json(implicit) | record) == same
 
 
 def test_settings_that_decide_nothing_may_differ_and_others_may_not():
     config = parse(COPY, LENGTH.split()).config
     recorded = identity(COPY, f"{LENGTH} --train.updates 7 --train.evaluate-every 50 --model.recurrence plain", 3)
-    assert same_model(config, recorded)
-    assert not same_model(config, recorded, best=True)
-    assert not same_model(config, identity(COPY, f"{LENGTH} --train.batch-size 10", 3))
-    assert not same_model(config, recorded | {"model": recorded["model"] | {"dropout": 0.5}})
+    assert Wanted(config).trained(recorded)
+    assert not Wanted(config, best=True).trained(recorded)
+    assert not Wanted(config).trained(identity(COPY, f"{LENGTH} --train.batch-size 10", 3))
+    assert not Wanted(config).trained(recorded | {"model": recorded["model"] | {"dropout": 0.5}})
     older = recorded | {"model": {k: v for k, v in recorded["model"].items() if k != "weight_norm"}}
-    assert same_model(config, older)
-    assert not same_model(replace(config, model=replace(config.model, weight_norm=True)), older)
+    assert Wanted(config).trained(older)
+    assert not Wanted(replace(config, model=replace(config.model, weight_norm=True))).trained(older)
 
 
 @pytest.mark.parametrize(("experiment", "preset"), [(HIGHWAY, "paper"), (TEXT, "paper")], ids=["halving", "patience"])
 def test_the_evaluation_interval_counts_where_it_decides_halving_or_patience(experiment, preset):
     config = parse(experiment, ["--preset", preset]).config
-    assert same_model(config, identity(experiment, f"--preset {preset}", 0))
-    assert not same_model(config, identity(experiment, f"--preset {preset} --train.evaluate-every 1000", 0))
+    assert Wanted(config).trained(identity(experiment, f"--preset {preset}", 0))
+    assert not Wanted(config).trained(identity(experiment, f"--preset {preset} --train.evaluate-every 1000", 0))
 
 
 def test_what_is_smaller_is_said():
@@ -221,6 +221,14 @@ def test_nothing_is_said_of_a_run_that_is_shorter_than_the_other_took(tmp_path):
     make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
     found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
     assert (found.status, found.finding) == (Status.SMALLER, Finding.OPEN)
+
+
+def test_a_seed_whose_other_run_was_cut_short_does_not_count_against_the_relation(tmp_path):
+    for seed, last in enumerate((26_000, 6_000)):
+        make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+        make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {last: 2e-3}, "loss")
+    found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
+    assert str(found) == "run at smaller scale (6,000 to 20,000 of 38,000 updates; 1 of 2 seeds agree)"
 
 
 def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):

@@ -13,8 +13,9 @@ from tiny import EVEN
 
 from experiments.scaling import command as scaling
 from experiments.scaling import sheet
-from experiments.scaling.command import Fit, fit, largest, longest, main, need, recurrent_parameters
+from experiments.scaling.command import main, need
 from experiments.scaling.measured import engine_seconds
+from experiments.scaling.memory import Fit, fit, largest, longest, recurrent_parameters
 from experiments.scaling.processor_time import Descendants, spend
 from lrpt.devices import parallel
 from lrpt.errors import UsageError

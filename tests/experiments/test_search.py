@@ -7,7 +7,7 @@ import pytest
 from tiny import EVEN, changed, flags
 
 from experiments.search.command import main
-from experiments.search.halving import best, lowest, rungs
+from experiments.search.halving import lowest, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
 
 
@@ -42,8 +42,10 @@ def test_rungs_end_at_evaluations_and_the_last_one_is_whole():
     assert rungs(27, 100, 100, 3) == [(27, 100)]
 
 
-def test_the_best_are_those_of_the_lowest_finite_loss():
-    assert best({0: 2.0, 1: float("nan"), 2: 1.0, 3: float("inf"), 4: 1.5}, 3) == [2, 4, 0]
+def test_trials_are_ranked_by_their_lowest_loss_and_those_without_a_finite_one_come_last():
+    found = ranked({0: 2.0, 1: float("nan"), 2: 1.0, 3: float("inf"), 4: 1.5})
+    assert found[:3] == [2, 4, 0]
+    assert set(found[3:]) == {1, 3}
     lines = [{"update": 4, "loss": 3.0}, {"update": 8, "loss": 2.0}, {"update": 12, "loss": 1.0}]
     assert [lowest(lines, until) for until in (2, 8, 20)] == [float("inf"), 2.0, 1.0]
 

@@ -292,6 +292,7 @@ def test_labels():
         ({"input_dropout": 1.0}, r"model\.dropout\.inputs is 1\.0: expected a share from 0 to below 1"),
         ({"output_dropout": float("nan")}, r"model\.dropout\.outputs is nan"),
         ({"transform_bias": float("inf")}, r"model\.transform_bias is inf: expected a finite number"),
+        ({"readout_penalty": float("inf")}, r"model\.readout_penalty is inf: expected a finite number, 0 or more"),
     ],
 )
 def test_bad_configurations(changes, message):

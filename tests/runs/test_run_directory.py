@@ -11,7 +11,8 @@ from tiny import CONFIG, EXPERIMENT, changed, flags, lines, tree
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
-from lrpt.runs.run_directory import RunDirectory, write_json, write_text
+from lrpt.runs.files import write_json, write_text
+from lrpt.runs.run_directory import RunDirectory
 
 
 def identity(config=CONFIG, **names):
@@ -234,7 +235,10 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
         raise OSError(95, "Operation not supported")
 
     monkeypatch.setattr("fcntl.flock", unsupported)
-    found = {RunDirectory(tmp_path).open(identity()) for _ in range(2)}
+    found = set()
+    for _ in range(2):
+        RunDirectory(tmp_path).open(identity())
+        found.add(RunDirectory(tmp_path).identifier())
     assert len(asked) == 2
     assert read(tmp_path / "config.json") == identity() | {"run": found.pop()}
     assert not found

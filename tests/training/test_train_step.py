@@ -18,7 +18,7 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.tasks import Adding
 from lrpt.tasks.task import Split, Task
 from lrpt.training.loop import fit
-from lrpt.training.run import Tally
+from lrpt.training.progress import Tally
 from lrpt.training.step import evaluate, init_state, layer_norms, train_step, train_steps
 
 TASK = CONFIG.data.build(0)

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.lattice.gradients_figure import top_to_bottom
+from experiments.lattice.gradients_figure import mean_norms, top_to_bottom
 from experiments.lattice.models import NAMES
 from experiments.lattice.ranking import gaps, in_words, listed
 from experiments.report.claims import EPOCHS, Evidence, at_cap
 from experiments.report.judged import Judged, JudgedRelation, summarize
-from experiments.report.lattice_studies import Study, is_as_written, mean_norms, norms_of, runs_from, scale_of, scores, starts_in
+from experiments.report.lattice_studies import Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import EFFICIENCY, GRADIENTS, ORDERINGS, SHARES, STUDIES, TABLE_1, converted
 from experiments.report.texts import lead
 from experiments.report.verdicts import Finding, Observation
@@ -207,7 +207,7 @@ def _ratios(evidence: Evidence) -> list[str]:
     parts = []
     for start in starts_in(study) if study else []:
         for title, of_seeds in norms_of(study, start).items():  # type: ignore[arg-type]
-            norms = mean_norms(of_seeds)
+            norms = mean_norms(list(of_seeds.values()))
             ratios = ", ".join(f"{ratio:.2g}" for ratio in top_to_bottom(norms))
             parts.append(f"**Figure 7, {title}, start {start}.** Gradient norm of the last layer over the first, epoch by epoch: {ratios}.")
     return parts

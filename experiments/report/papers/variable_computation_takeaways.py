@@ -17,7 +17,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
     bits, more = judged.relation("VCRNN-128 > an RNN of as many"), judged.relation("VCRNN-1000, target 0.4 > RNN-1000")
     characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
     gated = judged.relation("VCGRU-1024 > GRU-458")
-    of_bits = f"{_beats(bits, 'a VCRNN', 'an RNN of as many operations on bits', BITS)}"
+    of_bits = _beats(bits, "a VCRNN", "an RNN of as many operations on bits", BITS)
     return (
         f"{of_bits} {_beats(more, 'a VCRNN', 'an RNN with more operations on bits', BITS)}",
         f"{_beats(characters, 'a VCRNN', 'an RNN of as many operations on characters', BITS)} "

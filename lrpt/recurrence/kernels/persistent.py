@@ -61,7 +61,11 @@ def backward(
     r"""Compute cotangents of the three pre-activations at every step, and of the state before the first step.
 
     Args:
+      plan: layout of the problem.
       streams: at each step the state h before it, u, r, m, and the cotangent of the state h' after it.
+      narrow: the factors L^T of the three gates, stacked.
+      wide: the factors R^T.
+      diagonal: the diagonals, zeros for matrices without one.
     """
     body = partial(_backward, plan, streams.shape[0])
     out = (
@@ -75,6 +79,9 @@ def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int]
     """Return the kernel that runs `body` for every tile and part.
 
     Args:
+      plan: layout of the problem.
+      body: the kernel, which gets references to the arguments, the results and the scratch memory.
+      out: shapes and types of the results.
       tiles: number of tiles of examples.
       products: rows of each narrow product.
       slots: vectors of n components that are multiplied at one time.
