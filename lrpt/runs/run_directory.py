@@ -222,15 +222,15 @@ class RunDirectory:
         """Record that training diverged, so that a report can count the seed."""
         write_json(self.path / "failure.json", {"update": update, "what": what})
 
+    def failure(self) -> dict[str, Any] | None:
+        """Return what `write_failure` recorded, or None."""
+        return self._read_json("failure.json")
+
     # Reading
 
     def _text(self, name: str) -> str | None:
         path = self.path / name
         return path.read_text(errors="replace") if path.exists() else None
-
-    def failure(self) -> dict[str, Any] | None:
-        """Return what `write_failure` recorded, or None."""
-        return self._read_json("failure.json")
 
     def _read_json(self, name: str) -> dict[str, Any] | None:
         text = self._text(name)
