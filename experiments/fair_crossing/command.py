@@ -184,7 +184,7 @@ def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
         scores = scores_of(of_task)
         said[task] = [difference._asdict() for difference in [*differences(scores, score), *overall(scores, score)]]
         title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
-        score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title)
+        score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title, options.equal)
         columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "over dense", "p"]
         table = [_row(own, said[task]) for kinds in grouped(of_task, "cell", "parametrization").values() for own in kinds.values()]
         console.table(columns, table, title)

@@ -1,4 +1,4 @@
-"""Plot of scores over numbers of parameters: a colour for each parametrization, a marker for each cell."""
+"""Plots of scores: by cell at equal parameters, over numbers of parameters at equal time. A colour for each parametrization."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,29 +7,86 @@ from typing import Any
 import numpy as np
 
 from lrpt.analysis.plots import png
+from lrpt.cli.studies import grouped
 
 MARKERS = "osD^vPX*<>"
+LOG = 3
+"""ratio of the highest and the lowest score above which the axis is logarithmic"""
+
+WIDTH = 0.7
+"""space that the parametrizations of a cell take, of the distance between two cells"""
 
 
-def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: str) -> Path:
-    """Plot the mean score of each pair over its number of parameters, with a bar from the lowest to the highest seed; write a PNG."""
-    cells, kinds = (list(dict.fromkeys(row[name] for row in rows)) for name in ("cell", "parametrization"))
+def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: str, equal: str) -> Path:
+    """Plot the mean score of each pair, with a bar from the lowest to the highest seed; write a PNG.
+
+    Args:
+      rows: runs of one task.
+      path: the PNG file.
+      score: metric that is plotted.
+      title: of the plot.
+      equal: what all networks have in common, 'parameters' or 'time'.
+    """
+    from matplotlib.ticker import LogLocator  # takes half a second
+
     with png(path, 6.4, 3.8) as figure:
         axes = figure.subplots()
-        for number, kind in enumerate(kinds):
-            label: str | None = kind.replace("_", " ")
-            for marker, cell in zip(MARKERS, cells, strict=False):
-                own = [row for row in rows if (row["cell"], row["parametrization"]) == (cell, kind)]
-                if not own:
-                    continue
-                scores, x = [row["score"] for row in own], own[0]["parameters"]
-                mean = float(np.mean(scores))
-                bar = [[mean - min(scores)], [max(scores) - mean]]
-                axes.errorbar([x], [mean], bar, fmt=marker, color=f"C{number % 7}", markersize=4, label=label)
-                label = None
-        for marker, cell in zip(MARKERS, cells, strict=False):
-            axes.plot([], [], marker, color="0.4", markersize=4, label=cell)
-        axes.set(xlabel="parameters", ylabel=f"test {score.replace('_', ' ')}")
+        scores = [row["score"] for row in rows]
+        if 0 < LOG * min(scores) < max(scores):
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("")
+        draw = _by_cell if equal == "parameters" else _over_parameters
+        draw(axes, rows)
+        axes.set(ylabel=f"test {_name(score)}")
         axes.set_title(title)
-        axes.legend(fontsize=6, ncols=2)
+        figure.legend(fontsize=6, ncols=5, loc="outside lower center")
     return path
+
+
+def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """Draw the cells side by side, and within each its parametrizations."""
+    cells, kinds = _names(rows)
+    for (cell, kind), own in _pairs(rows).items():
+        number = kinds.index(kind)
+        x = cells.index(cell) + WIDTH * ((number + 0.5) / len(kinds) - 0.5)
+        axes.errorbar([x], *_mean_and_bar(own), fmt="o", color=f"C{number % 7}", markersize=4)
+    for number, kind in enumerate(kinds):
+        axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
+    axes.set_xticks(range(len(cells)), cells)
+    axes.grid(visible=False, axis="x")
+
+
+def _over_parameters(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
+    """Draw the scores over the numbers of parameters, with a marker for each cell."""
+    cells, kinds = _names(rows)
+    for (cell, kind), own in _pairs(rows).items():
+        style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": f"C{kinds.index(kind) % 7}", "markersize": 4}
+        axes.errorbar([own[0]["parameters"]], *_mean_and_bar(own), **style)
+    for number, kind in enumerate(kinds):
+        axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
+    for number, cell in enumerate(cells):
+        axes.plot([], [], MARKERS[number % len(MARKERS)], color="0.4", markersize=4, label=cell)
+    axes.set(xlabel="parameters")
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Return the cells and the parametrizations in their order."""
+    cells, kinds = (list(dict.fromkeys(row[name] for row in rows)) for name in ("cell", "parametrization"))
+    return cells, kinds
+
+
+def _pairs(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    return {(cell, kind): own for cell, kinds in grouped(rows, "cell", "parametrization").items() for kind, own in kinds.items()}
+
+
+def _mean_and_bar(runs: Sequence[dict[str, Any]]) -> tuple[list[float], list[list[float]]]:
+    """Return the mean score, and the distances from it to the lowest and the highest one."""
+    scores = [run["score"] for run in runs]
+    mean = float(np.mean(scores))
+    return [mean], [[mean - min(scores)], [max(scores) - mean]]
+
+
+def _name(identifier: str) -> str:
+    return identifier.replace("_", " ")

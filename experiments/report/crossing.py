@@ -61,7 +61,7 @@ def draw(root: Path) -> None:
     for terms, summary in kept(root).items():
         for task, rows in grouped(summary["runs"], "task").items():
             title = f"{task}: equal {terms}, {summary['options']['updates']:,} updates"
-            score_figure(rows, root / _figure(terms, task), SCORES[task], title)
+            score_figure(rows, root / _figure(terms, task), SCORES[task], title, terms)
 
 
 def _figure(terms: str, task: str) -> Any:
