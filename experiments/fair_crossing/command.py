@@ -17,29 +17,28 @@ counts as the worst. `sizes.json` in `--workdir` holds the widths that were foun
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from experiments.fair_crossing.figure import score_figure
-from experiments.fair_crossing.pairs import FIRST, Pair, Plan, ended
+from experiments.fair_crossing.options import Options
+from experiments.fair_crossing.pairs import FIRST, Pair, ended
 from experiments.fair_crossing.problems import SCORES, Problem, problems
 from experiments.fair_crossing.significance import differences, overall, scores_of
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, frame_of, widths_about
 from experiments.fair_crossing.timing import seconds_per_update
-from lrpt.cells import CELLS
 from lrpt.cli.command import concluding, leaving_with_a_line
-from lrpt.cli.flags import check_seeds, parse_dataclass
+from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.studies import grouped, origin
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.devices import parallel
-from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all
 
@@ -47,60 +46,9 @@ SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
 NAMES = {"experiment": "fair_crossing", "preset": "custom"}
 
 
-@dataclass(frozen=True)
-class Options:
-    """Flags of the command."""
-
-    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
-    tasks: tuple[str, ...] = tuple(SCORES)
-    """copy (of variable length), digits (permuted) and characters (of the text in data)"""
-    cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
-    """any cells of a sequence model"""
-    matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal", "block_diagonal", "monarch", "kronecker", "toeplitz_like")
-    """parametrizations of the recurrent matrices"""
-    equal: str = "parameters"
-    """parameters or time (of an update)"""
-    budget: int = 20_000
-    """number of parameters of each network; with time, of the reference"""
-    share: float = 0.25
-    """parameters of a structured matrix, as a share of those of a full one"""
-    depth: int = 2
-    """transitions within a step, for cells that can have several"""
-    lag: int = 30
-    """longest lag of the copy task"""
-    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
-    """learning rates of Adam: the three middle ones, and further ones while the best one lies at an end"""
-    updates: int = 3_000
-    """updates of each network"""
-    evaluations: int = 12
-    """evaluations of each network, of which the best one counts"""
-    seeds: int = 3
-    """number of networks of each pair; more than one for the significance"""
-    seed: int = 0
-    """first seed, which chooses the learning rate"""
-    devices: int | None = None
-    """devices to use, as in training"""
-    workdir: Path = Path("runs/fair_crossing")
-    """directory of the runs, the summary and the plots"""
-
-    def __post_init__(self) -> None:
-        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", FORMS)):
-            check_distinct(name, getattr(self, name))
-            for one in getattr(self, name):
-                check_choice(name, one, known)
-        check_choice("equal", self.equal, ("parameters", "time"))
-        check_at_least(1, self, "budget", "depth", "lag", "updates", "evaluations", "seeds")
-        if not 0 < self.share <= 1:
-            raise UsageError(f"share is {self.share}: expected a number above 0, at most 1")
-        if not self.rates or min(self.rates) <= 0:
-            raise UsageError(f"rates is {' '.join(map(str, self.rates)) or 'empty'}: give learning rates above 0")
-        check_seeds(self.seed, self.seeds)
-
-
 def pairs(options: Options) -> list[Pair]:
     """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
     path, found = options.workdir / SIZES, []
-    plan = Plan(tuple(sorted(options.rates)), options.updates, options.evaluations, options.seed, options.seeds, options.workdir)
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
     known: dict[str, Any] = _known(path, decides)
     for name in options.tasks:
@@ -115,7 +63,7 @@ def pairs(options: Options) -> list[Pair]:
                     known[key] = {"width": size.width, "storage": asdict(size.storage), "parameters": size.parameters}
                     write_json(path, {"options": decides, "sizes": known})
                 size = Size(known[key]["width"], MatrixConfig(**known[key]["storage"]), known[key]["parameters"])
-                found.append(Pair(name, problem, frame.sized(size), size.parameters, plan))
+                found.append(Pair(options, name, problem, frame.sized(size), size.parameters))
     return found
 
 

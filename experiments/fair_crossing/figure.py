@@ -37,6 +37,8 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
+        for number, kind in enumerate(_names(rows)[1]):
+            axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
         draw = _by_cell if equal == "parameters" else _over_parameters
         draw(axes, rows)
         axes.set(ylabel=f"test {_name(score)}")
@@ -52,8 +54,6 @@ def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         number = kinds.index(kind)
         x = cells.index(cell) + WIDTH * ((number + 0.5) / len(kinds) - 0.5)
         axes.errorbar([x], *_mean_and_bar(own), fmt="o", color=f"C{number % 7}", markersize=4)
-    for number, kind in enumerate(kinds):
-        axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
     axes.set_xticks(range(len(cells)), cells)
     axes.grid(visible=False, axis="x")
 
@@ -64,8 +64,6 @@ def _over_parameters(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     for (cell, kind), own in _pairs(rows).items():
         style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": f"C{kinds.index(kind) % 7}", "markersize": 4}
         axes.errorbar([own[0]["parameters"]], *_mean_and_bar(own), **style)
-    for number, kind in enumerate(kinds):
-        axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
     for number, cell in enumerate(cells):
         axes.plot([], [], MARKERS[number % len(MARKERS)], color="0.4", markersize=4, label=cell)
     axes.set(xlabel="parameters")

@@ -3,11 +3,9 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from experiments.fair_crossing.options import Options
 from experiments.fair_crossing.problems import Problem
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS
@@ -19,34 +17,14 @@ FIRST = 3
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Training of the networks of all pairs.
-
-    Attributes:
-      rates: learning rates to choose from, in ascending order.
-      updates, evaluations: of each network.
-      seed: the first seed, which chooses the learning rate.
-      seeds: number of seeds.
-      workdir: directory of the runs.
-    """
-
-    rates: tuple[float, ...]
-    updates: int
-    evaluations: int
-    seed: int
-    seeds: int
-    workdir: Path
-
-
-@dataclass(frozen=True)
 class Pair:
     """A cell and a parametrization on one task."""
 
+    options: Options
     task: str
     problem: Problem
     model: ModelConfig
     parameters: int
-    plan: Plan
 
     @property
     def names(self) -> dict[str, str]:
@@ -54,57 +32,58 @@ class Pair:
 
     def job(self, rate: float, seed: int) -> Job:
         """Return the run with a learning rate and a seed."""
-        config = self.problem.config(self.model, rate, self.plan.updates, self.plan.evaluations)
-        return Job(config, seed, self.plan.workdir / f"{'-'.join(self.names.values())}-rate{rate:g}-seed{seed}")
+        config = self.problem.config(self.model, rate, self.options.updates, self.options.evaluations)
+        return Job(config, seed, self.options.workdir / f"{'-'.join(self.names.values())}-rate{rate:g}-seed{seed}")
 
     def search(self) -> list[Job]:
         """Return the runs that choose the learning rate, as far as they are known: more may follow when these have ended."""
-        return [self.job(rate, self.plan.seed) for rate in self._tried()]
+        return [self.job(rate, self.options.seed) for rate in self._losses()]
 
     def rate(self) -> float | None:
         """Return the learning rate with the lowest validation loss; None if a run of the search has not ended, or if all diverged."""
-        losses = {rate: self._loss(rate) for rate in self._tried()}
+        losses = self._losses()
         known = {rate: loss for rate, loss in losses.items() if loss is not None and math.isfinite(loss)}
         return min(known, key=known.__getitem__) if known and None not in losses.values() else None
 
     def chosen(self) -> list[Job]:
         """Return the runs of all seeds at the chosen learning rate."""
         rate = self.rate()
-        return [] if rate is None else [self.job(rate, self.plan.seed + k) for k in range(self.plan.seeds)]
+        return [] if rate is None else [self.job(rate, self.options.seed + k) for k in range(self.options.seeds)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each finished run at the chosen learning rate."""
         stored = self.model.matrices
         sizes = {setting: getattr(stored, setting) for setting in FORMS[stored.kind].settings}
-        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.parameters, "learning_rate": self.rate()}
+        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.parameters}
         for job in self.chosen():
             if (result := RunDirectory(job.path).result()) is not None:
-                score = result["metrics"]["test"][self.problem.score]
-                yield {**shared, "seed": job.seed, "score": score, "seconds": result["seconds"]}
+                score, rate = result["metrics"]["test"][self.problem.score], job.config.optim.learning_rate
+                yield {**shared, "learning_rate": rate, "seed": job.seed, "score": score, "seconds": result["seconds"]}
 
-    def _tried(self) -> tuple[float, ...]:
-        """Return the rates of the search: the middle ones, widened by one at a time while the best one lies at an end."""
-        rates = self.plan.rates
+    def _losses(self) -> dict[float, float | None]:
+        """Return the losses of the rates of the search: the middle ones, widened by one at a time while the best one lies at an end."""
+        rates = sorted(self.options.rates)
         first = max(0, (len(rates) - FIRST) // 2)
         last = min(len(rates), first + FIRST)
-        while True:
-            losses = [self._loss(rate) for rate in rates[first:last]]
-            if None in losses:
-                return rates[first:last]
-            best = first + int(np.argmin(losses))  # type: ignore[arg-type]
-            if best == first > 0:
+        losses = {rate: self._loss(rate) for rate in rates[first:last]}
+        while None not in losses.values():
+            best = min(losses, key=losses.__getitem__)  # type: ignore[arg-type]
+            if best == rates[first] and first > 0:
                 first -= 1
-            elif best == last - 1 and last < len(rates):
+                losses[rates[first]] = self._loss(rates[first])
+            elif best == rates[last - 1] and last < len(rates):
+                losses[rates[last]] = self._loss(rates[last])
                 last += 1
             else:
-                return rates[first:last]
+                break
+        return losses
 
     def _loss(self, rate: float) -> float | None:
         """Return the validation loss of the run that tries a rate, infinity if it diverged, None if it has not ended."""
-        job = self.job(rate, self.plan.seed)
-        if (result := RunDirectory(job.path).result()) is not None:
+        directory = RunDirectory(self.job(rate, self.options.seed).path)
+        if (result := directory.result()) is not None:
             return result["metrics"]["valid"]["loss"]
-        return math.inf if ended(job) else None
+        return math.inf if directory.failure() is not None else None
 
 
 def ended(job: Job) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from experiments.fair_crossing.figure import score_figure
+from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
-from experiments.report.records import anonymous, load_summary
+from experiments.report.records import load_summary
 from lrpt.cli.studies import grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.metrics import LOWER_IS_BETTER
@@ -75,7 +76,7 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     yield (
         f"{options['updates']:,} updates, learning rates {', '.join(f'{rate:g}' for rate in options['rates'])}, {options['seeds']} seeds; "
         f"{len(runs)} runs at the chosen rates took {hours:.1f} hours of a core, on a machine with {environment['cpus']} cores that had "
-        f"other work to do: `{anonymous(environment['command'])}`"
+        f"other work to do: `{command_of(options)}`"
     )
     for task, rows in grouped(runs, "task").items():
         yield f"### {task.capitalize()}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
+from lrpt.training.config import dense_width
 
 RUNS = 10_000
 """limit of the runs of one command"""
@@ -107,8 +108,7 @@ def model_bytes(config: Any) -> int:
 
 def recurrent_parameters(model: Any) -> int:
     """Return about how many parameters the recurrent matrices have."""
-    stored: Any = getattr(model, "matrices", None)
-    inner = model.size if stored is None or stored.kind == "dense" else 2 * stored.rank
+    inner = dense_width(model) or 2 * model.matrices.rank
     return MATRICES * _transitions(model) * model.size * inner
 
 

@@ -4,7 +4,7 @@ import csv
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -57,10 +57,7 @@ def read_labelled(path: Path) -> Labelled:
 
 
 def _read_npz(path: Path) -> Labelled:
-    with path.open("rb"):  # a missing file is an OSError
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz file: write one with np.savez")
-    with np.load(path, allow_pickle=False) as arrays:
+    with path.open("rb") as file, _archive(file) as arrays:
         if missing := {"inputs", "targets"} - set(arrays.files):
             raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
         inputs, targets = arrays["inputs"], arrays["targets"]
@@ -69,6 +66,13 @@ def _read_npz(path: Path) -> Labelled:
         lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
         split = arrays["split"] if "split" in arrays.files else None
     return Labelled(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,)).astype(np.float32), lengths, targets, split)
+
+
+def _archive(file: BinaryIO) -> Any:
+    if not zipfile.is_zipfile(file):
+        raise ValueError("it is no .npz file: write one with np.savez")
+    file.seek(0)
+    return np.load(file, allow_pickle=False)
 
 
 def _read_csv(path: Path) -> Labelled:

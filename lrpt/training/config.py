@@ -120,6 +120,10 @@ class RunConfig(Generic[D]):
     @property
     def dense_width(self) -> int:
         """Return the number of columns of the network's recurrent matrices if they are dense, and 0 if they are structured."""
-        model: Any = self.model
-        stored = getattr(model, "matrices", None)
-        return getattr(model, "size", 0) if stored is None or stored.kind == "dense" else 0
+        return dense_width(self.model)
+
+
+def dense_width(model: Any) -> int:
+    """Return the number of columns of a network's recurrent matrices if they are dense, and 0 if they are structured."""
+    stored = getattr(model, "matrices", None)
+    return model.size if stored is None or stored.kind == "dense" else 0

@@ -8,7 +8,7 @@ from experiments.report import crossing
 from experiments.report.markdown import RESULTS
 from lrpt.errors import UsageError
 
-ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir /somebody/data"}
+ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir PATH"}
 OPTIONS = {"updates": 3_000, "rates": [1e-3, 1e-2], "seeds": 3}
 SCORES = {
     "characters": {"dense": (2.00, 2.02, 2.04), "low_rank": (1.80, 1.82, 1.84), "low_rank_plus_diagonal": (2.00, 2.03, 2.04)},
@@ -38,7 +38,7 @@ def test_ratios_larger_than_their_errors_are_marked_and_those_not_run_are_named(
     assert "| gru | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
     assert "Test bits per character in units of that of full matrices" in text
     assert "18 runs at the chosen rates took 3.0 hours of a core" in text
-    assert "/somebody" not in text
+    assert "that had other work to do: `python -m experiments.fair_crossing --rates 0.001 0.01`" in text
     assert "Not yet run: `python -m experiments.fair_crossing --equal time" in text
 
 
@@ -66,4 +66,11 @@ def test_without_results_the_page_says_what_would_make_them(tmp_path):
 def test_damaged_files_are_named(root):
     (root / RESULTS / "fair_crossing_time.json").write_text("{")
     with pytest.raises(UsageError, match="is damaged"):
+        crossing.section(root)
+
+
+def test_a_summary_that_names_a_path_of_a_machine_is_refused(root):
+    path = root / RESULTS / "fair_crossing_parameters.json"
+    path.write_text(path.read_text().replace("PATH", "/somebody/data"))
+    with pytest.raises(UsageError, match="names a path of some machine: write PATH in its place"):
         crossing.section(root)

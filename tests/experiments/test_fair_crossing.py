@@ -10,7 +10,7 @@ from scipy import stats
 
 from experiments.fair_crossing import command, timing
 from experiments.fair_crossing.command import main
-from experiments.fair_crossing.pairs import Pair, Plan, ended
+from experiments.fair_crossing.pairs import Pair, ended
 from experiments.fair_crossing.problems import SCORES, problems
 from experiments.fair_crossing.significance import differences, overall
 from experiments.fair_crossing.sizes import Size, at_parameters, at_time, fits, frame_of
@@ -144,9 +144,9 @@ def test_one_seed_of_each_pair_tells_nothing():
 def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, tmp_path, monkeypatch):
     """A network whose loss is the distance to the best rate, in decades. Rates above 0.02 diverge if the best one is low."""
     trained = {}
-    plan = Plan((3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1), 1, 1, 0, 2, tmp_path)
+    options = command.Options(rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1), seeds=2, workdir=tmp_path)
     model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
-    pair = Pair("copy", problems(NextSymbol(), 2)["copy"], model, 1, plan)
+    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, 1)
 
     def directory(path):
         rate = trained.get(path)

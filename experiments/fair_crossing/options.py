@@ -1,0 +1,79 @@
+"""Flags of the comparison, and the command line that a summary was made by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.fair_crossing.problems import SCORES
+from lrpt.cells import CELLS
+from lrpt.cli.flags import check_seeds
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
+from lrpt.parametrizations import FORMS
+from lrpt.runs.configuration import flatten, to_json
+from lrpt.tasks import NextSymbol
+
+OF_A_MACHINE = "devices", "workdir"
+"""options that change no number"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Flags of the command."""
+
+    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    tasks: tuple[str, ...] = tuple(SCORES)
+    """copy (of variable length), digits (permuted) and characters (of the text in data)"""
+    cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
+    """any cells of a sequence model"""
+    matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal", "block_diagonal", "monarch", "kronecker", "toeplitz_like")
+    """parametrizations of the recurrent matrices"""
+    equal: str = "parameters"
+    """parameters or time (of an update)"""
+    budget: int = 20_000
+    """number of parameters of each network; with time, of the reference"""
+    share: float = 0.25
+    """parameters of a structured matrix, as a share of those of a full one"""
+    depth: int = 2
+    """transitions within a step, for cells that can have several"""
+    lag: int = 30
+    """longest lag of the copy task"""
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
+    """learning rates of Adam: the three middle ones, and further ones while the best one lies at an end"""
+    updates: int = 3_000
+    """updates of each network"""
+    evaluations: int = 12
+    """evaluations of each network, of which the best one counts"""
+    seeds: int = 3
+    """number of networks of each pair; more than one for the significance"""
+    seed: int = 0
+    """first seed, which chooses the learning rate"""
+    devices: int | None = None
+    """devices to use, as in training"""
+    workdir: Path = Path("runs/fair_crossing")
+    """directory of the runs, the summary and the plots"""
+
+    def __post_init__(self) -> None:
+        for name, known in (("tasks", tuple(SCORES)), ("cells", CELLS), ("matrices", FORMS)):
+            check_distinct(name, getattr(self, name))
+            for one in getattr(self, name):
+                check_choice(name, one, known)
+        check_choice("equal", self.equal, ("parameters", "time"))
+        check_at_least(1, self, "budget", "depth", "lag", "updates", "evaluations", "seeds")
+        if not 0 < self.share <= 1:
+            raise UsageError(f"share is {self.share}: expected a number above 0, at most 1")
+        if not self.rates or min(self.rates) <= 0:
+            raise UsageError(f"rates is {' '.join(map(str, self.rates)) or 'empty'}: give learning rates above 0")
+        check_seeds(self.seed, self.seeds)
+
+
+def command_of(asked: Mapping[str, Any]) -> str:
+    """Return the command line that makes a comparison, from the options that its summary holds: all that are not defaults."""
+    defaults = flatten(to_json(Options()))
+    changed = {name: value for name, value in flatten(asked).items() if name not in OF_A_MACHINE and value != defaults[name]}
+    flags = (f"--{name.replace('_', '-')} {_words(value)}" for name, value in changed.items())
+    return " ".join(["python -m experiments.fair_crossing", *flags])
+
+
+def _words(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
