@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Inexact, Int
+
+from lrpt.errors import UsageError
 
 
 class Weighted(NamedTuple):
@@ -30,6 +34,22 @@ def is_symbols(v: Any) -> bool:
 def is_vectors(v: Any) -> bool:
     """Return whether an input is an array of real or complex row vectors."""
     return isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)
+
+
+def check_symbols(v: Int[Array, "*b"], number: int) -> None:
+    """Check that all symbols are numbers from 0 to below `number`, unless they are known only when a compiled function runs.
+
+    Without this, a number that is too large would select the last row of a full matrix, and none of any other matrix.
+
+    Raises:
+      UsageError: a symbol is too small or too large.
+    """
+    if isinstance(v, Tracer) or not v.size:
+        return
+    values = np.asarray(v)
+    for symbol in (values.min(), values.max()):
+        if not 0 <= symbol < number:
+            raise UsageError(f"the inputs contain the symbol {symbol}: expected numbers from 0 to {number - 1}")
 
 
 def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:

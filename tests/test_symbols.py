@@ -13,11 +13,13 @@ import pytest
 from table import assert_close, weighted_sum
 
 from lrpt.cells import CELLS, CellSpec
+from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
-from lrpt.symbols import CodedSize, Weighted, as_vectors, decode, input_for, is_symbols, is_vectors, select
+from lrpt.symbols import CodedSize, Weighted, as_vectors, check_symbols, decode, input_for, is_symbols, is_vectors, select
 
 SYMBOLS, SIZE, STEPS, BATCH = 6, 4, 7, 3
 
@@ -162,3 +164,14 @@ def test_codes_are_decoded():
     np.testing.assert_array_equal(symbols, [4, 2, 0])
     np.testing.assert_array_equal(complete, [False, True, True])
     np.testing.assert_array_equal(units[complete], [0, 2])
+
+
+@pytest.mark.parametrize("symbols", [[[0, 5]], [[-1, 0]]])
+def test_symbols_that_a_network_does_not_have_are_one_line(symbols):
+    network = ModelConfig(size=3, rank=2).build(5, 2, "all")
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1), int))
+    with pytest.raises(UsageError, match=r"the inputs contain the symbol (5|-1): expected numbers from 0 to 4"):
+        network.apply(params, jnp.asarray(symbols))
+    assert network.apply(params, jnp.asarray([[0, 4]])).shape == (1, 2, 2)
+    assert jax.jit(network.apply)(params, jnp.asarray(symbols)).shape == (1, 2, 2)  # not known before the compiled function runs
+    check_symbols(jnp.zeros((2, 0), int), 5)

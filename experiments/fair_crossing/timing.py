@@ -12,7 +12,7 @@ from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.step import init_state, train_steps
 
-UPDATES, ROUNDS = 2, 4
+UPDATES, ROUNDS = 2, 10
 
 
 def seconds_per_update(config: RunConfig[Any], task: Task) -> float:

@@ -21,7 +21,7 @@ from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, la
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
-from lrpt.symbols import Weighted
+from lrpt.symbols import Weighted, check_symbols
 
 
 @accepts_short_names
@@ -342,20 +342,22 @@ class SequenceModel(nn.Module):
         """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence.
 
         Raises:
-          UsageError: inputs, mask or state do not have the shapes of this network.
+          UsageError: inputs, mask or state do not have the shapes of this network, or symbols are too large.
         """
-        self._check_shapes(inputs, mask)
+        self._check_inputs(inputs, mask)
         xs, counts = self._inputs(jnp.swapaxes(inputs, 0, 1), train), None if mask is None else mask.T
         carry, predictions = self.run(xs, counts, start, inputs, train)
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
 
-    def _check_shapes(self, inputs: Any, mask: Any) -> None:
+    def _check_inputs(self, inputs: Any, mask: Any) -> None:
         is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
         if inputs.ndim != 3 - is_symbols or (not is_symbols and inputs.shape[2] != self.input_size):
             raise UsageError(
                 f"inputs are {inputs.dtype} of shape {inputs.shape}: expected floats of shape (batch, time, {self.input_size}), or "
                 f"integers of shape (batch, time) for symbols below {self.input_size}"
             )
+        if is_symbols:
+            check_symbols(inputs, self.input_size)
         if mask is not None and mask.shape != inputs.shape[:2]:
             raise UsageError(f"the mask has shape {mask.shape}: expected {inputs.shape[:2]}, batch and time of the inputs")
 

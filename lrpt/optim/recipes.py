@@ -10,10 +10,11 @@ from typing import Annotated, Literal, get_args
 
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from lrpt.errors import UsageError, check_at_least
 from lrpt.optim.transforms import (
+    Scalar,
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
     clip_or_shrink,
@@ -23,7 +24,7 @@ from lrpt.optim.transforms import (
 )
 from lrpt.settings import OneOf, check_choices
 
-LearningRate = float | Float[Array, ""]
+LearningRate = Scalar
 WeightDecayForm = Literal["in_loss", "decoupled"]
 
 

@@ -14,6 +14,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.matrices import ROW_AXIS
 
+Scalar = float | Float[Array, ""]
+"""A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
+
 
 class ShrinkState(NamedTuple):
     """State of `clip_by_norm_or_shrink` and `clip_or_shrink`: the number of gradients so far that were not finite."""
@@ -21,7 +24,7 @@ class ShrinkState(NamedTuple):
     recoveries: Int[Array, ""]
 
 
-def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
+def clip_by_norm_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.GradientTransformation:
     r"""Clip the norm of the gradient. If the norm is not finite, pull the parameters towards zero instead.
 
     .. math::
@@ -32,8 +35,9 @@ def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.
     accumulators stay finite. The original divides by max(||g||, m) without the factor m; both agree for m = 1, the only value it uses.
 
     Raises:
-      ValueError: `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
     """
+    _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         norm = optax.tree.norm(updates)
@@ -42,15 +46,16 @@ def clip_by_norm_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.
     return _or_shrink(clip, shrink, "clip_by_norm_or_shrink")
 
 
-def clip_or_shrink(max_delta: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
+def clip_or_shrink(max_delta: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.GradientTransformation:
     r"""Clip every component of the gradient to +-max_delta. If one is not finite, pull the parameters towards zero instead.
 
     This is `optax.clip` with the rule of `clip_by_norm_or_shrink` for other gradients: :math:`g \leftarrow s\, \theta`, with s = `shrink`,
     for all parameters together. The shrink term is not clipped.
 
     Raises:
-      ValueError: `update` was called without the parameters.
+      ValueError: `max_delta` is not above 0, or `update` was called without the parameters.
     """
+    _check_positive("max_delta", max_delta)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         finite = jnp.stack([jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(updates)]).all()
@@ -60,7 +65,7 @@ def clip_or_shrink(max_delta: float = 1.0, shrink: float = 0.1) -> optax.Gradien
 
 
 def _or_shrink(
-    clip: Callable[[optax.Updates], tuple[Bool[Array, ""], optax.Updates]], shrink: float, name: str
+    clip: Callable[[optax.Updates], tuple[Bool[Array, ""], optax.Updates]], shrink: Scalar, name: str
 ) -> optax.GradientTransformation:
     """Return the transformation that clips finite gradients, and replaces others by a share of the parameters."""
 
@@ -94,15 +99,16 @@ def _part(path: tuple[Any, ...]) -> str:
     return "scheduler" if any("scheduler" in name for name in _names(path)) else "rest"
 
 
-def clip_parts_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.GradientTransformation:
+def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.GradientTransformation:
     r"""Clip the norm of the schedulers' gradient and that of all other parameters, each apart; else like `clip_by_norm_or_shrink`.
 
     The 2 n + 1 parameters of a scheduler of n units carry 91 to 99 % of a gradient that grows over long windows. A common norm then scales
     down the gradient of all others as well.
 
     Raises:
-      ValueError: `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
     """
+    _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         norms = {part: optax.tree.norm(leaves) for part, leaves in by_part(updates).items()}
@@ -113,7 +119,7 @@ def clip_parts_or_shrink(max_norm: float = 1.0, shrink: float = 0.1) -> optax.Gr
     return _or_shrink(clip, shrink, "clip_parts_or_shrink")
 
 
-def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransformation:
+def clip_all_but_first_seven(max_delta: Scalar = 1.0) -> optax.GradientTransformation:
     """Clip every component to +-max_delta, except in the first seven tensors of the original's parameter list (lowrank-gru, RNN_mnist.py).
 
     The script selects tensors by position, whatever the model. The first seven are:
@@ -122,7 +128,11 @@ def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransforma
     - full GRU: the three input matrices, the three recurrent matrices, and the bias of the candidate.
 
     A shared projection R counts as the three gates' R. Scales of weight normalization, which the original does not have, are clipped.
+
+    Raises:
+      ValueError: `max_delta` is not above 0.
     """
+    _check_positive("max_delta", max_delta)
 
     def clipped(params: optax.Params) -> Any:
         low_rank = any(_names(path)[-1] == "left" for path, _ in jax.tree_util.tree_leaves_with_path(params))
@@ -139,7 +149,7 @@ def clip_all_but_first_seven(max_delta: float = 1.0) -> optax.GradientTransforma
     return optax.masked(optax.clip(max_delta), clipped)
 
 
-def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
+def project_rows(max_norm: Scalar = 10.0) -> optax.GradientTransformation:
     r"""Limit row norms after the update: each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
 
     Rows are rows in the papers' orientation (`lrpt.matrices.ROW_AXIS`). Biases, diagonals, embeddings and initial states do not change. A
@@ -148,8 +158,9 @@ def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
     leads to the projected parameters.
 
     Raises:
-      ValueError: `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
     """
+    _check_positive("max_norm", max_norm)
 
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         def project(path: Any, step: Array, theta: Array) -> Array:
@@ -161,7 +172,7 @@ def project_rows(max_norm: float = 10.0) -> optax.GradientTransformation:
     return optax.GradientTransformation(optax.init_empty_state, update)
 
 
-def shrink_after(share: float) -> optax.GradientTransformation:
+def shrink_after(share: Scalar) -> optax.GradientTransformation:
     r"""Shrink parameters after the update: :math:`\theta \leftarrow (1 - w)\, \theta` with w = `share`.
 
     This is the weight decay in the Torch code of Zilly et al. 2017. Like `project_rows`, it must be the last element of a chain.
@@ -177,7 +188,7 @@ def shrink_after(share: float) -> optax.GradientTransformation:
     return optax.GradientTransformation(optax.init_empty_state, update)
 
 
-def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float) -> Float[Array, "..."] | None:
+def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar) -> Float[Array, "..."] | None:
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
     if not names or names[-1] not in ROW_AXIS:
         return None
@@ -188,6 +199,12 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: float)
 
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
+
+
+def _check_positive(name: str, value: Scalar) -> None:
+    # `optax.inject_hyperparams` passes arrays, whose values a compiled update does not know.
+    if isinstance(value, int | float) and not value > 0:
+        raise ValueError(f"{name} is {value}: expected a number above 0")
 
 
 def _required(params: optax.Params | None, name: str) -> optax.Params:

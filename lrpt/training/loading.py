@@ -26,7 +26,7 @@ from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.symbols import CodedSize
+from lrpt.symbols import CodedSize, check_symbols
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Evaluator
@@ -259,7 +259,13 @@ class Loaded:
         return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
 
     def step(self, state: Start, x: Float[Array, "b m"] | Int[Array, " b"]) -> tuple[Start, Float[Array, "b o"]]:
-        """Read one step of each sequence: (state, predictions), the same numbers as the whole sequence gives. Compiled once."""
+        """Read one step of each sequence: (state, predictions), the same numbers as the whole sequence gives. Compiled once.
+
+        Raises:
+          UsageError: a symbol is not one of the network's.
+        """
+        if jnp.issubdtype(jnp.result_type(x), jnp.integer):
+            check_symbols(x, self.interface.input_size)
         return self._step(self.variables, state, x)
 
     @cached_property

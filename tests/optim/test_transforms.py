@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.optim import by_part, clip_all_but_first_seven, clip_by_norm_or_shrink, clip_parts_or_shrink, project_rows, recoveries
+from lrpt.optim import (
+    by_part,
+    clip_all_but_first_seven,
+    clip_by_norm_or_shrink,
+    clip_or_shrink,
+    clip_parts_or_shrink,
+    project_rows,
+    recoveries,
+)
 from lrpt.optim.recipes import NO_EPS, rmsprop_2016
 from lrpt.runs.named_arrays import from_named, to_named
 
@@ -233,3 +241,25 @@ def test_zero_rows_stay_zero():
 def test_a_bare_array_has_no_rows_to_project():
     theta, step = jnp.full(3, 100.0), jnp.ones(3)
     np.testing.assert_array_equal(project_rows(1.0).update(step, optax.EmptyState(), theta)[0], step)
+
+
+BOUNDED = (clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink, project_rows)
+by_name = pytest.mark.parametrize("transform", BOUNDED, ids=lambda transform: transform.__name__)
+
+
+@by_name
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan")])
+def test_bounds_that_nothing_can_keep_are_one_line(transform, bound):
+    with pytest.raises(ValueError, match=rf"(max_norm|max_delta) is {bound}: expected a number above 0"):
+        transform(bound)
+
+
+@by_name
+def test_bounds_may_be_parameters_of_the_state(transform):
+    """`optax.inject_hyperparams` passes bounds as arrays, whose values are not known while an update is compiled."""
+    params, gradient = draw(LOW_RANK, 0), draw(LOW_RANK, 1, 10.0)
+    name = "max_delta" if transform in (clip_all_but_first_seven, clip_or_shrink) else "max_norm"
+    injected, plain = optax.inject_hyperparams(transform)(**{name: 0.5}), transform(0.5)
+    found, _ = jax.jit(injected.update)(gradient, injected.init(params), params)
+    expected, _ = plain.update(gradient, plain.init(params), params)
+    assert_tree(found, as_float64(expected))

@@ -89,6 +89,12 @@ def test_steps_give_the_numbers_of_the_sequence(name):
     assert trained._step._cache_size() == 1
 
 
+def test_a_step_refuses_symbols_that_the_network_does_not_have():
+    trained = untrained(NETWORKS["gru"])
+    with pytest.raises(UsageError, match="the inputs contain the symbol 5: expected numbers from 0 to 4"):
+        trained.step(trained.start(2), jnp.asarray([0, 5]))
+
+
 @pytest.mark.slow
 def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
     trained = untrained(NETWORKS["gru"], "last", 3, (3,))
