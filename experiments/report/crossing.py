@@ -34,7 +34,11 @@ LIMITS = """\
 What this does not show: networks that are larger, or trained for longer; other shares of parameters; and learning rates outside of the
 grid. Errors are those of seeds: the test parts are one text, one set of digits and one set of copies."""
 
+DIAGONAL = "low_rank_plus_diagonal"
+
 Summary = Mapping[str, Any]
+Found = Mapping[str, Mapping[str, Difference]]
+"""task -> parametrization -> its difference from another one, over all cells"""
 
 
 def kept(root: Path) -> dict[str, Summary]:
@@ -131,16 +135,53 @@ def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
     """Yield, for each comparison, answers to the paper's questions: do small matrices beat full ones, and does a diagonal help?"""
     for terms, summary in summaries.items():
         tasks = {task: scores_of(rows) for task, rows in grouped(summary["runs"], "task").items()}
-        found = {task: {one.parametrization: one for one in overall(own, SCORES[task])} for task, own in tasks.items()}
-        kinds = dict.fromkeys(kind for own in found.values() for kind in own)
-        said = "; ".join(f"{_name(kind)} {_listed(kind, found)}" for kind in kinds)
-        diagonal = {task: {one.parametrization: one for one in overall(own, SCORES[task], other="low_rank")} for task, own in tasks.items()}
+        full = {task: _by_kind(overall(own, SCORES[task])) for task, own in tasks.items()}
+        low_rank = {task: _by_kind(overall(own, SCORES[task], other="low_rank")) for task, own in tasks.items()}
+        kinds = dict.fromkeys(kind for own in full.values() for kind in own)
+        said = "; ".join(f"{_name(kind)} {_listed(kind, full)}" for kind in kinds)
         if said:
             yield f"**Equal {terms}.** Errors over those of full matrices, in the geometric mean over cells: {said}."
-        if added := _listed("low_rank_plus_diagonal", diagonal):
+        if added := _listed(DIAGONAL, low_rank):
             yield f"Low rank plus diagonal over low rank: {added}."
+            yield _meaning(terms, full, low_rank)
 
 
-def _listed(kind: str, found: Mapping[str, Mapping[str, Difference]]) -> str:
+def _by_kind(found: Sequence[Difference]) -> dict[str, Difference]:
+    return {one.parametrization: one for one in found}
+
+
+def _listed(kind: str, found: Found) -> str:
     """Return the ratios of a parametrization on all tasks, in words."""
     return ", ".join(f"{own[kind].ratio:.2f}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
+
+
+def _meaning(terms: str, full: Found, low_rank: Found) -> str:
+    """Return two sentences on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
+    low, both = (_outcome(kind, full) for kind in ("low_rank", DIAGONAL))
+    pays = [task for task, own in full.items() if any(kind in own and _wins(own[kind]) for kind in ("low_rank", DIAGONAL))]
+    where = _listing(pays) if pays else "no task"
+    return (
+        f"The paper's idea, a wide state with cheap matrices, wins on {where} at equal {terms}: over all cells, low rank {low}, and low "
+        f"rank plus diagonal {both}. Its other finding is that the diagonal helps: against low rank, low rank plus diagonal "
+        f"{_outcome(DIAGONAL, low_rank)}."
+    )
+
+
+def _outcome(kind: str, found: Found) -> str:
+    """Return on which tasks a parametrization wins and loses, in words."""
+    tasks = {task: own[kind] for task, own in found.items() if kind in own}
+    outcomes = {
+        "wins on": [task for task, one in tasks.items() if _wins(one)],
+        "loses on": [task for task, one in tasks.items() if one.significant and not _wins(one)],
+        "is not significantly different on": [task for task, one in tasks.items() if not one.significant],
+    }
+    return _listing([f"{outcome} {_listing(own)}" for outcome, own in outcomes.items() if own])
+
+
+def _wins(one: Difference) -> bool:
+    return one.significant and one.ratio < 1
+
+
+def _listing(words: Sequence[str]) -> str:
+    """Return 'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

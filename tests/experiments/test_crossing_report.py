@@ -49,6 +49,15 @@ def test_the_questions_of_the_paper_are_answered_for_each_task(root):
     assert "Low rank plus diagonal over low rank: 1.11 * (characters), 0.31 * (digits)." in text
 
 
+def test_two_sentences_say_what_it_means_for_the_paper(root):
+    text = crossing.section(root)
+    assert "The paper's idea, a wide state with cheap matrices, wins on characters at equal parameters: over all cells, " in text
+    assert (
+        "low rank wins on characters and loses on digits, and low rank plus diagonal is not significantly different on characters" in text
+    )
+    assert "against low rank, low rank plus diagonal wins on digits and loses on characters." in text
+
+
 def test_each_task_has_a_figure_on_either_terms(root):
     results = root / RESULTS
     (results / "fair_crossing_time.json").write_text((results / "fair_crossing_parameters.json").read_text())
