@@ -2,12 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.report.analyses import keep_analysis
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
+from experiments.report.summaries import keep, plan_of, summaries_in
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
 from lrpt.runs.classes import CLASSES
@@ -25,15 +26,15 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
 
     The copy replaces an earlier one unless that has more updates. Paths of this machine become PATH. All runs are read before the first
     file is written. Weights are left out without `weights`, if they are too large, or if their data are neither in `data_dir` nor at their
-    old place.
+    old place. Of a study, the summary is copied to `results`, and not the runs below it.
 
     Raises:
-      UsageError: there is no run, a run is damaged or too large, or two different runs have one name.
+      UsageError: there is no run and no study, one is damaged or too large, or two different runs have one name.
     """
     plan: dict[Path, tuple[Path, Record]] = {}
-    directories = list(_run_directories(runs))
-    if not directories:
-        raise UsageError(f"no run was found below {runs}: name a directory that holds run directories")
+    directories, studies = _found(runs)
+    if not directories and not studies:
+        raise UsageError(f"no run was found below {runs}: name a directory that holds run directories, or that of a study")
     for directory in directories:
         record = read(directory, growing=True)
         if record is None:
@@ -42,6 +43,9 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
             if record.result is not None and not is_intact(record.result):
                 raise UsageError(f"{directory / RESULT} was changed after the run had written it: restore it", code=1)
             _add(plan, _target(results, record), _clean(record), directory, console)
+    summaries = [(source, *plan_of(source, results)) for source in studies]
+    for source, target, content in summaries:
+        keep(source, target, content, console)
     for target, (source, record) in plan.items():
         _write(target, record)
         console.say(f"{target}: {record.state}")
@@ -50,12 +54,18 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
         keep_analysis(source, target, console, data_dir)
 
 
-def _run_directories(runs: Path) -> Iterator[Path]:
+def _found(runs: Path) -> tuple[list[Path], list[Path]]:
+    """Return the run directories below a directory, and the summaries of studies, whose runs are left out."""
+    directories, studies = [], []
     # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
     for folder, inner, files in os.walk(runs):
         inner[:] = sorted(set(inner) - {"checkpoints", FIGURES})
-        if CONFIG in files:
-            yield Path(folder)
+        if own := summaries_in(Path(folder)):
+            studies += own
+            inner.clear()
+        elif CONFIG in files:
+            directories.append(Path(folder))
+    return directories, studies
 
 
 def _target(results: Path, record: Record) -> Path:

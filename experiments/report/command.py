@@ -8,10 +8,9 @@
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
 was stopped before its end, `result.json`; a run whose loss was not finite also has `failure.json`. The weights of its best state are in
-`model.npz` if they take at most 5 MB, and their model card is `README.md`. A swarm of `experiments.jsb` is kept as
-`experiments/results/jsb_swarm.json`, its `swarm.json`; studies of `experiments.lattice` under the names in
-`experiments.report.papers.lattice`, and comparisons of `experiments.fair_crossing` as `fair_crossing_parameters.json` and
-`fair_crossing_time.json`, its `fair_crossing.json`. What was published is in `experiments.report.papers`.
+`model.npz` if they take at most 5 MB, and their model card is `README.md`. Of a study (`experiments.fair_crossing`, the swarm of
+`experiments.jsb`, the subcommands of `experiments.lattice`), --collect copies the summary, as in
+`experiments/results/fair_crossing_time.json`, and not its runs. What was published is in `experiments.report.papers`.
 """
 
 import sys
@@ -34,9 +33,10 @@ from experiments.report.overview import VERDICTS, overview
 from experiments.report.pages import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.planning import SEEDS
-from experiments.report.records import FIGURES, load, load_summary
+from experiments.report.records import FIGURES, load
 from experiments.report.study_figures import FIGURES as OF_STUDIES
 from experiments.report.study_figures import draw_studies
+from experiments.report.summaries import load_summary
 from experiments.report.verdicts import Status
 from experiments.report.verification import verify
 from lrpt.cli.flags import parse_dataclass
@@ -55,7 +55,7 @@ class Options:
     """Options of the command."""
 
     collect: Path | None = None
-    """copy the small files of every run below this directory to experiments/results, and write nothing else"""
+    """copy the small files of every run below this directory, and the summaries of studies, to experiments/results; write nothing else"""
     check: bool = False
     """only say whether the pages are what would be written"""
     verify: tuple[str, ...] | None = None

@@ -11,7 +11,7 @@ from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
-from experiments.report.records import load_summary
+from experiments.report.summaries import load_summary
 from lrpt.cli.studies import grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.metrics import LOWER_IS_BETTER

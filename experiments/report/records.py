@@ -197,23 +197,6 @@ def load(results: Path) -> list[Record]:
     return records
 
 
-def load_summary(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of a study of many runs; None if it is not kept.
-
-    Raises:
-      UsageError: the file is damaged, or contains a path of a machine.
-    """
-    if not path.exists():
-        return None
-    try:
-        content = json.loads(path.read_text())
-    except ValueError:
-        raise UsageError(f"{path} is damaged (it is not JSON): restore it, or remove it", code=1) from None
-    if anonymous(content) != content:
-        raise UsageError(f"{path} names a path of some machine: write PATH in its place", code=1)
-    return content
-
-
 def anonymous(content: Any) -> Any:
     """Return JSON content in which PATH replaces every path of this machine."""
     if isinstance(content, str):

@@ -81,5 +81,5 @@ def test_damaged_files_are_named(root):
 def test_a_summary_that_names_a_path_of_a_machine_is_refused(root):
     path = root / RESULTS / "fair_crossing_parameters.json"
     path.write_text(path.read_text().replace("PATH", "/somebody/data"))
-    with pytest.raises(UsageError, match="names a path of some machine: write PATH in its place"):
+    with pytest.raises(UsageError, match="names a path of some machine: collect the study with --collect"):
         crossing.section(root)

@@ -101,6 +101,48 @@ def test_the_run_that_went_further_stays(kept, capsys):
     assert files(kept / "experiments") == before
 
 
+def study(folder, name, runs, **options):
+    """Write the summary of a study beside one of its runs, and return what is kept of it."""
+    make_run(folder / "runs", test={"loss": 0.0009})
+    summary = {
+        "study": name.removesuffix(".json"),
+        "options": {"workdir": "/home/a/runs", **options},
+        "runs": [{"seed": k} for k in range(runs)],
+    }
+    write(folder / name, summary)
+    return {**summary, "options": {"workdir": "PATH", **options}}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "target"),
+    [
+        ("fair_crossing.json", {"equal": "time"}, "fair_crossing_time"),
+        ("swarm.json", {}, "jsb_swarm"),
+        ("convergence.json", {"data": {"source": "ptb_joined", "file": None}}, "lattice_convergence_ptb"),
+        ("efficiency.json", {"data": {"source": "python", "file": "BOOK.txt"}}, "lattice_efficiency_warpeace"),
+    ],
+)
+def test_the_summary_of_a_study_is_kept_and_not_its_runs(name, options, target, tmp_path, capsys):
+    expected = study(tmp_path / "study", name, 3, **options)
+    main(["--collect", str(tmp_path / "study")], tmp_path)
+    results = tmp_path / "experiments" / "results"
+    assert list(files(results)) == [f"{target}.json"]
+    assert json.loads((results / f"{target}.json").read_text()) == expected
+    assert f"{target}.json: 3 runs" in capsys.readouterr().out
+    study(tmp_path / "study", name, 2, **options)
+    main(["--collect", str(tmp_path / "study")], tmp_path)
+    assert json.loads((results / f"{target}.json").read_text()) == expected
+    assert f"{target}.json has more runs (3) than" in capsys.readouterr().err
+
+
+def test_studies_that_the_report_does_not_show_are_refused(tmp_path, assert_refused):
+    study(tmp_path / "study", "convergence.json", 1, data={"source": "python", "file": None})
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is no study that the report shows", code=1)
+    write(tmp_path / "study" / "convergence.json", "{")
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is damaged (it is not JSON)", code=1)
+    assert not (tmp_path / "experiments").exists()
+
+
 def test_two_runs_of_one_name_are_refused_before_anything_is_written(kept, assert_refused):
     before = files(kept / "experiments")
     make_run(kept / "others", flags=f"{LENGTH} --train.batch-size 10")
