@@ -116,7 +116,11 @@ def _ratio(one: Difference | None) -> str:
     if one is None:
         return "–"
     cells = f" ({one.better} of {one.cells})" * (one.cell is None)
-    return f"{one.ratio:.2f}{cells}{' *' * one.significant}"
+    return f"{_rounded(one.ratio)}{cells}{' *' * one.significant}"
+
+
+def _rounded(ratio: float) -> str:
+    return f"{ratio:.3f}" if abs(ratio - 1) < 0.05 else f"{ratio:.2f}"
 
 
 def _details(rows: Sequence[Mapping[str, Any]], score: str) -> str:
@@ -152,7 +156,7 @@ def _by_kind(found: Sequence[Difference]) -> dict[str, Difference]:
 
 def _listed(kind: str, found: Found) -> str:
     """Return the ratios of a parametrization on all tasks, in words."""
-    return ", ".join(f"{own[kind].ratio:.2f}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
+    return ", ".join(f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
 
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
