@@ -6,7 +6,7 @@
 
 All recurrent matrices of a network are stored in one way, with about `--share` of the parameters of full ones. Inputs, biases and readout
 are full. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
-time`, it is the one whose update takes as long as that of the first cell's full matrices at that budget.
+time`, it is one whose update takes as long as that of the first cell's full matrices at that budget. Both are measured in turns.
 
 Every pair of a cell and a parametrization first trains with one seed at the three middle ones of `--rates`, and at further ones while the
 best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A run that diverges
@@ -18,7 +18,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from experiments.fair_crossing.options import Options
 from experiments.fair_crossing.pairs import FIRST, Pair, ended
 from experiments.fair_crossing.problems import SCORES, Problem, problems
 from experiments.fair_crossing.significance import differences, overall, scores_of
-from experiments.fair_crossing.sizes import Size, at_parameters, at_time, frame_of, widths_about
-from experiments.fair_crossing.timing import seconds_per_update
+from experiments.fair_crossing.sizes import Frame, Size, at_parameters, at_time, frame_of, widths_about
+from experiments.fair_crossing.timing import Update, compiled, relative_time
 from lrpt.cli.command import concluding, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.studies import grouped, origin
@@ -39,7 +39,6 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.tasks.task import Task
 from lrpt.training.loop import Job, fit_all
 
 SUMMARY, SIZES = "fair_crossing.json", "sizes.json"
@@ -52,18 +51,16 @@ def pairs(options: Options) -> list[Pair]:
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
     known: dict[str, Any] = _known(path, decides)
     for name in options.tasks:
-        problem = problems(options.data, options.lag)[name]
-        task = problem.data.build(options.seed)
+        sizing = Sizing(options, problems(options.data, options.lag)[name])
         for cell in options.cells:
             for kind in options.matrices:
                 key = f"{name}-{cell}-{kind}"
-                frame = frame_of(cell, problem.initial, task.input_size, task.output_size, options.depth, options.share)
                 if key not in known:
-                    size = _size(options, problem, task, cell, kind, known)
-                    known[key] = {"width": size.width, "storage": asdict(size.storage), "parameters": size.parameters}
+                    size = sizing.size(cell, kind)
+                    known[key] = {**size._asdict(), "storage": asdict(size.storage)}
                     write_json(path, {"options": decides, "sizes": known})
-                size = Size(known[key]["width"], MatrixConfig(**known[key]["storage"]), known[key]["parameters"])
-                found.append(Pair(options, name, problem, frame.sized(size), size.parameters))
+                size = Size(**{**known[key], "storage": MatrixConfig(**known[key]["storage"])})
+                found.append(Pair(options, name, sizing.problem, sizing.frame(cell).sized(size), size))
     return found
 
 
@@ -81,24 +78,37 @@ def _known(path: Path, decides: Mapping[str, Any]) -> dict[str, Any]:
     return content["sizes"]
 
 
-def _size(options: Options, problem: Problem, task: Task, cell: str, kind: str, known: dict[str, Any]) -> Size:
-    """Find the size of a network. The time of the reference is measured once for each task, and kept with the sizes."""
+class Sizing:
+    """Search for the sizes of networks on one task."""
 
-    def frame(cell: str) -> Any:
-        return frame_of(cell, problem.initial, task.input_size, task.output_size, options.depth, options.share)
+    def __init__(self, options: Options, problem: Problem) -> None:
+        self.options, self.problem = options, problem
+        self.task = problem.data.build(options.seed)
 
-    size = at_parameters(frame(cell), kind, options.budget)
-    if options.equal == "parameters":
-        return size
+    def frame(self, cell: str) -> Frame:
+        """Return what all networks of a cell have in common."""
+        initial, share = self.problem.initial, self.options.share
+        return frame_of(cell, initial, self.task.input_size, self.task.output_size, self.options.depth, share)
 
-    def measure(model: ModelConfig) -> float:
-        return seconds_per_update(problem.config(model, min(options.rates), options.updates, 1), task)
+    def size(self, cell: str, kind: str) -> Size:
+        """Return the size of a network at equal parameters, or at equal time."""
+        size = at_parameters(self.frame(cell), kind, self.options.budget)
+        if self.options.equal == "parameters":
+            return size
+        if (cell, kind) == (self.options.cells[0], "dense"):
+            return size._replace(time=1.0)
+        return at_time(self.frame(cell), kind, list(widths_about(size.width)), self._relative_time)
 
-    key = f"reference {type(problem.data).__name__}"
-    if key not in known:
-        reference = at_parameters(frame(options.cells[0]), "dense", options.budget)
-        known[key] = {"seconds": measure(frame(options.cells[0]).sized(reference))}
-    return at_time(frame(cell), kind, known[key]["seconds"], list(widths_about(size.width)), measure)
+    def _relative_time(self, model: ModelConfig) -> float:
+        return relative_time(self._compiled(model), self._reference)
+
+    @cached_property
+    def _reference(self) -> Update:
+        frame = self.frame(self.options.cells[0])
+        return self._compiled(frame.sized(at_parameters(frame, "dense", self.options.budget)))
+
+    def _compiled(self, model: ModelConfig) -> Update:
+        return compiled(self.problem.config(model, min(self.options.rates), self.options.updates, 1), self.task)
 
 
 def run(options: Options, console: Console) -> None:

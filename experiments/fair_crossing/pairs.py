@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.fair_crossing.options import Options
 from experiments.fair_crossing.problems import Problem
+from experiments.fair_crossing.sizes import Size
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS
 from lrpt.runs.run_directory import RunDirectory
@@ -24,7 +25,7 @@ class Pair:
     task: str
     problem: Problem
     model: ModelConfig
-    parameters: int
+    size: Size
 
     @property
     def names(self) -> dict[str, str]:
@@ -54,7 +55,9 @@ class Pair:
         """Yield a row for each finished run at the chosen learning rate."""
         stored = self.model.matrices
         sizes = {setting: getattr(stored, setting) for setting in FORMS[stored.kind].settings}
-        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.parameters}
+        shared = {**self.names, "size": self.model.size, "sizes": sizes, "parameters": self.size.parameters}
+        if self.size.time is not None:
+            shared["time"] = self.size.time
         for job in self.chosen():
             if (result := RunDirectory(job.path).result()) is not None:
                 score, rate = result["metrics"]["test"][self.problem.score], job.config.optim.learning_rate

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from lrpt.analysis.budgets import closest_storage, parameters_of, quadratic
 from lrpt.cells import CELLS, CellSpec
@@ -19,13 +20,24 @@ from lrpt.specs import MatrixSpec
 WIDEST = 2048
 """Width at which a search ends."""
 
+CLOSE = 0.03
+"""Difference of the time of an update from that of the reference, as a share of it, below which a search ends."""
+
 
 class Size(NamedTuple):
-    """A width, the sizes of its recurrent matrices, and the number of parameters of the network."""
+    """Size of a network.
+
+    Attributes:
+      width: of the state.
+      storage: sizes of the recurrent matrices.
+      parameters: number of parameters of the network.
+      time: time of an update, over that of the reference; None if it was not measured.
+    """
 
     width: int
     storage: MatrixConfig
     parameters: int
+    time: float | None = None
 
 
 class Frame(NamedTuple):
@@ -115,15 +127,17 @@ def _closest(frame: Frame, at: Callable[[int], Size], budget: int, within: float
     return found
 
 
-def at_time(frame: Frame, kind: str, seconds: float, widths: Sequence[int], measure: Callable[[ModelConfig], float]) -> Size:
-    """Find the width at which an update takes the time that is closest to `seconds`, by bisection.
+def at_time(frame: Frame, kind: str, widths: Sequence[int], measure: Callable[[ModelConfig], float]) -> Size:
+    """Find a width at which an update takes as long as that of the reference, but for 3 %, or the closest one.
+
+    The search narrows an interval of widths. Its next width is the one that would be right if time were a power of the width between those
+    that were measured, and proportional to the width beyond them.
 
     Args:
       frame: the network.
       kind: the parametrization.
-      seconds: time of an update of the reference.
       widths: widths to choose from, ascending. Time is taken to increase with the width.
-      measure: returns the seconds of an update.
+      measure: returns the time of an update, over that of the reference.
 
     Raises:
       UsageError: no width fits the parametrization and the share.
@@ -131,19 +145,39 @@ def at_time(frame: Frame, kind: str, seconds: float, widths: Sequence[int], meas
     sizes = [size for size in map(frame.sizes(kind), widths) if fits(frame, size)]
     if not sizes:
         raise UsageError(f"no width from {widths[0]} to {widths[-1]} has {kind} matrices of that share: choose another --share")
-    known: dict[int, float] = {}
+    measured: list[Size] = []
+    while sizes and not any(map(_is_close, measured)):
+        place = _guess(sizes, measured)
+        size = sizes[place]._replace(time=measure(frame.sized(sizes[place])))
+        measured.append(size)
+        sizes = sizes[place + 1 :] if _time(size) < 1 else sizes[:place]
+    return min(measured, key=_distance)
 
-    def taken(place: int) -> float:
-        if place not in known:
-            known[place] = measure(frame.sized(sizes[place]))
-        return known[place]
 
-    low, high = 0, len(sizes) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if taken(middle) < seconds else (low, middle)
-    near = [place for place in (low - 1, low) if place >= 0]
-    return sizes[min(near, key=lambda place: abs(math.log(taken(place) / seconds)))]
+def _guess(sizes: Sequence[Size], measured: Sequence[Size]) -> int:
+    """Return the place of the size to measure next, the middle one first."""
+    if not measured:
+        return len(sizes) // 2
+    ordered = sorted(measured, key=lambda size: size.width)
+    times, widths = ([math.log(value(size)) for size in ordered] for value in (_time, lambda size: size.width))
+    if times[0] < 0 < times[-1]:
+        width = float(np.interp(0, times, widths))
+    else:
+        width = widths[-1] - times[-1] if times[-1] < 0 else widths[0] - times[0]
+    return min(range(len(sizes)), key=lambda place: abs(math.log(sizes[place].width) - width))
+
+
+def _is_close(size: Size) -> bool:
+    return abs(_time(size) - 1) < CLOSE
+
+
+def _distance(size: Size) -> float:
+    return abs(math.log(_time(size)))
+
+
+def _time(size: Size) -> float:
+    assert size.time is not None
+    return size.time
 
 
 def frame_of(cell: str, initial: Any, input_size: int, output_size: int, depth: int, share: float) -> Frame:

@@ -82,6 +82,11 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
         f"{len(runs)} runs at the chosen rates took {hours:.1f} hours of a core, on a machine with {environment['cpus']} cores that had "
         f"other work to do: `{command_of(options)}`"
     )
+    if terms == "time":
+        yield (
+            f"An update takes about as long as that of a {options['cells'][0]} with full matrices and {options['budget']:,} parameters; "
+            "the column time has the measured ratio."
+        )
     for task, rows in grouped(runs, "task").items():
         yield f"### {task.capitalize()}"
         yield f"Test {_error(task)} in units of that of full matrices; all cells: geometric mean, and in how many cells it is below 1:"
@@ -124,7 +129,8 @@ def _rounded(ratio: float) -> str:
 
 
 def _details(rows: Sequence[Mapping[str, Any]], score: str) -> str:
-    columns = ["cell", "matrices", "width", "parameters", "rate", "seeds", score.replace("_", " "), "sd"]
+    time = ["time"] * ("time" in rows[0])
+    columns = ["cell", "matrices", "width", "parameters", *time, "rate", "seeds", score.replace("_", " "), "sd"]
     body = [_row(own) for kinds in grouped(list(rows), "cell", "parametrization").values() for own in kinds.values()]
     return table(columns, body, left=2)
 
@@ -132,7 +138,8 @@ def _details(rows: Sequence[Mapping[str, Any]], score: str) -> str:
 def _row(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     first = runs[0]
     names = [first["cell"], first["parametrization"].replace("_", " "), str(first["size"]), f"{first['parameters']:,}"]
-    return [*names, f"{first['learning_rate']:g}", str(len(runs)), *mean_and_deviation([run["score"] for run in runs])]
+    time = [f"{first['time']:.2f}"] if "time" in first else []
+    return [*names, *time, f"{first['learning_rate']:g}", str(len(runs)), *mean_and_deviation([run["score"] for run in runs])]
 
 
 def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:

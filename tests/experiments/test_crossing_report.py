@@ -9,7 +9,7 @@ from experiments.report.markdown import RESULTS
 from lrpt.errors import UsageError
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir PATH"}
-OPTIONS = {"updates": 3_000, "rates": [1e-3, 1e-2], "seeds": 3}
+OPTIONS = {"updates": 3_000, "cells": ["gru"], "budget": 20_000, "rates": [1e-3, 1e-2], "seeds": 3}
 SCORES = {
     "characters": {"dense": (2.00, 2.02, 2.04), "low_rank": (1.80, 1.82, 1.84), "low_rank_plus_diagonal": (2.00, 2.03, 2.04)},
     "digits": {"dense": (0.90, 0.91, 0.92), "low_rank": (0.70, 0.71, 0.72), "low_rank_plus_diagonal": (0.90, 0.91, 0.92)},
@@ -38,7 +38,7 @@ def test_ratios_larger_than_their_errors_are_marked_and_those_not_run_are_named(
     assert "| gru | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
     assert "Test bits per character in units of that of full matrices" in text
     assert "18 runs at the chosen rates took 3.0 hours of a core" in text
-    assert "that had other work to do: `python -m experiments.fair_crossing --rates 0.001 0.01`" in text
+    assert "that had other work to do: `python -m experiments.fair_crossing --cells gru --rates 0.001 0.01`" in text
     assert "Not yet run: `python -m experiments.fair_crossing --equal time" in text
 
 
@@ -66,6 +66,18 @@ def test_each_task_has_a_figure_on_either_terms(root):
         for terms in ("parameters", "time"):
             assert (results / "figures" / f"fair_crossing_{terms}_{task}.png").stat().st_size > 10_000
             assert f"fair_crossing_{terms}_{task}.png" in crossing.section(root)
+
+
+def test_the_time_of_an_update_stands_beside_the_width(root):
+    results = root / RESULTS
+    summary = json.loads((results / "fair_crossing_parameters.json").read_text())
+    for run in summary["runs"]:
+        run["time"] = 0.987
+    (results / "fair_crossing_time.json").write_text(json.dumps(summary))
+    text = crossing.section(root)
+    assert "An update takes about as long as that of a gru with full matrices and 20,000 parameters; the column time" in text
+    assert "| cell | matrices | width | parameters | time | rate | seeds | bits per character | sd |" in text
+    assert "| gru | low rank | 62 | 20,100 | 0.99 | 0.01 | 3 | 1.820 | 0.020 |" in text
 
 
 def test_without_results_the_page_says_what_would_make_them(tmp_path):

@@ -57,26 +57,35 @@ def test_budgets_that_no_width_reaches_are_refused():
         at_parameters(frame_of("gru", INITIAL, 7, 5, 2, 0.25), "monarch", 30)
 
 
-def test_the_width_at_equal_time_is_the_closest_of_those_that_were_measured():
-    """With a time that grows with the square of the width; the nearest by ratio is found with few measurements."""
+@pytest.mark.parametrize("seconds", [0.05, 0.17, 0.5])
+@pytest.mark.parametrize("power", [0.7, 1.0, 2.0])
+def test_a_width_at_equal_time_is_found_with_few_measurements(seconds, power):
+    """With a time that grows with a power of the width."""
     frame, asked = frame_of("gru", INITIAL, 7, 5, 2, 0.25), []
+
+    def relative(width):
+        return width**power / 10 ** (2 * power) / seconds
 
     def measure(model):
         asked.append(model.size)
-        return model.size**2 / 1e4
+        return relative(model.size)
 
-    for seconds in (0.05, 0.17, 0.5):
-        found = at_time(frame, "low_rank", seconds, range(8, 80), measure)
-        assert found.width == min(range(8, 80), key=lambda width: abs(np.log(width**2 / 1e4 / seconds)))
-    assert len(asked) < 30
+    found = at_time(frame, "low_rank", range(8, 200), measure)
+    nearest = min(abs(np.log(relative(width))) for width in range(8, 200))
+    assert found.time == relative(found.width)
+    assert abs(found.time - 1) < 0.03 or abs(np.log(found.time)) == nearest
+    assert len(asked) < 10
 
 
 @pytest.mark.slow
-def test_the_time_of_an_update_is_measured():
-    problem = problems(NextSymbol(reading="stream", steps=4), 2)["copy"]
-    task = problem.data.build(0)
-    model = frame_of("gru", problem.initial, task.input_size, task.output_size, 1, 0.5).sized(Size(4, MatrixConfig(), 0))
-    assert 0 < timing.seconds_per_update(problem.config(model, 1e-3, 4, 1), task) < 60
+def test_times_are_relative_to_the_reference_whose_width_is_that_at_equal_parameters(tmp_path):
+    options = command.Options(NextSymbol(reading="stream", steps=4), lag=2, budget=300, equal="time", workdir=tmp_path)
+    sizing = command.Sizing(options, problems(options.data, options.lag)["copy"])
+    reference = sizing.size("gru", "dense")
+    assert reference == at_parameters(sizing.frame("gru"), "dense", 300)._replace(time=1.0)
+    update = sizing._compiled(sizing.frame("gru").sized(reference))
+    assert 0.3 < timing.relative_time(update, sizing._reference) < 3
+    assert timing.relative_time(lambda: [update() for _ in range(20)], sizing._reference) > 3
 
 
 def errors(rng, centres):
@@ -146,7 +155,7 @@ def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, 
     trained = {}
     options = command.Options(rates=(3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1), seeds=2, workdir=tmp_path)
     model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
-    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, 1)
+    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
 
     def directory(path):
         rate = trained.get(path)
