@@ -110,7 +110,7 @@ def evidence_of(root: Path) -> Evidence:
 def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
     """Return the text of every page by its path from the top of the repository."""
     return {
-        REPORT: overview(judged),
+        REPORT: overview(judged, crossing.meanings(root)),
         **{page_path(one.paper.name): page(one, SEEDS) for one in judged},
         page_path("runs"): runs_page(judged[0].evidence.records),
         page_path("crossing"): f"{crossing.section(root)}\n",

@@ -61,6 +61,12 @@ def section(root: Path) -> str:
     return "\n\n".join([*parts, LIMITS.replace("\n", " ")])
 
 
+def meanings(root: Path) -> list[str]:
+    """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: two sentences for each."""
+    found = kept(root).items()
+    return [_meaning(terms, summary) for terms, summary in found if any(DIAGONAL in own for own in _over(summary, "low_rank").values())]
+
+
 def draw(root: Path) -> None:
     """Draw the plots of the comparisons that are kept."""
     for terms, summary in kept(root).items():
@@ -145,16 +151,20 @@ def _row(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
     """Yield, for each comparison, answers to the paper's questions: do small matrices beat full ones, and does a diagonal help?"""
     for terms, summary in summaries.items():
-        tasks = {task: scores_of(rows) for task, rows in grouped(summary["runs"], "task").items()}
-        full = {task: _by_kind(overall(own, SCORES[task])) for task, own in tasks.items()}
-        low_rank = {task: _by_kind(overall(own, SCORES[task], other="low_rank")) for task, own in tasks.items()}
+        full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
         kinds = dict.fromkeys(kind for own in full.values() for kind in own)
         said = "; ".join(f"{_name(kind)} {_listed(kind, full)}" for kind in kinds)
         if said:
             yield f"**Equal {terms}.** Errors over those of full matrices, in the geometric mean over cells: {said}."
         if added := _listed(DIAGONAL, low_rank):
             yield f"Low rank plus diagonal over low rank: {added}."
-            yield _meaning(terms, full, low_rank)
+            yield _meaning(terms, summary)
+
+
+def _over(summary: Summary, other: str) -> Found:
+    """Return the differences of all parametrizations from another one, over all cells."""
+    tasks = {task: scores_of(rows) for task, rows in grouped(summary["runs"], "task").items()}
+    return {task: _by_kind(overall(own, SCORES[task], other=other)) for task, own in tasks.items()}
 
 
 def _by_kind(found: Sequence[Difference]) -> dict[str, Difference]:
@@ -166,14 +176,15 @@ def _listed(kind: str, found: Found) -> str:
     return ", ".join(f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
 
 
-def _meaning(terms: str, full: Found, low_rank: Found) -> str:
+def _meaning(terms: str, summary: Summary) -> str:
     """Return two sentences on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
+    full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
     low, both = (_outcome(kind, full) for kind in ("low_rank", DIAGONAL))
     pays = [task for task, own in full.items() if any(kind in own and _wins(own[kind]) for kind in ("low_rank", DIAGONAL))]
     where = _listing(pays) if pays else "no task"
     return (
-        f"The paper's idea, a wide state with cheap matrices, wins on {where} at equal {terms}: over all cells, low rank {low}, and low "
-        f"rank plus diagonal {both}. Its other finding is that the diagonal helps: against low rank, low rank plus diagonal "
+        f"The idea of the low-rank paper, a wide state with cheap matrices, wins on {where} at equal {terms}: over all cells, low rank "
+        f"{low}, and low rank plus diagonal {both}. Its other finding is that the diagonal helps: against low rank, low rank plus diagonal "
         f"{_outcome(DIAGONAL, low_rank)}."
     )
 

@@ -15,9 +15,9 @@ verdicts, counts and numbers are computed. Every quantity of every table row, an
 verdict ([what a verdict means]({DOCS}/verdicts.md)). Published figures are single runs."""
 
 
-def overview(judged: Sequence[Judged]) -> str:
-    """Return REPRODUCTION.md."""
-    parts = [INTRODUCTION, _summary(judged), *(part for one in judged for part in _paper(one)), _further()]
+def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
+    """Return REPRODUCTION.md. `crossing` says what comparisons on equal terms mean for the papers."""
+    parts = [INTRODUCTION, _summary(judged), *(part for one in judged for part in _paper(one)), _further(crossing)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -45,10 +45,10 @@ def _paper(judged: Judged) -> list[str]:
     ]
 
 
-def _further() -> str:
+def _further(crossing: Sequence[str]) -> str:
     return (
         f"## More\n\n[Kept runs, hardware and commands]({page_path('runs')}). [Trained networks]({page_path('models')}), with a card each. "
-        f"[Cells and parametrizations on equal terms]({page_path('crossing')}), which is in none of the papers."
+        + " ".join([f"[Cells and parametrizations on equal terms]({page_path('crossing')}) are in none of the papers.", *crossing])
     )
 
 
