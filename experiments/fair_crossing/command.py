@@ -6,7 +6,8 @@
 
 All recurrent matrices of a network are stored in one way, with about `--share` of the parameters of full ones. Inputs, biases and readout
 are full. With `--equal parameters`, the width is the one whose number of parameters is closest to `--budget`, of all widths. With `--equal
-time`, it is one whose update takes as long as that of the first cell's full matrices at that budget. Both are measured in turns.
+time`, it is one whose update takes as long as that of the first cell's full matrices at that budget. While that is measured, the two
+networks take turns.
 
 Every pair of a cell and a parametrization first trains with one seed at the three middle ones of `--rates`, and at further ones while the
 best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A run that diverges
@@ -49,6 +50,8 @@ def pairs(options: Options) -> list[Pair]:
     """Return all pairs, with the sizes in `sizes.json` or new ones, which are written there."""
     path, found = options.workdir / SIZES, []
     decides = {name: getattr(options, name) for name in ("equal", "budget", "share", "depth", "lag")} | {"data": str(options.data)}
+    if options.equal == "time":
+        decides["reference"] = options.cells[0]
     known: dict[str, Any] = _known(path, decides)
     for name in options.tasks:
         sizing = Sizing(options, problems(options.data, options.lag)[name])

@@ -88,6 +88,15 @@ def test_times_are_relative_to_the_reference_whose_width_is_that_at_equal_parame
     assert timing.relative_time(lambda: [update() for _ in range(20)], sizing._reference) > 3
 
 
+def test_sizes_that_were_measured_against_another_cell_are_refused(tmp_path):
+    options = command.Options(NextSymbol(reading="stream", steps=4), ("copy",), ("gru",), ("dense",), "time", 300, lag=2, workdir=tmp_path)
+    (pair,) = command.pairs(options)
+    assert pair.size.time == 1
+    assert command.pairs(options) == [pair]
+    with pytest.raises(UsageError, match=r"holds sizes for other options .*'reference': 'gru'"):
+        command.pairs(replace(options, cells=("lstm",)))
+
+
 def errors(rng, centres):
     """Return five losses of each of several pairs, about its centre."""
     return {cell: {kind: centre * np.exp(rng.normal(0, 0.2, 5)) for kind, centre in kinds.items()} for cell, kinds in centres.items()}
