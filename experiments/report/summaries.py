@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from experiments.lattice.models import TEXTS
 from experiments.report.records import anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
@@ -14,11 +15,11 @@ Summary = Mapping[str, Any]
 
 
 def _of_lattice(summary: Summary) -> str:
-    """Return the name of a study of `experiments.lattice`; a text from a file is War and Peace."""
+    """Return the name of a study of `experiments.lattice`, from the text that it read. A file is known by its name."""
     data = summary["options"]["data"]
-    texts = {"ptb_joined": "ptb", "enwik8": "enwik8", "text8": "text8"}
-    text = "warpeace" if data["file"] is not None else texts[data["source"]]
-    return f"lattice_{summary['study']}_{text}"
+    read = data["source"], data["file"] and Path(data["file"]).name
+    own = [name for name, text in TEXTS.items() if read[0] == text.source and (text.file is None or read[1] == text.file.name)]
+    return f"lattice_{summary['study']}_{own[0]}"
 
 
 STUDIES: Mapping[str, Callable[[Summary], str]] = {

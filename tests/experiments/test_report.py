@@ -119,7 +119,8 @@ def study(folder, name, runs, **options):
         ("fair_crossing.json", {"equal": "time"}, "fair_crossing_time"),
         ("swarm.json", {}, "jsb_swarm"),
         ("convergence.json", {"data": {"source": "ptb_joined", "file": None}}, "lattice_convergence_ptb"),
-        ("efficiency.json", {"data": {"source": "python", "file": "BOOK.txt"}}, "lattice_efficiency_warpeace"),
+        ("efficiency.json", {"data": {"source": "python", "file": "warpeace_input.txt"}}, "lattice_efficiency_warpeace"),
+        ("gradients.json", {"data": {"source": "enwik8", "file": "prefix"}}, "lattice_gradients_enwik8"),
     ],
 )
 def test_the_summary_of_a_study_is_kept_and_not_its_runs(name, options, target, tmp_path, capsys):
@@ -135,8 +136,9 @@ def test_the_summary_of_a_study_is_kept_and_not_its_runs(name, options, target, 
     assert f"{target}.json has more runs (3) than" in capsys.readouterr().err
 
 
-def test_studies_that_the_report_does_not_show_are_refused(tmp_path, assert_refused):
-    study(tmp_path / "study", "convergence.json", 1, data={"source": "python", "file": None})
+@pytest.mark.parametrize("file", [None, "my_book.txt"])
+def test_studies_that_the_report_does_not_show_are_refused(file, tmp_path, assert_refused):
+    study(tmp_path / "study", "convergence.json", 1, data={"source": "python", "file": file})
     assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is no study that the report shows", code=1)
     write(tmp_path / "study" / "convergence.json", "{")
     assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is damaged (it is not JSON)", code=1)
