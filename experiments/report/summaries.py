@@ -24,7 +24,7 @@ def _of_lattice(summary: Summary) -> str:
 
 STUDIES: Mapping[str, Callable[[Summary], str]] = {
     "fair_crossing.json": lambda summary: f"fair_crossing_{summary['options']['equal']}",
-    "swarm.json": lambda summary: "jsb_swarm",
+    "swarm.json": lambda summary: {"jsb": "jsb_swarm"}[summary["options"]["data"]["source"]],
     **dict.fromkeys(("convergence.json", "efficiency.json", "gradients.json"), _of_lattice),
 }
 """Summary in the work directory of a study -> name under which it is kept."""

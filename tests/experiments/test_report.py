@@ -117,7 +117,7 @@ def study(folder, name, runs, **options):
     ("name", "options", "target"),
     [
         ("fair_crossing.json", {"equal": "time"}, "fair_crossing_time"),
-        ("swarm.json", {}, "jsb_swarm"),
+        ("swarm.json", {"data": {"source": "jsb"}}, "jsb_swarm"),
         ("convergence.json", {"data": {"source": "ptb_joined", "file": None}}, "lattice_convergence_ptb"),
         ("efficiency.json", {"data": {"source": "python", "file": "warpeace_input.txt"}}, "lattice_efficiency_warpeace"),
         ("gradients.json", {"data": {"source": "enwik8", "file": "prefix"}}, "lattice_gradients_enwik8"),
@@ -136,12 +136,19 @@ def test_the_summary_of_a_study_is_kept_and_not_its_runs(name, options, target, 
     assert f"{target}.json has more runs (3) than" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("file", [None, "my_book.txt"])
-def test_studies_that_the_report_does_not_show_are_refused(file, tmp_path, assert_refused):
-    study(tmp_path / "study", "convergence.json", 1, data={"source": "python", "file": file})
-    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is no study that the report shows", code=1)
-    write(tmp_path / "study" / "convergence.json", "{")
-    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], "convergence.json is damaged (it is not JSON)", code=1)
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("convergence.json", {"source": "python", "file": None}),
+        ("convergence.json", {"source": "python", "file": "my_book.txt"}),
+        ("swarm.json", {"source": "chords", "file": None}),
+    ],
+)
+def test_studies_that_the_report_does_not_show_are_refused(name, data, tmp_path, assert_refused):
+    study(tmp_path / "study", name, 1, data=data)
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], f"{name} is no study that the report shows", code=1)
+    write(tmp_path / "study" / name, "{")
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], f"{name} is damaged (it is not JSON)", code=1)
     assert not (tmp_path / "experiments").exists()
 
 
