@@ -130,8 +130,7 @@ def _closest(frame: Frame, at: Callable[[int], Size], budget: int, within: float
 def at_time(frame: Frame, kind: str, widths: Sequence[int], measure: Callable[[ModelConfig], float]) -> Size:
     """Find a width at which an update takes as long as that of the reference, but for 3 %, or the closest one.
 
-    The search narrows an interval of widths. Its next width is the one that would be right if time were a power of the width between those
-    that were measured, and proportional to the width beyond them.
+    If none is within a tenth of it, widths at which the share of parameters differs more are tried, too, as in `at_parameters`.
 
     Args:
       frame: the network.
@@ -142,16 +141,34 @@ def at_time(frame: Frame, kind: str, widths: Sequence[int], measure: Callable[[M
     Raises:
       UsageError: no width fits the parametrization and the share.
     """
-    sizes = [size for size in map(frame.sizes(kind), widths) if fits(frame, size)]
-    if not sizes:
-        raise UsageError(f"no width from {widths[0]} to {widths[-1]} has {kind} matrices of that share: choose another --share")
+    all_sizes = [frame.sizes(kind)(width) for width in widths]
     measured: list[Size] = []
-    while sizes and not any(map(_is_close, measured)):
-        place = _guess(sizes, measured)
-        size = sizes[place]._replace(time=measure(frame.sized(sizes[place])))
-        measured.append(size)
-        sizes = sizes[place + 1 :] if _time(size) < 1 else sizes[:place]
-    return min(measured, key=_distance)
+    for within in SHARES:
+        _search([size for size in all_sizes if fits(frame, size, within)], measured, lambda size: measure(frame.sized(size)))
+        if any(abs(_time(size) - 1) <= 0.1 for size in measured):
+            break
+    if not measured:
+        raise UsageError(f"no width from {widths[0]} to {widths[-1]} has {kind} matrices of that share: choose another --share")
+    return min(measured, key=lambda size: abs(math.log(_time(size))))
+
+
+def _search(sizes: Sequence[Size], measured: list[Size], measure: Callable[[Size], float]) -> None:
+    """Measure sizes, in ascending order of their widths, until one is close, and append them to those that were measured before.
+
+    The search narrows an interval of widths. Its next width is the one that would be right if time were a power of the width between those
+    that were measured, and proportional to the width beyond them.
+    """
+    for size in measured:
+        sizes = _beyond(sizes, size)
+    while sizes and not any(abs(_time(size) - 1) < CLOSE for size in measured):
+        size = sizes[_guess(sizes, measured)]
+        measured.append(size._replace(time=measure(size)))
+        sizes = _beyond(sizes, measured[-1])
+
+
+def _beyond(sizes: Sequence[Size], measured: Size) -> list[Size]:
+    """Return the wider sizes if an update of the measured size is too short, and the narrower ones if it is too long."""
+    return [size for size in sizes if (size.width > measured.width) == (_time(measured) < 1) and size.width != measured.width]
 
 
 def _guess(sizes: Sequence[Size], measured: Sequence[Size]) -> int:
@@ -165,14 +182,6 @@ def _guess(sizes: Sequence[Size], measured: Sequence[Size]) -> int:
     else:
         width = widths[-1] - times[-1] if times[-1] < 0 else widths[0] - times[0]
     return min(range(len(sizes)), key=lambda place: abs(math.log(sizes[place].width) - width))
-
-
-def _is_close(size: Size) -> bool:
-    return abs(_time(size) - 1) < CLOSE
-
-
-def _distance(size: Size) -> float:
-    return abs(math.log(_time(size)))
 
 
 def _time(size: Size) -> float:

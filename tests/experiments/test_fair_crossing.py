@@ -77,6 +77,14 @@ def test_a_width_at_equal_time_is_found_with_few_measurements(seconds, power):
     assert len(asked) < 10
 
 
+def test_widths_with_another_share_are_tried_if_no_other_is_about_as_fast():
+    """Monarch matrices with a quarter of the parameters have widths of 42 and more here."""
+    frame = frame_of("lru", INITIAL, 10, 10, 2, 0.25)
+    found = at_time(frame, "monarch", range(6, 100), lambda model: model.size / 30)
+    assert 27 <= found.width <= 33
+    assert not fits(frame, found)
+
+
 @pytest.mark.slow
 def test_times_are_relative_to_the_reference_whose_width_is_that_at_equal_parameters(tmp_path):
     options = command.Options(NextSymbol(reading="stream", steps=4), lag=2, budget=300, equal="time", workdir=tmp_path)
