@@ -36,15 +36,15 @@ def is_vectors(v: Any) -> bool:
     return isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)
 
 
-def check_symbols(v: Int[Array, "*b"], number: int) -> None:
-    """Check that all symbols are numbers from 0 to below `number`, unless they are known only when a compiled function runs.
+def check_symbols(v: Float[Array, "*b i"] | Int[Array, "*b"], number: int) -> None:
+    """Check that all symbols are numbers from 0 to below `number`. Vectors pass, and so does what only a compiled function knows.
 
     Without this, a number that is too large would select the last row of a full matrix, and none of any other matrix.
 
     Raises:
       UsageError: a symbol is too small or too large.
     """
-    if isinstance(v, Tracer) or not v.size:
+    if not is_symbols(v) or isinstance(v, Tracer) or not v.size:
         return
     values = np.asarray(v)
     for symbol in (values.min(), values.max()):

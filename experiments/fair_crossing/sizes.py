@@ -141,7 +141,7 @@ def at_time(frame: Frame, kind: str, widths: Sequence[int], measure: Callable[[M
     Raises:
       UsageError: no width fits the parametrization and the share.
     """
-    all_sizes = [frame.sizes(kind)(width) for width in widths]
+    all_sizes = list(map(frame.sizes(kind), widths))
     measured: list[Size] = []
     for within in SHARES:
         _search([size for size in all_sizes if fits(frame, size, within)], measured, lambda size: measure(frame.sized(size)))

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.report.analyses import keep_analysis
 from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
-from experiments.report.summaries import keep, plan_of, summaries_in
+from experiments.report.summaries import STUDIES, keep, plan_of
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
 from lrpt.runs.classes import CLASSES
@@ -60,8 +60,8 @@ def _found(runs: Path) -> tuple[list[Path], list[Path]]:
     # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
     for folder, inner, files in os.walk(runs):
         inner[:] = sorted(set(inner) - {"checkpoints", FIGURES})
-        if own := summaries_in(Path(folder)):
-            studies += own
+        if own := STUDIES.keys() & set(files):
+            studies += [Path(folder) / name for name in sorted(own)]
             inner.clear()
         elif CONFIG in files:
             directories.append(Path(folder))

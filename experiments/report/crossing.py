@@ -11,7 +11,7 @@ from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
-from experiments.report.summaries import load_summary
+from experiments.report.summaries import Summary, load_summary
 from lrpt.cli.studies import grouped
 from lrpt.cli.summary import mean_and_deviation
 from lrpt.metrics import LOWER_IS_BETTER
@@ -36,7 +36,6 @@ grid. Errors are those of seeds: the test parts are one text, one set of digits 
 
 DIAGONAL = "low_rank_plus_diagonal"
 
-Summary = Mapping[str, Any]
 Found = Mapping[str, Mapping[str, Difference]]
 """task -> parametrization -> its difference from another one, over all cells"""
 
@@ -63,8 +62,8 @@ def section(root: Path) -> str:
 
 def meanings(root: Path) -> list[str]:
     """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: two sentences for each."""
-    found = kept(root).items()
-    return [_meaning(terms, summary) for terms, summary in found if any(DIAGONAL in own for own in _over(summary, "low_rank").values())]
+    found = {terms: (_over(summary, "dense"), _over(summary, "low_rank")) for terms, summary in kept(root).items()}
+    return [_meaning(terms, full, low_rank) for terms, (full, low_rank) in found.items() if _listed(DIAGONAL, low_rank)]
 
 
 def draw(root: Path) -> None:
@@ -158,7 +157,7 @@ def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
             yield f"**Equal {terms}.** Errors over those of full matrices, in the geometric mean over cells: {said}."
         if added := _listed(DIAGONAL, low_rank):
             yield f"Low rank plus diagonal over low rank: {added}."
-            yield _meaning(terms, summary)
+            yield _meaning(terms, full, low_rank)
 
 
 def _over(summary: Summary, other: str) -> Found:
@@ -176,9 +175,8 @@ def _listed(kind: str, found: Found) -> str:
     return ", ".join(f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
 
 
-def _meaning(terms: str, summary: Summary) -> str:
+def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return two sentences on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
-    full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
     low, both = (_outcome(kind, full) for kind in ("low_rank", DIAGONAL))
     pays = [task for task, own in full.items() if any(kind in own and _wins(own[kind]) for kind in ("low_rank", DIAGONAL))]
     where = _listing(pays) if pays else "no task"

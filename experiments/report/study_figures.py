@@ -1,6 +1,6 @@
 """Figures of studies of many runs, with what was published drawn into them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -15,9 +15,8 @@ from experiments.report.claims import EPOCHS, Evidence
 from experiments.report.lattice_studies import norms_of, runs_from, scale_of, starts_in
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
+from experiments.report.summaries import Summary
 from lrpt.analysis.plots import png
-
-Summary = Mapping[str, Any]
 
 
 def draw_studies(evidence: Evidence, folder: Path) -> None:

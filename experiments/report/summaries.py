@@ -30,11 +30,6 @@ STUDIES: Mapping[str, Callable[[Summary], str]] = {
 """Summary in the work directory of a study -> name under which it is kept."""
 
 
-def summaries_in(folder: Path) -> list[Path]:
-    """Return the summaries of studies in a work directory."""
-    return [folder / name for name in STUDIES if (folder / name).is_file()]
-
-
 def load_summary(path: Path) -> dict[str, Any] | None:
     """Return a summary that is kept; None if there is none.
 

@@ -264,8 +264,7 @@ class Loaded:
         Raises:
           UsageError: a symbol is not one of the network's.
         """
-        if jnp.issubdtype(jnp.result_type(x), jnp.integer):
-            check_symbols(x, self.interface.input_size)
+        check_symbols(x, self.interface.input_size)
         return self._step(self.variables, state, x)
 
     @cached_property
