@@ -177,9 +177,14 @@ class Row:
         """Return model and setting."""
         return f"{self.model}{f' ({self.setting})' if self.setting else ''}"
 
+    @property
+    def sources(self) -> tuple["Network | StudyModel", ...]:
+        """Return what can be run for the row: its network first, then what stands in for it."""
+        return ((self.network,) if self.network else ()) + self.smaller
+
     def observed(self, quantity: Quantity, evidence: Evidence) -> tuple[list[Observation], str]:
         """Return one observation for each seed of the first network that has runs, and what is smaller about it."""
-        for source in filter(None, (self.network, *self.smaller)):
+        for source in self.sources:
             if found := source.observe(quantity, evidence):
                 return found, self._scale_of(source, evidence)
         return [], ""

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from experiments.report.claims import Evidence, Quantity, Row
-from experiments.report.paper import Paper
+from experiments.report.paper import Paper, Plot
 from experiments.report.relations import Relation
 from experiments.report.verdicts import (
+    NOT_HERE,
     NOT_RUN,
     Difference,
     Finding,
@@ -70,7 +71,11 @@ class JudgedRelation:
         form = self.relation.contest.form
         sign = "+" if found.mean >= 0 else "-"
         text = f"{sign}{form.format(abs(found.mean))}"
-        bound = "beyond " if any(pair.bound for pair in self.pairs) else ""
+        bound = ""
+        if any(pair.bound for pair in self.pairs):
+            if found.mean == 0:
+                return "not known"
+            bound = "at least " if found.mean > 0 else "at most "
         some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
         return f"{bound}{text}{'' if np.isinf(found.error) else f' ± {form.format(found.error)}'}{some}"
 
@@ -94,12 +99,7 @@ class Judged:
 
     def _quantity(self, row: Row, quantity: Quantity) -> JudgedQuantity:
         observed, smaller = row.observed(quantity, self.evidence)
-        if quantity.criterion is not None:
-            verdict = judge(quantity.criterion, observed, smaller)
-        else:
-            verdict = NOT_RUN if quantity.published and not observed else None
-            verdict = Verdict(Status.SMALLER, smaller) if quantity.published and observed and smaller else verdict
-        return JudgedQuantity(row, quantity, observed, smaller, verdict)
+        return JudgedQuantity(row, quantity, observed, smaller, _verdict(row, quantity, observed, smaller))
 
     @cached_property
     def relations(self) -> tuple[JudgedRelation, ...]:
@@ -107,7 +107,8 @@ class Judged:
         found = []
         for relation in self.paper.relations:
             pairs, smaller, cut = relation.paired(self.evidence)
-            found.append(JudgedRelation(relation, pairs, judge_relation(pairs, smaller, cut)))
+            verdict = judge_relation(pairs, smaller, cut) if relation.versions else NOT_HERE
+            found.append(JudgedRelation(relation, pairs, verdict))
         return tuple(found)
 
     @cached_property
@@ -131,9 +132,28 @@ class Judged:
             and q.row.setting.startswith(setting)
         )
 
+    def has_runs(self, plot: Plot) -> bool:
+        """Return whether anything was run for the claims that a figure of the paper is judged by."""
+        quantities = [q.observed for q in self.quantities if q.row.where.startswith(plot.place) and plot.about in q.row.title]
+        relations = [r.pairs for r in self.relations if r.relation.where.startswith(plot.place) and plot.about in r.relation.sentence]
+        return any(quantities) or any(relations)
+
     def relation(self, sentence: str) -> JudgedRelation:
         """Return the first relation that begins with a sentence, for texts about it."""
         return next(r for r in self.relations if r.relation.sentence.startswith(sentence))
+
+
+def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smaller: str) -> Verdict | None:
+    """Return the verdict on a quantity; None if nothing was published to hold it against."""
+    if quantity.published and not row.sources:
+        return NOT_HERE
+    if quantity.criterion is not None:
+        return judge(quantity.criterion, observed, smaller)
+    if not quantity.published:
+        return None
+    if not observed:
+        return NOT_RUN
+    return Verdict(Status.SMALLER, smaller) if smaller else None
 
 
 def kind(verdict: Verdict) -> str:

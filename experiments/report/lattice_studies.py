@@ -10,8 +10,8 @@ from experiments.lattice.models import NAMES
 Study = Mapping[str, Any]
 Run = Mapping[str, Any]
 
-STARTS = ("lru", "glorot")
-"""Starts of the parameters, the one of the published runs first."""
+STARTS = {"lru": "initialized as in the authors' code", "glorot": "Glorot's initialization"}
+"""Starts of the parameters, the one of the published runs first, and what they are in words."""
 
 
 def start_of(run: Run, study: Study) -> str:
@@ -70,7 +70,7 @@ def scale_of(study: Study, start: str = "", runs: Sequence[Run] = ()) -> str:
         f"{layers} layer{'s' * (layers > 1)}",
         "all of the text" if share is None else f"{share:g} % of the text",
         f"{options['epochs']} epochs at most",
-        *([f"start {start}"] if start else []),
-        *([] if is_as_written(study) else ["older units"]),
+        *([STARTS[start]] if start else []),
+        *([] if is_as_written(study) else ["losses per symbol of a shortened text"]),
     ]
     return ", ".join(parts)

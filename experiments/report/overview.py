@@ -1,8 +1,9 @@
 """REPRODUCTION.md: one page, for each paper what became of its claims, the most telling figure, and what to take away."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from experiments.report.judged import Judged
+from experiments.report.judged import Judged, tally
 from experiments.report.markdown import figure_path, table
 from experiments.report.pages import DOCS, page_path
 from experiments.report.verdicts import Status
@@ -12,7 +13,7 @@ INTRODUCTION = f"""\
 
 What five texts claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
 verdicts, counts and numbers are computed. Every quantity of every table row, and every ordering of two models, is one claim with one
-verdict ([what a verdict means]({DOCS}/verdicts.md)). Published figures are single runs."""
+verdict ([what a verdict means]({DOCS}/verdicts.md)). Published values are single runs, but for means over runs in the lattice paper."""
 
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
@@ -27,7 +28,18 @@ def _summary(judged: Sequence[Judged]) -> str:
         [one.paper.title, *(str(sum(v.status is status for v in one.verdicts)) for status in statuses), str(len(one.verdicts))]
         for one in judged
     ]
-    return table(["paper", *(status.value for status in statuses), "all"], rows)
+    return table(["paper", *(status.value for status in statuses), "all"], rows) + "\n\n" + _in_words(tally(judged))
+
+
+def _in_words(found: Counter[Status]) -> str:
+    """Return how many claims were judged at all, and at which size."""
+    apart = Status.SMALLER, Status.NOT_RUN, Status.NOT_HERE
+    published = sum(count for status, count in found.items() if status not in apart)
+    smaller, not_run, not_here = (found[status] for status in apart)
+    return (
+        f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced), {smaller} were "
+        f"run at smaller scale, {not_run} are not yet run, and {not_here} cannot be run here, most of them values of other authors."
+    )
 
 
 def _paper(judged: Judged) -> list[str]:
@@ -60,25 +72,30 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 
 | verdict | meaning |
 | --- | --- |
-| reproduced | every seed agrees, trained as long as the claim says |
+| reproduced | every seed agrees, trained as long as the claim says; with one seed, that one |
 | reproduced by k of n seeds | the other seeds disagree, diverged, or did not get that far |
-| reached, not converged | the figure was reached, but training was cut before the published stop, or its last evaluation is the best one |
+| reached, not converged | the value was reached, but training was cut before the published stop, or its last evaluation is the best one |
 | not reproduced | no seed agrees |
-| contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed by more than two standard errors |
+| contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; a diverged seed counts as a failed one among others |
-| run at smaller scale | fewer updates, or a smaller network; what is smaller stands beside it, and which way an ordering points |
+| run at smaller scale | fewer updates, a smaller network, less or other data, or settings that the paper does not print; it stands beside |
 | not yet run | no run is kept |
+| not runnable here | quoted from other authors, or no command here makes it; the reason stands below the table |
 
-**Figures.** A figure agrees if it is as good as the published one at the printed decimals. Where the paper reports a failure (LR-GRU
-9.88), a figure agrees within a tenth of it on both sides, and one that is better than that contradicts the paper. Accuracies have a
-sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A figure without a
-published one has no verdict.
+**Values.** A value agrees if it is as good as the published one at the printed decimals. Where the paper reports a failure (LR-GRU
+9.88), a value agrees within a tenth of it on both sides, and one that is better than that contradicts the paper. Accuracies have a
+sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A value without a
+published one has no verdict. At smaller scale values are not compared with published ones: they are *not judged*.
 
 **Orderings.** Both models are compared seed by seed; the table has the mean advantage, its standard error over seeds, and how many
-seeds agree. With one seed there is no error, and the verdict says *one seed*. A run that diverged loses against one that did not.
+seeds agree. An ordering at the published size is *reproduced* if all seeds agree, and *contradicted* if the mean advantage is
+significantly negative: Student's test on pairs, at 5 % for each ordering by itself. At smaller scale it *agrees* or *disagrees* if the
+mean advantage is significant by that test, and is *undecided* otherwise. One seed decides nothing there: the verdict says *one seed*, and
+which way it points. A run that diverged loses against one that did not; a pair with such a run has no number and cannot be significant.
+Orderings of the lattice paper that its own table does not have are left out.
 
-**Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the figure, and
-*at least* marks a figure at a cap.
+**Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the value, and
+*at least* marks a value at a cap.
 
 **Configurations.** A run bears on a claim if every setting is the claim's but those that decide nothing (devices, memory,
 checkpoints). The evaluation interval counts where it decides when the learning rate is halved, when training ends, or which

@@ -98,7 +98,7 @@ def _relations(judged: Judged) -> list[str]:
 
 
 def _plots(judged: Judged) -> list[str]:
-    rows = [[plot.where, plot.shows, plot.judged_by, "some runs" if plot.run else "not yet run"] for plot in judged.paper.plots]
+    rows = [[plot.where, plot.shows, plot.place, "some runs" if judged.has_runs(plot) else "not yet run"] for plot in judged.paper.plots]
     return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
 
 

@@ -54,12 +54,19 @@ class Study:
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a paper: what it shows, and which claims of this report it is judged by."""
+    """A figure of a paper.
+
+    Attributes:
+      where: its place in the paper.
+      shows: what it shows.
+      place: beginning of the place of the claims that it is judged by, or another text if no claim is about it.
+      about: what the names of those claims contain.
+    """
 
     where: str
     shows: str
-    judged_by: str
-    run: bool = False
+    place: str
+    about: str = ""
 
 
 @dataclass(frozen=True)

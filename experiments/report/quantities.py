@@ -25,9 +25,10 @@ def solved_before(update: int) -> Quantity:
     return solved(f"< {update:,}", before(update), update)
 
 
-def perfect(update: int, published: str) -> Quantity:
-    """Count the updates until the first whole evaluation without a wrong symbol."""
-    return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, by(update), update, event=True)
+def perfect(update: int, published: str, strict: bool = False) -> Quantity:
+    """Count the updates until the first whole evaluation without a wrong symbol, and expect at most `update`, or fewer if `strict`."""
+    criterion = before(update) if strict else by(update)
+    return Quantity("updates until perfect test accuracy", _first_perfect, "{:,.0f}", published, criterion, update, event=True)
 
 
 def _first_perfect(run: Record) -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap
 from experiments.report.lattice_studies import norms_of, scale_of
 from experiments.report.matching import is_over, recorded
@@ -167,12 +168,13 @@ class OfSwarm:
     study: str = "jsb_swarm"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair: a swarm is one sample of settings."""
+        """Return one pair: a swarm is one sample of settings. It decides nothing if neither group is better than a constant predictor."""
         found = [best_dot(evidence, group, self.study) for group in (self.better, self.worse)]
         if found[0] is None or found[1] is None:
             return []
-        advantage = found[1] - found[0]
-        return [compared(evidence.studies[self.study]["options"]["seed"], advantage, strict)]
+        study = evidence.studies[self.study]
+        pair = compared(study["options"]["seed"], found[1] - found[0], strict)
+        return [pair._replace(agrees=None) if min(found[0], found[1]) >= study[CONSTANT] else pair]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""

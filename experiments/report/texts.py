@@ -1,14 +1,48 @@
 """Words that follow from a verdict, so that an authored sentence cannot say the opposite of its numbers."""
 
+import numpy as np
+
+from experiments.report.judged import JudgedRelation
 from experiments.report.verdicts import Finding, Status, Verdict
+
+AT_SMALLER_SCALE = {
+    Finding.FOR: "At smaller scale, as the paper says,",
+    Finding.AGAINST: "At smaller scale, against the paper,",
+    Finding.OPEN: "At smaller scale, and undecided:",
+    Finding.ONE_SEED: "At smaller scale, with one seed,",
+    Finding.NONE: "At smaller scale,",
+}
 
 
 def lead(verdict: Verdict) -> str:
     """Return the beginning of a sentence about a claim."""
-    if verdict.status is Status.NOT_RUN:
+    if verdict.status in (Status.NOT_RUN, Status.NOT_HERE):
         return "Not yet run:"
     if verdict.status is Status.SMALLER:
-        return {Finding.FOR: "At smaller scale, as the paper says,", Finding.AGAINST: "At smaller scale, against the paper,"}.get(
-            verdict.finding, "At smaller scale, and undecided:"
-        )
+        return AT_SMALLER_SCALE[verdict.finding]
     return {Finding.FOR: "As the paper says,", Finding.AGAINST: "Against the paper,"}.get(verdict.finding, "For some seeds only,")
+
+
+def says(verdict: Verdict) -> str:
+    """Return how a result relates to the paper, in words that can stand in parentheses."""
+    return {Finding.FOR: "as in the paper", Finding.AGAINST: "against the paper"}.get(verdict.finding, verdict.finding.value)
+
+
+def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "is") -> str:
+    """Return a sentence about which of two models is ahead, and by how much.
+
+    Args:
+      relation: `one` is what the paper calls better.
+      one, other: the models; `one` begins the sentence.
+      unit: of the advantage.
+      verb: 'is' or 'are'.
+    """
+    found = relation.difference
+    if found is None:
+        return f"Whether {one[0].lower()}{one[1:]} {verb} better than {other} is not known."
+    form = relation.relation.contest.form
+    error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
+    least = "at least " * any(pair.bound for pair in relation.pairs)
+    side = "ahead of" if found.mean >= 0 else "behind"
+    seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
+    return f"{one} {verb} {least}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."

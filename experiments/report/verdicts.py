@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from lrpt.analysis.significance import paired
+
 
 class Status(Enum):
     """Status of a claim, in the order of the columns of tables."""
@@ -21,6 +23,7 @@ class Status(Enum):
     DIVERGED = "diverged"
     SMALLER = "run at smaller scale"
     NOT_RUN = "not yet run"
+    NOT_HERE = "not runnable here"
 
 
 class Finding(Enum):
@@ -29,6 +32,8 @@ class Finding(Enum):
     FOR = "agrees"
     AGAINST = "disagrees"
     OPEN = "undecided"
+    ONE_SEED = "one seed"
+    NONE = "not judged"
 
 
 _FINDINGS = {
@@ -45,21 +50,22 @@ class Verdict:
     """A status, what qualifies it, and which way it points.
 
     Attributes:
-      status: one of the eight.
+      status: what became of the claim.
       detail: counts of seeds, updates, or what is smaller.
       finding: follows from the status unless the runs are at smaller scale.
     """
 
     status: Status
     detail: str = ""
-    finding: Finding = Finding.OPEN
+    finding: Finding = Finding.NONE
 
     def __str__(self) -> str:
         text = self.detail if self.status is Status.BY_SOME else f"{self.status.value}{f' ({self.detail})' if self.detail else ''}"
-        return f"{text}: {self.finding.value}" if self.status is Status.SMALLER and self.finding is not Finding.OPEN else text
+        says = self.status is Status.SMALLER and self.finding in (Finding.FOR, Finding.AGAINST, Finding.OPEN)
+        return f"{text}: {self.finding.value}" if says else text
 
 
-NOT_RUN = Verdict(Status.NOT_RUN)
+NOT_RUN, NOT_HERE = Verdict(Status.NOT_RUN), Verdict(Status.NOT_HERE)
 
 
 class Observation(NamedTuple):
@@ -154,7 +160,8 @@ def judge(criterion: Criterion, observations: Sequence[Observation], smaller: st
         return Verdict(Status.SMALLER, smaller)
     outcomes = Counter(_outcome(criterion, observation) for observation in observations)
     status = _status(outcomes, len(observations))
-    return Verdict(status, _detail(status, outcomes, observations), _FINDINGS.get(status, Finding.OPEN))
+    finding = Finding.NONE if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
+    return Verdict(status, _detail(status, outcomes, observations), finding)
 
 
 def _outcome(criterion: Criterion, observed: Observation) -> str:
@@ -253,8 +260,8 @@ def difference(pairs: Sequence[Pair]) -> Difference | None:
 def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") -> Verdict:
     """Return the verdict on a relation between two models.
 
-    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is against it by more than two standard
-    errors, for which at least two seeds are needed.
+    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. At smaller
+    scale it agrees or disagrees if the mean difference is significant, and is undecided otherwise. One seed decides nothing there.
 
     Args:
       pairs: one for each seed that both models have.
@@ -266,15 +273,43 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     decided = [pair for pair in pairs if pair.agrees is not None]
     status = _relation_status(pairs, decided)
     agreeing = sum(bool(pair.agrees) for pair in decided)
-    seeds = "one seed" if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
+    at_smaller_scale = bool(smaller) or status is Status.SMALLER or not all(pair.settled for pair in pairs)
+    seeds = _one_seed(decided, at_smaller_scale) if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
-    if smaller or status is Status.SMALLER or not all(pair.settled for pair in pairs):
-        finding = Finding.OPEN if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
-        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), finding)
+    if at_smaller_scale:
+        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), _finding(decided))
     if status is Status.BY_SOME:
         parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
     return Verdict(status, ", ".join(parts), _FINDINGS.get(status, Finding.OPEN))
+
+
+def _one_seed(decided: Sequence[Pair], at_smaller_scale: bool) -> str:
+    """Return 'one seed', and which way it points where the verdict does not say so."""
+    if not at_smaller_scale or not decided:
+        return "one seed"
+    return "one seed, as the paper says" if decided[0].agrees else "one seed, against the paper"
+
+
+def _finding(decided: Sequence[Pair]) -> Finding:
+    """Return which way pairs at smaller scale point."""
+    if len(decided) < 2:
+        return Finding.ONE_SEED if decided else Finding.NONE
+    found = difference(decided)
+    if found is None or not _significant(decided):
+        return Finding.OPEN
+    return Finding.FOR if found.mean > 0 else Finding.AGAINST
+
+
+LEVEL = 0.05
+"""probability of calling a difference of two equal models significant, for each relation by itself"""
+
+
+def _significant(pairs: Sequence[Pair]) -> bool:
+    """Return whether the mean advantage differs from 0 by Student's test on pairs. Pairs without a number leave it open."""
+    values = [pair.advantage for pair in pairs if pair.advantage is not None]
+    p_value = paired(values, [0.0] * len(values)) if len(values) == len(pairs) else None
+    return p_value is not None and p_value < LEVEL
 
 
 def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
@@ -284,7 +319,7 @@ def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
     agreeing = sum(bool(pair.agrees) for pair in decided)
     if agreeing == len(pairs):
         return Status.REPRODUCED
-    if found is not None and found.mean < -2 * found.error:
+    if found is not None and found.mean < 0 and _significant(decided):
         return Status.CONTRADICTED
     return Status.BY_SOME if agreeing else Status.NOT_REPRODUCED
 

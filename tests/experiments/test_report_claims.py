@@ -22,7 +22,7 @@ from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
-from experiments.report.verdicts import Finding, Status
+from experiments.report.verdicts import NOT_HERE, Finding, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
 from lrpt.datasets import jsb
@@ -33,6 +33,8 @@ from lrpt.runs.configuration import to_json
 COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory, adding, permuted_mnist, char_lm, highway_mnist))
 LENGTH = "--preset paper-variable-length"
 make_run = partial(make_any_run, command="python -m experiments.example")
+
+UNRUN = {Status.NOT_RUN, Status.NOT_HERE}
 
 
 def judged(root, paper=low_rank.PAPER):
@@ -120,7 +122,7 @@ def test_a_quantity_without_a_published_figure_hides_no_other(tmp_path):
     found = judged(tmp_path)
     row = [q for q in found.quantities if q.row.setting == copying.LENGTH and q.row.model == copying.LRD]
     assert [str(q.verdict) for q in row] == ["not reproduced (1 seed)", "None"]
-    assert sum(v.status is not Status.NOT_RUN for v in found.verdicts) == 1
+    assert sum(v.status not in UNRUN for v in found.verdicts) == 1
 
 
 def test_overfitting_that_does_not_happen_contradicts_the_paper(tmp_path):
@@ -132,7 +134,7 @@ def test_overfitting_that_does_not_happen_contradicts_the_paper(tmp_path):
     write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     found = judged(tmp_path)
     perfect, overfits = (found.quantity("uRNN 721", name, setting="fixed") for name in ("updates until perfect", "updates until test"))
-    assert (perfect.ours, str(perfect.verdict)) == ("2,000", "reproduced (1 seed)")
+    assert (perfect.ours, str(perfect.verdict)) == ("2,000", "not reproduced (1 seed)")  # published: before 2,000
     assert (overfits.ours, str(overfits.verdict)) == ("500", "contradicted (1 seed)")
 
 
@@ -213,14 +215,14 @@ def test_a_run_that_never_got_there_took_longer_than_it_ran(tmp_path):
     make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", 0, {38_000: 2e-3}, "loss", {})
     make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
     found = relation(tmp_path, "weight normalization is faster (variable lag")
-    assert (str(found.verdict), found.advantage) == ("not reproduced (one seed)", "beyond -18,000")
+    assert (str(found.verdict), found.advantage) == ("not reproduced (one seed)", "at most -18,000")
 
 
 def test_nothing_is_said_of_a_run_that_is_shorter_than_the_other_took(tmp_path):
     make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", 0, {6_000: 2e-3}, "loss")
     make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
     found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
-    assert (found.status, found.finding) == (Status.SMALLER, Finding.OPEN)
+    assert (found.status, found.finding) == (Status.SMALLER, Finding.NONE)
 
 
 def test_a_seed_whose_other_run_was_cut_short_does_not_count_against_the_relation(tmp_path):
@@ -235,7 +237,7 @@ def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
     make_run(tmp_path, IMAGES, "--preset paper", curve={4_800: 0.30, 26_400: 0.75}, score="accuracy")
     make_run(tmp_path, IMAGES, "--preset paper --model.parametrization dense", curve={4_800: 0.40}, score="accuracy", name="gru")
     found = relation(tmp_path, "LRD-GRU > full GRU")
-    assert str(found.verdict) == "run at smaller scale (4,800 of 325,000 updates; one seed): disagrees"
+    assert str(found.verdict) == "run at smaller scale (4,800 of 325,000 updates; one seed, against the paper)"
     assert found.advantage == "-10.0%"
 
 
@@ -316,9 +318,9 @@ def test_depth_at_equal_parameters_is_told_from_step_to_step_and_drawn(tmp_path)
         make_run(tmp_path, highway.WORDS, f"--preset equal-{depth}", 0, curve, "perplexity", {"perplexity": perplexity})
     found = judged(tmp_path, highway.PAPER)
     said = found.paper.takeaways(found)[0]
-    assert "as the paper says, depth helps at 1.5 million parameters" in said
+    assert "with one seed, depth helps at 1.5 million parameters" in said
     assert "137.0, 128.0, 125.0, 124.0, 125.5, 126.0" in said
-    assert "no better at depth 5 and 6" in said
+    assert "does not help at 5 and 6" in said
     (study,) = (study for study in highway.STUDIES if study.over)
     ((_, draw),) = analysis_figures(study, found.evidence).values()
     assert draw(tmp_path / "depth.png").exists()
@@ -398,8 +400,23 @@ def test_the_lattice_table_has_56_rows():
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
 def test_without_runs_every_claim_is_not_yet_run(paper):
     found = Judged(paper, Evidence())
-    assert {verdict.status for verdict in found.verdicts} == {Status.NOT_RUN}
+    assert {verdict.status for verdict in found.verdicts} == UNRUN
     assert all(network.config for row in paper.rows if (network := row.network))
+    assert not any(found.has_runs(plot) for plot in paper.plots)
+
+
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_what_cannot_be_run_here_says_why(paper):
+    found = Judged(paper, Evidence())
+    assert all(q.row.note for q in found.quantities if q.verdict is NOT_HERE)
+    assert all(r.relation.note for r in found.relations if r.verdict is NOT_HERE)
+    assert all(q.verdict is NOT_HERE for q in found.quantities if q.row.note == "quoted from other authors")
+
+
+def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
+    make_run(tmp_path, COPY, LENGTH, curve={29_000: 9e-4}, score="loss", test={})
+    found = judged(tmp_path)
+    assert [plot.where for plot in found.paper.plots if found.has_runs(plot)] == ["Figure 2, top right"]
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)

@@ -115,8 +115,10 @@ def against(*advantages, **changes):
         ([Pair(0, None, False, failed=1)], "not reproduced (one seed, 1 run diverged)"),
         ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
         ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
-        (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed): agrees"),
-        (against(-0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed): disagrees"),
+        (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, as the paper says)"),
+        (against(-0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, against the paper)"),
+        (against(0.1, 0.11, 0.12, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): agrees"),
+        (against(0.1, 0.01, 0.5, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): undecided"),
         ([Pair(0, None, None, settled=False)], "run at smaller scale (5 of 9 updates; one seed)"),
     ],
 )
@@ -128,8 +130,17 @@ def test_a_relation_at_smaller_scale_says_which_way_it_points():
     verdict = judge_relation(against(-0.1, -0.1), "200 units")
     assert (verdict.status, verdict.finding) == (Status.SMALLER, Finding.AGAINST)
     assert str(verdict) == "run at smaller scale (200 units; 0 of 2 seeds agree): disagrees"
-    assert judge_relation(against(0.1), "200 units").finding is Finding.FOR
+    assert judge_relation(against(0.1, 0.11, 0.12), "200 units").finding is Finding.FOR
     assert judge_relation(against(0.1, -0.1), "200 units").finding is Finding.OPEN
+
+
+def test_at_smaller_scale_seeds_must_differ_significantly():
+    """One seed decides nothing, three that agree by chance neither, and pairs without a number cannot be tested."""
+    assert judge_relation(against(0.1), "200 units").finding is Finding.ONE_SEED
+    assert judge_relation(against(0.1, 0.01, 0.5), "200 units").finding is Finding.OPEN  # t = 1.36, p = 0.31
+    assert judge_relation([Pair(seed, None, True, failed=1) for seed in range(3)], "200 units").finding is Finding.OPEN
+    assert judge_relation([Pair(0, None, None)], "200 units").finding is Finding.NONE
+    assert judge_relation([Pair(seed, 0.0, True) for seed in range(3)], "200 units").finding is Finding.OPEN
 
 
 def test_difference_of_pairs_is_that_of_means_with_its_standard_error():
@@ -155,4 +166,4 @@ def test_a_mean_says_what_it_leaves_out(observed, text):
 
 
 def test_nothing_observed_points_nowhere():
-    assert (NOT_RUN.status, NOT_RUN.finding) == (Status.NOT_RUN, Finding.OPEN)
+    assert (NOT_RUN.status, NOT_RUN.finding) == (Status.NOT_RUN, Finding.NONE)

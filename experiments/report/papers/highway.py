@@ -118,21 +118,16 @@ BITS = Final("test bits per character", "bits_per_character", "{:.3f}")
 
 
 def _deeper(form: str, shallow: int, deep: int) -> Relation:
-    """Return the claim about two points of Figure 5a. Tied networks of 1.5 million parameters stand in for published ones."""
-    published = Versus(OF_DEPTH[form, deep], OF_DEPTH[form, shallow])
-    small = (_equal_versus(shallow, deep),) if form == "tied" and {shallow, deep} <= EQUAL.keys() else ()
+    """Return the claim about two points of Figure 5a."""
     sentence = f"depth helps at equal parameters: {deep} better than {shallow}, {form}"
-    return Relation(FIGURE_5A, sentence, PERPLEXITY, (published, *small), deep - shallow > 1)
-
-
-def _equal_versus(shallow: int, deep: int) -> Versus:
-    return Versus(EQUAL[deep], EQUAL[shallow], EQUAL_SCALE)
+    return Relation(FIGURE_5A, sentence, PERPLEXITY, (Versus(OF_DEPTH[form, deep], OF_DEPTH[form, shallow]),), deep - shallow > 1)
 
 
 def _equal(shallow: int, deep: int) -> Relation:
-    """Return the same claim about the networks of 1.5 million parameters alone, so that `experiments.reproduce` can train them."""
+    """Return the same claim about tied networks of 1.5 million parameters."""
     sentence = f"depth helps at 1.5 million parameters: {deep} better than {shallow}, tied"
-    return Relation(FIGURE_5A_EQUAL, sentence, PERPLEXITY, (_equal_versus(shallow, deep),), deep - shallow > 1)
+    versus = Versus(EQUAL[deep], EQUAL[shallow], EQUAL_SCALE)
+    return Relation(FIGURE_5A_EQUAL, sentence, PERPLEXITY, (versus,), deep - shallow > 1)
 
 
 SWARM_COMMAND = "swarm --preset paper --data.dir DIR"
@@ -287,10 +282,10 @@ STUDIES = (
 
 PLOTS = (
     Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn discs` draws those of a trained network"),
-    Plot("Figure 4", "training loss of random settings, by architecture and depth", FIGURE_4, True),
-    Plot("Figure 5a", "test perplexity by depth", FIGURE_5A, True),
-    Plot("Figure 5b", "gates by layer and step on JSB Chorales", FIGURE_5B, True),
-    Plot("supplement", "lesions: training loss with one layer's gates closed", LESIONS, True),
+    Plot("Figure 4", "training loss of random settings, by architecture and depth", FIGURE_4),
+    Plot("Figure 5a", "test perplexity by depth", FIGURE_5A),
+    Plot("Figure 5b", "gates by layer and step on JSB Chorales", FIGURE_5B),
+    Plot("supplement", "lesions: training loss with one layer's gates closed", LESIONS),
 )
 
 PAPER = Paper(

@@ -10,7 +10,7 @@ from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
 from experiments.report.texts import lead
-from experiments.report.verdicts import Finding, Status, Verdict
+from experiments.report.verdicts import Status
 
 SWARM = "jsb_swarm"
 """The study of Figure 4."""
@@ -31,8 +31,8 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
         f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10, is {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
-        f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales; "
-        f"{_better(judged.evidence)}.",
+        f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales "
+        f"(a swarm of {_extent(judged.evidence)}); {_better(judged.evidence)}.",
         f"{_of_layers(judged)} Tables 2 and 3 (enwik8, text8) are not yet run; they need an accelerator.",
     )
 
@@ -41,22 +41,25 @@ def _of_layers(judged: Judged) -> str:
     """Return what came of lesions and gates of the network on JSB Chorales."""
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing any layer's gate raises the training loss")
-    gates = judged.relation("the first layer's gates are more open")
     used, switch = judged.relation("all layers are used"), judged.relation("the other layers' gates switch more")
-    if most.verdict.status is Status.NOT_RUN:
+    found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
+    if most.verdict.status is Status.NOT_RUN or not found:
         return "Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
+    costs = [loss - found[0]["lesions"]["intact"] for loss in found[0]["lesions"]["shut"]]
+    gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
     return (
-        f"In an RHN of depth 6 on JSB Chorales, closing the first layer's gate costs {most.advantage} nats more than closing any other "
-        f"({_agrees(most.verdict)}), closing any layer's costs at least {some.advantage} ({_agrees(some.verdict)}), and the first layer's "
-        f"gate is more open than any other by {gates.advantage} ({_agrees(gates.verdict)}). The least open gate after training exceeds the "
-        f"most open one before by {used.advantage} ({_agrees(used.verdict)}), and the deviation over time of the other layers' gates "
-        f"exceeds that of the first one's by {switch.advantage} ({_agrees(switch.verdict)})."
+        f"In an RHN of depth {len(costs)} on JSB Chorales (one seed), closing the first layer's gates raises the training loss by "
+        f"{costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}: the first "
+        f"one contributes most ({_agrees(most)}), and all contribute ({_agrees(some)}). After training, gates have a mean of "
+        f"{gates['trained'][0]:.2f} in the first layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the "
+        f"others, and {gates['untrained'][0]:.2f} before. That each layer's gates open in training: {_agrees(used)}. That those of the "
+        f"other layers switch more over time than those of the first: {_agrees(switch)}."
     )
 
 
-def _agrees(verdict: Verdict) -> str:
-    """Return how a claim relates to what was measured; its advantage is negative if it disagrees."""
-    return {Finding.FOR: "as in the paper", Finding.AGAINST: "against the paper"}.get(verdict.finding, "undecided")
+def _agrees(relation: JudgedRelation) -> str:
+    """Return how what one network shows relates to the paper."""
+    return "as in the paper" if all(pair.agrees for pair in relation.pairs) else "against the paper"
 
 
 def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
@@ -65,15 +68,16 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
         return "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank, is not yet run."
     (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
     scores = [[run.tested(study.score) or np.nan for run in runs] for runs in study.runs(judged.evidence).values()]
-    verb = {Finding.FOR: "helps", Finding.AGAINST: "hurts"}.get(ends.verdict.finding, "neither helps nor hurts")
+    verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     steps = [
         judged.relation(f"depth helps at 1.5 million parameters: {deep} better than {deep - 1}, tied") for deep in range(2, len(scores) + 1)
     ]
-    harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.verdict.finding is Finding.AGAINST]
-    no_better = f" One transition more is no better at depth {' and '.join(harms)}." if harms else ""
+    harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
+    seeds = f" ({ends.seeds} seeds agree that {len(scores)} is better than 1)" * (len(ends.pairs) > 1)
+    no_better = f" From depth to depth, it does not help at {' and '.join(harms)}." if harms else ""
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
-        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank (depth 6 before depth 1 for {ends.seeds} seeds)."
+        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{seeds}."
         f"{no_better}"
     )
 
@@ -92,6 +96,14 @@ def _better(evidence: Evidence) -> str:
         losses = [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell]
         parts.append(f"{sum(loss < constant_of(swarm) for loss in losses)} of {len(losses)} {name}s")
     return f"{', '.join(parts)} of the swarm beat the {constant_of(swarm):.2f} nats of the best constant predictor"
+
+
+def _extent(evidence: Evidence) -> str:
+    """Return how large the swarm is."""
+    if SWARM not in evidence.studies:
+        return "none"
+    options = evidence.studies[SWARM]["options"]
+    return f"{options['settings']} settings for each depth, {options['updates']} updates"
 
 
 def _line_of(evidence: Evidence) -> str:

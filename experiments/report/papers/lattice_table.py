@@ -90,3 +90,13 @@ ORDERINGS = (
     ("PS-LRU", "GRU"),
 )
 FASTER = (("LRU", "LSTM"), ("LRU", "GRU"), ("LRU", "Grid-LSTM"), ("LRU", "RHN"))
+
+
+def holds(text: str, budget: str, better: str, worse: str, score: str) -> bool:
+    """Return whether the published table says of two models what is claimed in general: a lower loss, or fewer epochs.
+
+    Args:
+      score: loss or epochs.
+    """
+    column = 2 * TEXTS.index(text) + (score == "loss")
+    return TABLE_1[budget][better][column] < TABLE_1[budget][worse][column]

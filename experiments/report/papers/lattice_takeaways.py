@@ -1,71 +1,33 @@
 """Takeaways about lattice recurrent units; every number and every conclusion is computed from the kept results."""
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from experiments.lattice.gradients_figure import mean_norms, top_to_bottom
 from experiments.lattice.models import NAMES
-from experiments.lattice.ranking import gaps, in_words, listed
+from experiments.lattice.ranking import gaps, in_words
 from experiments.report.claims import EPOCHS, Evidence, at_cap
 from experiments.report.judged import Judged, JudgedRelation, summarize
 from experiments.report.lattice_studies import Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
-from experiments.report.papers.lattice_table import EFFICIENCY, GRADIENTS, ORDERINGS, SHARES, STUDIES, TABLE_1, converted
-from experiments.report.texts import lead
+from experiments.report.papers.lattice_table import GRADIENTS, SHARES, STUDIES, TABLE_1, converted
+from experiments.report.studies import by_epoch
+from experiments.report.texts import gap, says
 from experiments.report.verdicts import Finding, Observation
-from lrpt.analysis.significance import holm, paired
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
 OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was folded to one symbol"}
 """Text -> how older studies read it."""
 
 
-class Outcomes(NamedTuple):
-    """Comparisons of the paper by what paired seeds say of them.
-
-    Attributes:
-      agree, disagree: significant in the paper's direction, and in the other one.
-      undecided: not significant.
-    """
-
-    agree: list[str]
-    disagree: list[str]
-    undecided: list[str]
-
-
-def outcomes(pairs: Sequence[tuple[str, dict[int, float], dict[int, float]]]) -> Outcomes:
-    """Sort comparisons by paired tests, with Holm's correction for all of them.
-
-    Args:
-      pairs: name of a comparison, and scores by seed of the model that the paper calls better, and of the other one.
-    """
-    names, means, p_values = [], [], []
-    for name, better, worse in pairs:
-        seeds = sorted(better.keys() & worse.keys())
-        if seeds:
-            one, other = [better[seed] for seed in seeds], [worse[seed] for seed in seeds]
-            names.append(name)
-            means.append(np.mean(other) - np.mean(one))
-            p_values.append(paired(one, other))
-    found = list(zip(names, means, holm(p_values), strict=True))
-    return Outcomes(
-        [name for name, mean, significant in found if significant and mean > 0],
-        [name for name, mean, significant in found if significant and mean < 0],
-        [name for name, _, significant in found if not significant],
-    )
-
-
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return sentences on the scale, the orders of losses, epochs, shares of the data, and gradients."""
-    epochs = {text: judged.relation(f"LRU < LSTM: fewer epochs ({text}") for text in BOOKS}
-    gradients = judged.relation("gradients reach")
     return (
-        f"No row of Table 1 was run at its published size; everything here is at small scale ({_scale(judged)}).",
+        f"No row of Table 1 was run at its published size. Networks are small: {_scales(judged)}.",
         *(_order(judged, text) for text in BOOKS),
-        f"{lead(epochs['PTB'].verdict)} LRUs need fewer epochs than LSTMs: {_bounded(epochs)}. {_censored(judged)}",
-        f"{_shares(judged)} {lead(gradients.verdict)} gradients are {_spread(gradients)} in a ten-layer LRU than in a GRU "
-        f"({len(gradients.pairs)} seed{'s' * (len(gradients.pairs) != 1)}).",
+        f"{_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')} {_censored(judged)}",
+        f"{_shares(judged)} {_even(judged)}",
     )
 
 
@@ -79,48 +41,37 @@ def _first_start(study: Study | None) -> str:
     return next(iter(starts_in(study)), "") if study else ""
 
 
-def _scale(judged: Judged) -> str:
-    study = _study(judged, STUDIES["PTB"])
-    return scale_of(study, _first_start(study)) if study else "no study is kept"
+def _scales(judged: Judged) -> str:
+    """Return the scale of each kept study of convergence."""
+    studies = {text: _study(judged, name) for text, name in STUDIES.items()}
+    kept = [f"{scale_of(study, _first_start(study))} ({BOOKS[text]})" for text, study in studies.items() if study]
+    return "; ".join(kept) or "no study is kept"
 
 
 def _order(judged: Judged, text: str) -> str:
-    """Say how much of the order of losses in Table 1 paired seeds confirm."""
-    gru = judged.relation(f"LRU < GRU: lower test loss ({text}")
-    beginning = f"{lead(gru.verdict)} LRUs {_beat(gru)} GRUs on {BOOKS[text]}: {gru.advantage} nats per character"
-    study = _study(judged, STUDIES[text])
-    if study is None:
-        return f"{beginning}."
-    found = {NAMES[name]: own for name, own in scores(study, _first_start(study)).items()}
-    own = outcomes([(f"{a} < {b}", found[a], found[b]) for a, b in ORDERINGS if a in found and b in found])
-    count = sum(map(len, own))
-    done = "reproduced" if count and len(own.agree) == count else "not reproduced"
-    against = f", {len(own.disagree)} significantly the other way ({', '.join(own.disagree)})" if own.disagree else ""
-    return (
-        f"{beginning}. The order of Table 1 is {done} there: {len(own.agree)} of {count} of the paper's orderings of losses are significant"
-        f"{against}, {len(own.undecided)} undecided (paired seeds, Holm's correction)."
-    )
+    """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm."""
+    gru = gap(judged.relation(f"LRU < GRU: lower test loss ({text}"), "LRUs", f"GRUs on {BOOKS[text]}", "nats per character", "are")
+    found = [r for r in judged.relations if r.relation.where == f"Table 1, {text}" and "lower test loss" in r.relation.sentence]
+    return f"{gru} Of {_findings(found, 'orderings of losses in Table 1')}."
+
+
+def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
+    """Return 'the 6 WHAT that were run, 2 agree, 1 disagrees and 3 are undecided'."""
+    found = Counter(r.verdict.finding for r in relations if r.pairs)
+    agree, disagree = found[Finding.FOR], found[Finding.AGAINST]
+    others = found.total() - agree - disagree
+    return f"the {found.total()} {what} that were run, {agree} agree, {disagree} disagree and {others} are undecided"
 
 
 def _shares(judged: Judged) -> str:
-    """Say at which shares of the data below all of it LRUs are better than GRUs."""
-    study = _study(judged, EFFICIENCY)
-    if study is None:
+    """Say how LRUs and GRUs compare on shares of the data below all of it."""
+    found = [judged.relation(f"LRU < GRU: lower test loss with {share} %") for share in SHARES if share < 100]
+    if not any(r.pairs for r in found):
         return "Shares of the data (Figure 5) are not yet run."
-    of_share = {share: scores(study, _first_start(study), share) for share in SHARES if share < 100}
-    pairs = [(f"{share} %", found["lru"], found["gru"]) for share, found in of_share.items() if {"lru", "gru"} <= found.keys()]
-    own = outcomes(pairs)
-    lower = sum(np.mean([*lru.values()]) < np.mean([*gru.values()]) for _, lru, gru in pairs)
-    if own.agree:
-        said = f"LRUs are better than GRUs below 100 % of the Penn Treebank at {listed(own.agree)} of the data (Figure 5)"
-    elif lower:
-        said = "It is not shown that LRUs are better than GRUs below 100 % of the Penn Treebank (Figure 5)"
-    else:
-        said = "Against the paper (Figure 5), LRUs are no better than GRUs below 100 % of the Penn Treebank"
-    worse = f"; it is significantly higher at {listed(own.disagree)}" if own.disagree else ""
+    lower = sum(r.difference is not None and r.difference.mean > 0 for r in found)
     return (
-        f"{said}: their mean loss is lower at {lower} of {len(pairs)} shares{worse}. {len(own.undecided)} of {len(pairs)} differences are "
-        f"not significant (paired seeds, Holm's correction)."
+        f"On less than all of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
+        f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(found, 'comparisons')}."
     )
 
 
@@ -135,16 +86,31 @@ def _censored(judged: Judged) -> str:
     return f"{capped} of {len(lstm)} LSTMs are best at the last epoch allowed: their epochs are lower bounds, and their losses too high."
 
 
-def _beat(relation: JudgedRelation) -> str:
-    return {Finding.FOR: "beat", Finding.AGAINST: "do not beat"}.get(relation.verdict.finding, "neither beat nor lose to")
+def _epochs(judged: Judged, other: str) -> str:
+    """Say how many epochs fewer, or more, LRUs need than another model, on both texts."""
+    found = {text: judged.relation(f"LRU < {other}: fewer epochs ({text}") for text in BOOKS}
+    said = [f"{_fewer(r)} on {BOOKS[text]} ({says(r.verdict)})" for text, r in found.items() if r.pairs]
+    return f"Against {other}s, LRUs need {' and '.join(said)} until their best epoch." if said else f"Epochs of {other}s are not yet run."
 
 
-def _bounded(relations: dict[str, JudgedRelation]) -> str:
-    return "; ".join(f"{r.advantage} epochs on {BOOKS[text]} ({r.seeds} seeds)" for text, r in relations.items())
+def _fewer(relation: JudgedRelation) -> str:
+    """Return how many epochs fewer, or more."""
+    words = relation.advantage.replace("+", "").replace("-", "").replace("at most", "at least")
+    return f"{words} epochs {'fewer' if relation.difference is None or relation.difference.mean >= 0 else 'more'}"
 
 
-def _spread(relation: JudgedRelation) -> str:
-    return "spread more evenly" if relation.verdict.finding is Finding.FOR else "not spread more evenly"
+def _even(judged: Judged) -> str:
+    """Say in how many epochs gradients are more even over the layers of an LRU than over those of a GRU."""
+    study = _study(judged, GRADIENTS)
+    norms = norms_of(study, _first_start(study)) if study else {}
+    if not {"LRU", "GRU"} <= norms.keys():
+        return "Gradients of ten layers (Figure 7) are not yet run."
+    lru, gru = (np.abs(np.log10(by_epoch(mean_norms(list(norms[name].values()))))) for name in ("LRU", "GRU"))
+    relation = judged.relation("gradients reach")
+    return (
+        f"Gradients of ten layers (Figure 7, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}): the last layer's is closer to "
+        f"those of the first three in an LRU than in a GRU in {int((lru < gru).sum())} of {len(lru)} epochs."
+    )
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:

@@ -249,11 +249,11 @@ STUDIES = (
 )
 
 PLOTS = (
-    Plot("Figure 2, top left", "LRD-GRU and uRNN, fixed lag N = 500: cross-entropy by update", f"{COPYING}, {FIXED}", True),
-    Plot("Figure 2, top right", "LRD-GRU and uRNN, variable length: cross-entropy by update", f"{COPYING}, {LENGTH}", True),
-    Plot("Figure 2, middle left", "LRD-GRU and uRNN, variable lag: cross-entropy by update", f"{COPYING}, {LAG}", True),
-    Plot("Figure 2, middle right", "LR-GRU and LRD-GRU on adding: MSE by update", ADDING, True),
-    Plot("Figure 2, bottom", "LR-GRU and LRD-GRU on permuted MNIST: accuracy by update", TABLE_1, True),
+    Plot("Figure 2, top left", "LRD-GRU and uRNN, fixed lag N = 500: cross-entropy by update", COPYING, FIXED),
+    Plot("Figure 2, top right", "LRD-GRU and uRNN, variable length: cross-entropy by update", COPYING, LENGTH),
+    Plot("Figure 2, middle left", "LRD-GRU and uRNN, variable lag: cross-entropy by update", COPYING, LAG),
+    Plot("Figure 2, middle right", "LR-GRU and LRD-GRU on adding: MSE by update", ADDING),
+    Plot("Figure 2, bottom", "LR-GRU and LRD-GRU on permuted MNIST: accuracy by update", TABLE_1),
 )
 
 PAPER = Paper(
