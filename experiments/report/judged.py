@@ -51,10 +51,11 @@ class JudgedQuantity:
 
 @dataclass(frozen=True)
 class JudgedRelation:
-    """A relation: its pairs, and the verdict."""
+    """A relation: its pairs, what is smaller about them than in the paper, and the verdict."""
 
     relation: Relation
     pairs: Sequence[Pair]
+    smaller: str
     verdict: Verdict
 
     @property
@@ -108,7 +109,7 @@ class Judged:
         for relation in self.paper.relations:
             pairs, smaller, cut = relation.paired(self.evidence)
             verdict = judge_relation(pairs, smaller, cut) if relation.versions else NOT_HERE
-            found.append(JudgedRelation(relation, pairs, verdict))
+            found.append(JudgedRelation(relation, pairs, smaller, verdict))
         return tuple(found)
 
     @cached_property

@@ -63,7 +63,7 @@ def _short(verdict: Verdict | None, smaller: str) -> str:
     """Return a verdict without what is smaller, which stands below the table."""
     if verdict is None:
         return "no published figure"
-    return str(verdict).replace(f" ({smaller})", "") if smaller else str(verdict)
+    return str(verdict).replace(f" ({smaller})", "").replace(f"({smaller}; ", "(") if smaller else str(verdict)
 
 
 def _shared(notes: dict[str, None]) -> dict[str, None]:
@@ -88,13 +88,16 @@ def _relations(judged: Judged) -> list[str]:
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
-        rows = [[r.relation.sentence, r.advantage, r.seeds, str(r.verdict)] for r in found]
+        rows = [[r.relation.sentence, r.advantage, r.seeds, _short(r.verdict, r.smaller)] for r in found]
         parts += [f"### {place}: orderings", table(["claim", "advantage", "seeds that agree", "verdict"], rows)]
         units = dict.fromkeys(f"{r.relation.contest.name}" for r in found if r.relation.contest is not None)
         notes = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.relation.note}" for r in found if r.relation.note))
         parts += [f"Advantages are in {', '.join(units)}."] if units else []
-        parts += [_notes("Not runnable here", notes)] if notes else []
-    return parts
+        scales = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.smaller}" for r in found if r.smaller))
+        all_alike = len(scales) == 1 and all(r.smaller for r in found)
+        parts += [f"Smaller scale: {found[0].smaller}."] if all_alike else [_notes("Smaller scale", scales)]
+        parts += [_notes("Not runnable here", notes)]
+    return [part for part in parts if part]
 
 
 def _plots(judged: Judged) -> list[str]:

@@ -43,7 +43,8 @@ def _schedules(judged: Judged) -> str:
         )
     )
     buffered = judged.quantity("VCRNN-128, 24 buffer bits", "share of the operations")
-    bars, spaces = judged.relation("bars are mostly ignored"), judged.relation("more computation at word boundaries: on the white space")
+    bars = judged.relation("bars are mostly ignored")
+    spaces, letters = (judged.relation(f"more computation at word boundaries: on the {where}") for where in ("white space", "first letter"))
     if not m.observed or not bits.observed:
         return "Not yet run: whether schedules follow the structure of the data."
     return (
@@ -51,7 +52,8 @@ def _schedules(judged: Judged) -> str:
         f"character, and the bits themselves of {bits.ours}; the place in the character explains {place.ours} of the variance of m, and "
         f"the bit that is read {symbol.ours}. With 24 buffer bits to a character, {buffered.ours} of the operations are on characters, a "
         f"quarter of the steps. Against the average, the share of the state that is updated is "
-        f"{_compared(bars, 'on bars of melodies', -1)} and {_compared(spaces, 'on white spaces of a text')}."
+        f"{_compared(bars, 'on bars of melodies', -1)}; {_compared(spaces, 'on white spaces')}, and "
+        f"{_compared(letters, 'on first letters of words')}."
     )
 
 
