@@ -62,7 +62,7 @@ def section(root: Path) -> str:
 
 
 def meanings(root: Path) -> list[str]:
-    """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: two sentences for each."""
+    """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: a sentence for each."""
     found = {terms: (_over(summary, "dense"), _over(summary, "low_rank")) for terms, summary in kept(root).items()}
     return [_meaning(terms, full, low_rank) for terms, (full, low_rank) in found.items() if _listed(DIAGONAL, low_rank)]
 
@@ -177,30 +177,27 @@ def _listed(kind: str, found: Found) -> str:
 
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
-    """Return two sentences on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
-    low, both = (_outcome(kind, full) for kind in ("low_rank", DIAGONAL))
-    pays = [task for task, own in full.items() if any(kind in own and _wins(own[kind]) for kind in ("low_rank", DIAGONAL))]
-    where = _listing(pays) if pays else "no task"
+    """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
     return (
-        f"The idea of the low-rank paper, a wide state with cheap matrices, wins on {where} at equal {terms}: over all cells, low rank "
-        f"{low}, and low rank plus diagonal {both}. Its other finding is that the diagonal helps: against low rank, low rank plus diagonal "
-        f"{_outcome(DIAGONAL, low_rank)}."
+        f"At equal {terms}, over all cells, the idea of the low-rank paper, a wide state with cheap matrices, is "
+        f"{_sides(full, 'low_rank', DIAGONAL)} than full matrices; its diagonal is {_sides(low_rank, DIAGONAL)} than low rank alone."
     )
 
 
-def _outcome(kind: str, found: Found) -> str:
-    """Return on which tasks a parametrization wins and loses, in words."""
-    tasks = {task: own[kind] for task, own in found.items() if kind in own}
-    outcomes = {
-        "wins on": [task for task, one in tasks.items() if _wins(one)],
-        "loses on": [task for task, one in tasks.items() if one.significant and not _wins(one)],
-        "is not significantly different on": [task for task, one in tasks.items() if not one.significant],
-    }
-    return _listing([f"{outcome} {_listing(own)}" for outcome, own in outcomes.items() if own])
+def _sides(found: Found, *kinds: str) -> str:
+    """Return on which tasks one of some parametrizations is significantly better, and on which all of them are worse, in words."""
+    own = {task: [differences[kind] for kind in kinds if kind in differences] for task, differences in found.items()}
+    won = [task for task, differences in own.items() if any(map(_wins, differences))]
+    lost = [task for task, differences in own.items() if differences and all(map(_loses, differences))]
+    return f"significantly better on {_listing(won or ['no task'])} and worse on {_listing(lost or ['no task'])}"
 
 
 def _wins(one: Difference) -> bool:
     return one.significant and one.ratio < 1
+
+
+def _loses(one: Difference) -> bool:
+    return one.significant and one.ratio > 1
 
 
 def _listing(words: Sequence[str]) -> str:
