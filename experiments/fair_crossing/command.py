@@ -27,13 +27,13 @@ from experiments.fair_crossing.figure import score_figure
 from experiments.fair_crossing.options import Options
 from experiments.fair_crossing.pairs import FIRST, Pair, ended
 from experiments.fair_crossing.problems import SCORES, Problem, problems
+from experiments.fair_crossing.rows import by_pair, columns, row
 from experiments.fair_crossing.significance import differences, overall, scores_of
 from experiments.fair_crossing.sizes import Frame, Size, at_parameters, at_time, frame_of, widths_about
 from experiments.fair_crossing.timing import Update, compiled, relative_time
 from lrpt.cli.command import concluding, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.studies import grouped, origin
-from lrpt.cli.summary import mean_and_deviation
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
@@ -136,32 +136,29 @@ def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:
 
 def conclude(options: Options, found: Sequence[Pair], console: Console) -> None:
     """Print a table for each task, draw its plot, and write the summary."""
-    rows = [row for pair in found for row in pair.rows()]
-    if not rows:
+    runs = [run for pair in found for run in pair.rows()]
+    if not runs:
         return
     said: dict[str, Any] = {}
-    for task, of_task in grouped(rows, "task").items():
+    for task, of_task in grouped(runs, "task").items():
         score = SCORES[task]
         scores = scores_of(of_task)
         said[task] = [difference._asdict() for difference in [*differences(scores, score), *overall(scores, score)]]
         title = f"{task}: equal {options.equal}, {options.updates:,} updates, {options.seeds} seeds"
         score_figure(of_task, options.workdir / "figures" / f"{task}.png", score, title, options.equal)
-        columns = ["cell", "matrices", "width", "parameters", "rate", f"test {score.replace('_', ' ')}", "deviation", "over dense", "p"]
-        table = [_row(own, said[task]) for kinds in grouped(of_task, "cell", "parametrization").values() for own in kinds.values()]
-        console.table(columns, table, title)
+        table = [[*row(own), *_compared(pair, said[task])] for pair, own in by_pair(of_task).items()]
+        console.table([*columns(of_task, score), "over dense", "p"], table, title)
     path = options.workdir / SUMMARY
-    write_json(path, {**origin(options, found[0].search()[0]), "runs": rows, "differences": said})
-    console.say(f"{len(rows)} runs   summary: {path}   figures: {options.workdir / 'figures'}")
+    write_json(path, {**origin(options, found[0].search()[0]), "runs": runs, "differences": said})
+    console.say(f"{len(runs)} runs   summary: {path}   figures: {options.workdir / 'figures'}")
 
 
-def _row(runs: Sequence[dict[str, Any]], said: Sequence[Mapping[str, Any]]) -> list[str]:
-    first = runs[0]
-    names = [first["cell"], first["parametrization"].replace("_", " "), str(first["size"]), f"{first['parameters']:,}"]
-    own = [one for one in said if (one["cell"], one["parametrization"]) == (first["cell"], first["parametrization"])]
-    difference = (
-        [f"{own[0]['ratio']:.3f}" + " *" * own[0]["significant"], "" if own[0]["p"] is None else f"{own[0]['p']:.3f}"] if own else ["", ""]
-    )
-    return [*names, f"{first['learning_rate']:g}", *mean_and_deviation([run["score"] for run in runs]), *difference]
+def _compared(pair: tuple[str, str], said: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ratio of a pair's error to that of full matrices, and its p-value."""
+    own = next((one for one in said if (one["cell"], one["parametrization"]) == pair), None)
+    if own is None:
+        return ["", ""]
+    return [f"{own['ratio']:.3f}" + " *" * own["significant"], "" if own["p"] is None else f"{own['p']:.3f}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.fair_crossing.rows import by_pair, words
 from lrpt.analysis.plots import png
-from lrpt.cli.studies import grouped
 
 MARKERS = "osD^vPX*<>"
 LOG = 3
@@ -38,10 +38,10 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
         for number, kind in enumerate(_names(rows)[1]):
-            axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=_name(kind))
+            axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=words(kind))
         draw = _by_cell if equal == "parameters" else _over_parameters
         draw(axes, rows)
-        axes.set(ylabel=f"test {_name(score)}")
+        axes.set(ylabel=f"test {words(score)}")
         axes.set_title(title)
         figure.legend(fontsize=6, ncols=5, loc="outside lower center")
     return path
@@ -50,7 +50,7 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
 def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     """Draw the cells side by side, and within each its parametrizations."""
     cells, kinds = _names(rows)
-    for (cell, kind), own in _pairs(rows).items():
+    for (cell, kind), own in by_pair(rows).items():
         number = kinds.index(kind)
         x = cells.index(cell) + WIDTH * ((number + 0.5) / len(kinds) - 0.5)
         axes.errorbar([x], *_mean_and_bar(own), fmt="o", color=f"C{number % 7}", markersize=4)
@@ -61,7 +61,7 @@ def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
 def _over_parameters(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     """Draw the scores over the numbers of parameters, with a marker for each cell."""
     cells, kinds = _names(rows)
-    for (cell, kind), own in _pairs(rows).items():
+    for (cell, kind), own in by_pair(rows).items():
         style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": f"C{kinds.index(kind) % 7}", "markersize": 4}
         axes.errorbar([own[0]["parameters"]], *_mean_and_bar(own), **style)
     for number, cell in enumerate(cells):
@@ -75,16 +75,8 @@ def _names(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     return cells, kinds
 
 
-def _pairs(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    return {(cell, kind): own for cell, kinds in grouped(rows, "cell", "parametrization").items() for kind, own in kinds.items()}
-
-
 def _mean_and_bar(runs: Sequence[dict[str, Any]]) -> tuple[list[float], list[list[float]]]:
     """Return the mean score, and the distances from it to the lowest and the highest one."""
     scores = [run["score"] for run in runs]
     mean = float(np.mean(scores))
     return [mean], [[mean - min(scores)], [max(scores) - mean]]
-
-
-def _name(identifier: str) -> str:
-    return identifier.replace("_", " ")

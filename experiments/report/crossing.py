@@ -9,11 +9,11 @@ import numpy as np
 from experiments.fair_crossing.figure import score_figure
 from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
+from experiments.fair_crossing.rows import by_pair, columns, row, words
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
 from experiments.report.summaries import Summary, load_summary
 from lrpt.cli.studies import grouped
-from lrpt.cli.summary import mean_and_deviation
 from lrpt.metrics import LOWER_IS_BETTER
 
 TERMS = {
@@ -32,8 +32,9 @@ the accuracy. A *
 marks ratios that differ from 1 significantly at 5 %: Student's test on logarithms of errors, whose variance within pairs is pooled over all
 pairs of a task, with Holm's correction for all cells of a table together, and for its last column by itself."""
 LIMITS = """\
-What this does not show: networks that are larger, or trained for longer; other shares of parameters; and learning rates outside of the
-grid. Errors are those of seeds: the test parts are one text, one set of digits and one set of copies."""
+What this does not show: networks that are trained for longer, or that are larger (with 1,000 units, full matrices take several times as
+long as those of low rank: [Performance](../performance.md)); other shares of parameters; and learning rates outside of the grid. Errors
+are those of seeds: the test parts are one text, one set of digits and one set of copies."""
 
 DIAGONAL = "low_rank_plus_diagonal"
 
@@ -91,18 +92,27 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     if terms == "time":
         yield (
             f"An update takes about as long as that of a {options['cells'][0]} with full matrices and {options['budget']:,} parameters; "
-            "the column time has the measured ratio."
+            "the column time has the measured ratio. At this size, structured matrices save parameters rather than time: their networks "
+            f"have {_share(runs):.2f} of the parameters of those with full matrices, in the geometric mean."
         )
     for task, rows in grouped(runs, "task").items():
         yield f"### {task.capitalize()}"
         yield f"Test {_error(task)} in units of that of full matrices; all cells: geometric mean, and in how many cells it is below 1:"
         yield _ratios(scores_of(rows), SCORES[task])
         yield f"![{task}, equal {terms}](../../{_figure(terms, task)})"
-        yield _details(rows, SCORES[task])
+        yield table(columns(rows, SCORES[task]), list(map(row, by_pair(rows).values())), left=2)
+
+
+def _share(runs: Sequence[Mapping[str, Any]]) -> float:
+    """Return the parameters of networks over those of the same cell with full matrices, in the geometric mean over structures and tasks."""
+    sizes = {(run["task"], run["cell"], run["parametrization"]): run["parameters"] for run in runs}
+    full = {(task, cell): size for (task, cell, kind), size in sizes.items() if kind == "dense"}
+    ratios = [size / full[task, cell] for (task, cell, kind), size in sizes.items() if kind != "dense" and (task, cell) in full]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
 def _error(task: str) -> str:
-    score = SCORES[task].replace("_", " ")
+    score = words(SCORES[task])
     return score if SCORES[task] in LOWER_IS_BETTER else f"error (1 less the {score})"
 
 
@@ -110,13 +120,9 @@ def _ratios(scores: Scores, score: str) -> str:
     """Return a table with a row for each parametrization and a column for each cell, and one for all cells."""
     found = {(one.cell, one.parametrization): one for one in [*differences(scores, score), *overall(scores, score)]}
     kinds = list(dict.fromkeys(kind for _, kind in found))
-    rows = [[_name(kind), *(_ratio(found.get((cell, kind))) for cell in (*scores, None))] for kind in kinds]
-    full = ["full: " + score.replace("_", " "), *(_mean(of_cell.get("dense")) for of_cell in scores.values()), ""]
+    rows = [[words(kind), *(_ratio(found.get((cell, kind))) for cell in (*scores, None))] for kind in kinds]
+    full = ["full: " + words(score), *(_mean(of_cell.get("dense")) for of_cell in scores.values()), ""]
     return table(["matrices", *scores, "all cells"], [full, *rows])
-
-
-def _name(kind: str) -> str:
-    return kind.replace("_", " ")
 
 
 def _mean(scores: Sequence[float] | None) -> str:
@@ -134,26 +140,12 @@ def _rounded(ratio: float) -> str:
     return f"{ratio:.3f}" if abs(ratio - 1) < 0.05 else f"{ratio:.2f}"
 
 
-def _details(rows: Sequence[Mapping[str, Any]], score: str) -> str:
-    time = ["time"] * ("time" in rows[0])
-    columns = ["cell", "matrices", "width", "parameters", *time, "rate", "seeds", score.replace("_", " "), "sd"]
-    body = [_row(own) for kinds in grouped(list(rows), "cell", "parametrization").values() for own in kinds.values()]
-    return table(columns, body, left=2)
-
-
-def _row(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    first = runs[0]
-    names = [first["cell"], first["parametrization"].replace("_", " "), str(first["size"]), f"{first['parameters']:,}"]
-    time = [f"{first['time']:.2f}"] if "time" in first else []
-    return [*names, *time, f"{first['learning_rate']:g}", str(len(runs)), *mean_and_deviation([run["score"] for run in runs])]
-
-
 def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
     """Yield, for each comparison, answers to the paper's questions: do small matrices beat full ones, and does a diagonal help?"""
     for terms, summary in summaries.items():
         full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
         kinds = dict.fromkeys(kind for own in full.values() for kind in own)
-        said = "; ".join(f"{_name(kind)} {_listed(kind, full)}" for kind in kinds)
+        said = "; ".join(f"{words(kind)} {_listed(kind, full)}" for kind in kinds)
         if said:
             yield f"**Equal {terms}.** Errors over those of full matrices, in the geometric mean over cells: {said}."
         if added := _listed(DIAGONAL, low_rank):

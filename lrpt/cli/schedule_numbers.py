@@ -29,7 +29,7 @@ REACH = 6
 """steps before and after the end of a word"""
 
 
-class Schedule(NamedTuple):
+class ScheduleTrace(NamedTuple):
     """The symbols that a network with a scheduler reads, and how much it computes at each."""
 
     symbols: Int[np.ndarray, " t"]
@@ -89,7 +89,7 @@ def scheduler_of(trained: Loaded) -> VariableConfig:
     return config
 
 
-def read_schedule(trained: Loaded, split: str, length: int) -> Schedule:
+def read_schedule(trained: Loaded, split: str, length: int) -> ScheduleTrace:
     """Return the first symbols of a split, each with m of the step that reads it.
 
     Raises:
@@ -114,10 +114,10 @@ def read_schedule(trained: Loaded, split: str, length: int) -> Schedule:
     windows = min(part.size, -(-length // example.inputs.shape[1]))
     carry = blank_carry(model, part, variables, part.arrays, 1) if task.streams else None
     _, (symbols, m, counts) = jax.device_get(jax.jit(lambda carry: jax.lax.scan(body, carry, jnp.arange(windows)))(carry))
-    return Schedule(symbols[counts][:length], m[counts][:length])
+    return ScheduleTrace(symbols[counts][:length], m[counts][:length])
 
 
-def summarize(trained: Loaded, schedule: Schedule, lags: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> ScheduleSummary:
+def summarize(trained: Loaded, schedule: ScheduleTrace, lags: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> ScheduleSummary:
     """Compute the numbers of a schedule that `read_schedule` has read; lags beyond its end are left out."""
     m, symbols, period = schedule.proportions.mean(axis=1), schedule.symbols, scheduler_of(trained).schedule.lag
     lags = [lag for lag in lags if 0 <= lag < len(m)]
@@ -145,7 +145,7 @@ def reads_characters(trained: Loaded) -> bool:
 GROUPS = {"length": lengths, "kind": kinds, "bars": bars_and_others, "repetition": repetitions}
 
 
-def by_note(trained: Loaded, schedule: Schedule) -> dict[str, dict[str, tuple[float, int]]]:
+def by_note(trained: Loaded, schedule: ScheduleTrace) -> dict[str, dict[str, tuple[float, int]]]:
     """Compute mean m_t, and the number of steps, by length and kind of note, of a network that `reads_melodies`.
 
     Source: Jernite et al. 2017, Table 2 and section 5.1.
@@ -156,7 +156,7 @@ def by_note(trained: Loaded, schedule: Schedule) -> dict[str, dict[str, tuple[fl
     return {name: {of: mean for of, mean in found.items() if of != OTHER} for name, found in means.items()}
 
 
-def around_words(trained: Loaded, schedule: Schedule, reach: int = REACH) -> AroundWords:
+def around_words(trained: Loaded, schedule: ScheduleTrace, reach: int = REACH) -> AroundWords:
     """Compute mean m_t at each distance from the end of a word, of a network that `reads_characters` (Jernite et al. 2017, section 5.2).
 
     Args:

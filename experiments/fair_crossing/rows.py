@@ -1,0 +1,37 @@
+"""Rows of tables: a cell with a parametrization, its size, and its score over seeds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lrpt.cli.studies import grouped
+from lrpt.cli.summary import mean_and_deviation
+
+Run = Mapping[str, Any]
+
+
+def columns(runs: Sequence[Run], score: str) -> list[str]:
+    """Return the heads of the columns of `row`."""
+    return ["cell", "matrices", "width", "parameters", *_time(runs, "time"), "rate", "seeds", words(score), "sd"]
+
+
+def by_pair(runs: Sequence[Run]) -> dict[tuple[str, str], list[Any]]:
+    """Return the runs of each pair of a cell and a parametrization."""
+    return {(cell, kind): own for cell, kinds in grouped(runs, "cell", "parametrization").items() for kind, own in kinds.items()}
+
+
+def row(runs: Sequence[Run]) -> list[str]:
+    """Describe the runs of one pair, which differ in their seeds: cell, matrices, width, parameters, time (if measured), rate, score."""
+    first = runs[0]
+    names = [first["cell"], words(first["parametrization"]), str(first["size"]), f"{first['parameters']:,}"]
+    time = _time(runs, f"{first.get('time', 0):.2f}")
+    return [*names, *time, f"{first['learning_rate']:g}", str(len(runs)), *mean_and_deviation([run["score"] for run in runs])]
+
+
+def words(identifier: str) -> str:
+    """Return an identifier as words: 'low rank'."""
+    return identifier.replace("_", " ")
+
+
+def _time(runs: Sequence[Run], text: str) -> list[str]:
+    """Return a text if the time of an update was measured."""
+    return [text] if "time" in runs[0] else []
