@@ -9,8 +9,9 @@ from lrpt.errors import UsageError
 from lrpt.matrices.operator import Operator
 
 # The axis of a stored factor along which the entries of one row of the paper's matrix lie (its W v orientation). Weight normalization and
-# the max-norm constraint act on such rows. They leave factors alone that are not listed (diagonals, biases).
-ROW_AXIS = {"kernel": 0, "left": 0, "right": 1, "blocks": 1, "entries": 1}
+# the max-norm constraint act on such rows. They leave factors alone that are not listed (diagonals, biases). Axes count from the last, so
+# that they hold for stacks of matrices.
+ROW_AXIS = {"kernel": -2, "left": -2, "right": -1, "blocks": -2, "entries": -1}
 
 WIDE_AXES = {"kernel": (0, 1), "left": (1,), "right": (1,), "diagonal": (0,), "bias": (0,)}
 """The axes of each stored array that are as long as the matrix is wide."""

@@ -4,7 +4,7 @@ Parameters are recognized by name (`lrpt.parametrizations.Parameters`): `.../rec
 `.../recurrent_scale/update/left` contains the scales of its weight-normalized rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -149,27 +149,40 @@ def clip_all_but_first_seven(max_delta: Scalar = 1.0) -> optax.GradientTransform
     return optax.masked(optax.clip(max_delta), clipped)
 
 
-def project_rows(max_norm: Scalar = 10.0) -> optax.GradientTransformation:
+def project_rows(max_norm: Scalar = 10.0, axes: Mapping[str, int] = ROW_AXIS) -> optax.GradientTransformation:
     r"""Limit row norms after the update: each row w of every matrix becomes :math:`w \min(1, m / \|w\|)`, m = `max_norm`.
 
-    Rows are rows in the papers' orientation (`lrpt.matrices.ROW_AXIS`). Biases, diagonals, embeddings and initial states do not change. A
-    weight-normalized row is g v / ||v||; both v and g are limited, because |g| is the norm of the effective row, and Miceli Barone 2018,
-    section 3.5.1, does not say which of them is meant. This must be the last element of a chain: it replaces the update by the one that
-    leads to the projected parameters.
+    Matrices are known by the last key of their path in the parameters. By default these are the fields in which lrpt stores them
+    (`lrpt.matrices.ROW_AXIS`), and 'kernel', as Flax's `Dense` has it. Biases, diagonals, embeddings and initial states do not change. The
+    kernel of a convolution has rows for each place of its window. A weight-normalized row is g v / ||v||; both v and g are limited, because
+    |g| is the norm of the effective row, and Miceli Barone 2018, section 3.5.1, does not say which of them is meant. This must be the last
+    element of a chain: it replaces the update by the one that leads to the projected parameters.
+
+    Args:
+      max_norm: the largest norm of a row.
+      axes: last key of a path -> the axis along which the entries of one row lie, as `{"w": -1}` for your own matrices.
 
     Raises:
-      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0; no parameter has a key of `axes`, or one has too few axes; or `update` was called without the
+        parameters.
     """
     _check_positive("max_norm", max_norm)
 
+    def init(params: optax.Params) -> optax.EmptyState:
+        paths = [_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+        if paths and not any(path and path[-1] in axes for path in paths):
+            found = ", ".join(sorted({path[-1] if path else "an array" for path in paths}))
+            raise ValueError(f"project_rows finds no matrix among {found}: name the axis of their rows, as in axes={{'w': -1}}")
+        return optax.EmptyState()
+
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         def project(path: Any, step: Array, theta: Array) -> Array:
-            excess = _excess(_names(path), theta + step, max_norm)
+            excess = _excess(_names(path), theta + step, max_norm, axes)
             return step if excess is None else jnp.where(excess > 1, (theta + step) / jnp.maximum(excess, 1) - theta, step)
 
         return jax.tree_util.tree_map_with_path(project, updates, _required(params, "project_rows")), state
 
-    return optax.GradientTransformation(optax.init_empty_state, update)
+    return optax.GradientTransformation(init, update)
 
 
 def shrink_after(share: Scalar) -> optax.GradientTransformation:
@@ -188,13 +201,15 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
     return optax.GradientTransformation(optax.init_empty_state, update)
 
 
-def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar) -> Float[Array, "..."] | None:
+def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Mapping[str, int]) -> Float[Array, "..."] | None:
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
-    if not names or names[-1] not in ROW_AXIS:
+    if not names or names[-1] not in axes:
         return None
     if any(name.endswith("_scale") for name in names[:-1]):
         return jnp.abs(value) / max_norm
-    return jnp.linalg.norm(value, axis=ROW_AXIS[names[-1]], keepdims=True) / max_norm
+    if value.ndim < 2:
+        raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
+    return jnp.linalg.norm(value, axis=axes[names[-1]], keepdims=True) / max_norm
 
 
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:

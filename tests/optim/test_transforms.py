@@ -238,9 +238,30 @@ def test_zero_rows_stay_zero():
     assert_tree(updated(zeros, zeros), to_named(zeros), rtol=0)
 
 
-def test_a_bare_array_has_no_rows_to_project():
-    theta, step = jnp.full(3, 100.0), jnp.ones(3)
-    np.testing.assert_array_equal(project_rows(1.0).update(step, optax.EmptyState(), theta)[0], step)
+@pytest.mark.parametrize("params", [jnp.full(3, 100.0), {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}], ids=["bare", "named otherwise"])
+def test_parameters_without_a_known_matrix_are_refused(params):
+    with pytest.raises(ValueError, match=r"finds no matrix among (an array|b, w): name the axis of their rows, as in axes=\{'w': -1\}"):
+        project_rows(1.0).init(params)
+
+
+def test_rows_of_your_own_matrices_lie_along_the_axis_that_you_name():
+    theta = {"w": jnp.array([[3.0, 4.0], [0.3, 0.4]]), "b": jnp.full(2, 9.0)}
+    rule = project_rows(1.0, {"w": -1})
+    change, _ = rule.update(jax.tree.map(jnp.zeros_like, theta), rule.init(theta), theta)
+    new = optax.apply_updates(theta, change)
+    np.testing.assert_allclose(new["w"], [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
+    np.testing.assert_array_equal(new["b"], theta["b"])
+    with pytest.raises(ValueError, match=r"b has shape \(2,\), and no rows: leave 'b' out of axes"):
+        project_rows(1.0, {"b": -1}).update(theta, optax.EmptyState(), theta)
+
+
+def test_rows_of_stacked_matrices_are_those_of_each():
+    kernels = {"kernel": 10.0 * jax.random.normal(jax.random.key(0), (5, 4, 8))}
+    rule, still = project_rows(1.0), jnp.zeros((5, 4, 8))
+    together = rule.update({"kernel": still}, rule.init(kernels), kernels)[0]["kernel"]
+    each = [rule.update({"kernel": still[0]}, optax.EmptyState(), {"kernel": one})[0]["kernel"] for one in kernels["kernel"]]
+    np.testing.assert_allclose(together, jnp.stack(each), rtol=1e-6)
+    assert np.linalg.norm(kernels["kernel"] + together, axis=1).max() <= 1 + 1e-6
 
 
 BOUNDED = (clip_all_but_first_seven, clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink, project_rows)
