@@ -135,7 +135,7 @@ def compress(
 def _check_size(kind: str, rank: int | None, error: float | None, tied: bool) -> None:
     if kind in DIAGONAL:
         if (rank is None) == (error is None):
-            raise UsageError(f"rank is {rank} and error is {error}: give exactly one of them")
+            raise UsageError(f"rank is {rank} and error is {error}: give one of them, as in --rank 16 or --error 0.1")
     elif error is not None or tied:
         raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
     elif (rank is None) == ("rank" in FORMS[kind].settings):

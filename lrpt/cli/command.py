@@ -35,7 +35,7 @@ OF_A_BROKEN_PIPE = 128 + 13
 """exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""
 
 INTACT = "what was written before is intact, and the same command resumes from it"
-OF_A_READER = "the run is as it was: repeat the command"
+OF_A_READER = "the run is as it was; mend this, and repeat the command"
 """End of an error message of commands that only read runs."""
 
 
@@ -45,7 +45,7 @@ def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) ->
     with leaving_with_a_line(console):
         words = without_imports(words)
         if experiment.subcommands and words and not words[0].startswith("-"):
-            dispatch(experiment.subcommands, words, f"python -m experiments.{experiment.name}", console)
+            dispatch(experiment.subcommands, words, experiment.program, console)
         else:
             run(experiment, combinations(experiment, words), console)
 

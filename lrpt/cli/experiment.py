@@ -1,5 +1,7 @@
 """Experiments as values: what they reproduce, their presets, and the models that they compare."""
 
+import importlib.util
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +95,16 @@ class Experiment(Generic[D]):
     observes_text: Callable[[int, Console], Observer] | None = None
     ending: Callable[[Path, Console], None] | None = None
     costs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def program(self) -> str:
+        """Return how it is started: as a module of `experiments` if it is one, otherwise as the program that runs."""
+        if experiments := importlib.util.find_spec("experiments"):
+            folders = map(Path, experiments.submodule_search_locations or ())
+            if any((folder / name).exists() for folder in folders for name in (self.name, f"{self.name}.py")):
+                return f"python -m experiments.{self.name}"
+        spec = sys.modules["__main__"].__spec__
+        return f"python -m {spec.name.removesuffix('.__main__')}" if spec else f"python {Path(sys.argv[0]).name}"
 
     def variants_of(self, preset: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the models that a preset compares."""

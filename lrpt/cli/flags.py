@@ -102,7 +102,7 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     for argument in arguments:
         if re.fullmatch(r"(--[\w.-]+=)?\s*", argument):
             raise UsageError(f"argument '{argument}' is empty: give a value, or leave the flag out")
-    program = f"python -m experiments.{experiment.name}"
+    program = experiment.program
     name, rest = chosen_preset(experiment.presets, arguments, program, experiment.name)
     default = command_of(experiment, name)
     config = default.config

@@ -1,6 +1,6 @@
 """Optimizers: the papers' update rules as optax transformations, and one named recipe per task."""
 
-from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe
+from lrpt.optim.recipes import RECIPES, OptimConfig, Recipe, rmsprop_2016
 from lrpt.optim.transforms import (
     ShrinkState,
     by_part,
@@ -24,4 +24,5 @@ __all__ = [
     "clip_parts_or_shrink",
     "project_rows",
     "recoveries",
+    "rmsprop_2016",
 ]

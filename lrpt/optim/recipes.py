@@ -1,6 +1,7 @@
 """Named optax chains, one for each paper and task: gradient clipping, gradient scaling, and a constraint after the update.
 
-The 2016 scripts differ from task to task, so there is no single "optimizer of the paper".
+The 2016 scripts differ from task to task, so there is no single "optimizer of the paper". RMSProp here is `rmsprop_2016`, whose accumulator
+starts at 0.001.
 """
 
 import math

@@ -1,6 +1,8 @@
 """Classes of configurations by name, so that `config.json` says what it is read into."""
 
 import importlib
+import sys
+from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
@@ -15,8 +17,16 @@ def class_names(config: Any) -> dict[str, dict[str, str]]:
 
 
 def qualified_name(kind: type) -> str:
-    """Return 'module:Class'."""
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """Return 'module:Class'. The module that was started as a program, '__main__', has the name by which it can be imported."""
+    module = _name_of_program() if kind.__module__ == "__main__" else kind.__module__
+    return f"{module}:{kind.__qualname__}"
+
+
+def _name_of_program() -> str:
+    program = sys.modules["__main__"]
+    if program.__spec__:  # python -m parity
+        return program.__spec__.name
+    return Path(getattr(program, "__file__", "__main__")).stem  # python parity.py; a notebook has no file
 
 
 def class_of(name: str) -> Any:
@@ -32,6 +42,6 @@ def class_of(name: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError):
         raise UsageError(
-            f"class {name} cannot be imported: give the class itself to lrpt.load, or name the module that defines it with --import"
+            f"class {name} cannot be imported: give the class itself to lrpt.load (model=, data=), or run where module '{module}' is found"
         ) from None
     return found
