@@ -5,6 +5,7 @@
 
 Files: sequence.jax and step.jax (`jax.export`; with -int8, matrices are 8-bit integers), network.py and network.npz (PyTorch, low-rank
 matrices as factors), and state_dict.npz for `torch.nn.GRU` or `LSTM` if PyTorch has the cell. Running a .jax file needs JAX alone.
+If a task standardizes its data, programs and modules contain the scaling; scaling.json has its constants for state_dict.npz.
 """
 
 import json
@@ -29,9 +30,11 @@ from lrpt.interop import export, factorized, pytorch
 from lrpt.interop.files import save_weights
 from lrpt.matrices import num_params
 from lrpt.runs.console import Console
+from lrpt.runs.files import write_json
 from lrpt.training.loading import Loaded
 
 PROGRAM = "python -m experiments.export"
+STATE_DICT, SCALING = "state_dict.npz", "scaling.json"
 CALLS = 50
 """steps that are timed together"""
 
@@ -95,10 +98,11 @@ def forms(trained: Loaded) -> dict[str, Any]:
 
 
 def programs(trained: Loaded, variables: Any, platforms: Sequence[str]) -> dict[str, Any]:
-    """Return the exported programs by name: a whole sequence, and one step."""
+    """Return the exported programs by name: a whole sequence, and one step, both in the units of the data."""
     task = trained.interface
-    whole = export.sequence(trained.model, variables, task.step, task.dtype, platforms=platforms)
-    step = export.one_step(trained.model, variables, task.step, task.dtype, reads=task.reads, platforms=platforms)
+    parts = trained.model, variables, task.step, task.dtype
+    whole = export.sequence(*parts, scaling=task.scaling, platforms=platforms)
+    step = export.one_step(*parts, reads=task.reads, scaling=task.scaling, platforms=platforms)
     return {"sequence": whole, "step": step}
 
 
@@ -181,14 +185,15 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     rows += factorized_contender(first, arrays) if arrays else []
     times = microseconds({row.name: row.step for row in rows}, options.rounds)
     table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times[r.name]} for r in rows]
-    return {"run": str(options.run), "table": table, "written": [] if options.output is None else _written(first, options.output, arrays)}
+    written = [] if options.output is None else _written(first, options.output, arrays)
+    return {"run": str(options.run), "table": table, "written": written, "scaling": first.scaling.to_json()}
 
 
 def _factorized(trained: Loaded) -> factorized.Network | None:
     """Return the network for PyTorch's module, None if the module has no such cell or matrices."""
     with suppress(UsageError):
         task = trained.interface
-        return factorized.of_model(trained.variables["params"], trained.recurrent.config, int(task.input_size), task.reads)
+        return factorized.of_model(trained.variables["params"], trained.recurrent.config, int(task.input_size), task.reads, task.scaling)
     return None
 
 
@@ -203,8 +208,11 @@ def _written(trained: Loaded, output: Path, arrays: factorized.Network | None) -
         paths += factorized.write(output, arrays)
     with suppress(UsageError):
         state_dict = pytorch.write(*pytorch.bound_layers(trained.variables["params"]["recurrent"], trained.recurrent))
-        save_weights(output / "state_dict.npz", state_dict)
-        paths.append(output / "state_dict.npz")
+        save_weights(output / STATE_DICT, state_dict)
+        paths.append(output / STATE_DICT)
+    if constants := trained.scaling.to_json():
+        paths.append(output / SCALING)
+        write_json(paths[-1], constants)
     return [str(path) for path in paths]
 
 
@@ -225,6 +233,16 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     console.table(["network", "parameters", "kB", *(f"test {name}" for name in metrics), "us a step, batch 1"], rows)
     for path in found["written"]:
         console.say(f"written: {path} ({Path(path).stat().st_size / 1000:.1f} kB)")
+    if found["written"] and found["scaling"]:
+        console.say(_on_units(found))
+
+
+def _on_units(found: Mapping[str, Any]) -> str:
+    """Return a line on the units of the written files, for a task with a scaling."""
+    line = f"units: programs and network.npz scale {' and '.join(found['scaling'])} themselves, so give them data without standardization"
+    if "inputs" not in found["scaling"] or not any(Path(path).name == STATE_DICT for path in found["written"]):
+        return line
+    return f"{line}; {STATE_DICT} cannot: give it (x - mean) / standard_deviation, with the constants of the inputs in {SCALING}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-LOWER_IS_BETTER = {"loss", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"}
+LOWER_IS_BETTER = {
+    *("loss", "rmse", "piece_loss", "perplexity", "sentence_perplexity", "bits_per_character", "bits_per_bit", "output_distance"),
+}
 """Metrics for which lower is better. Higher is better for all others, except those in `NEITHER_BETTER`."""
 
 NEITHER_BETTER = {"proportion", "active", "multiplications", "equivalent_size", "paper_equivalent_size", "autocorrelation"}

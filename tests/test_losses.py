@@ -1,13 +1,25 @@
 """Losses and metrics against their definitions in float64."""
 
+import json
 import math
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lrpt.losses import binary_cross_entropy, cross_entropy, squared_error
-from lrpt.metrics import accuracy, bits, corpus_metrics, perplexity, piece_metrics, sentence_metrics, word_metrics
+from lrpt.metrics import (
+    LOWER_IS_BETTER,
+    NEITHER_BETTER,
+    accuracy,
+    bits,
+    corpus_metrics,
+    perplexity,
+    piece_metrics,
+    sentence_metrics,
+    word_metrics,
+)
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])
@@ -69,3 +81,15 @@ def test_a_summary_begins_with_the_loss():
     means = {"loss": 1.0, "nats": 2.0, "symbols": 2.0}
     assert list(corpus_metrics(means)) == ["loss", "perplexity", "bits_per_character"]
     assert list(sentence_metrics(means)) == ["loss", "sentence_perplexity", "perplexity", "bits_per_character"]
+
+
+def test_the_direction_of_every_metric_of_kept_results_is_known():
+    """Those of which higher is better are named here, so that a new metric gets its direction."""
+    results = (Path(__file__).parents[1] / "experiments" / "results").rglob("result.json")
+    names = {name for path in results for name in json.loads(path.read_text())["metrics"]["test"]}
+    assert len(names) > 10
+    assert names - LOWER_IS_BETTER - NEITHER_BETTER == {"accuracy", "agreement", "recall"}
+
+
+def test_errors_are_better_if_lower():
+    assert "rmse" in LOWER_IS_BETTER

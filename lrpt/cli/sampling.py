@@ -17,7 +17,15 @@ from jaxtyping import Int
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.run_commands import Reading, on_run
 from lrpt.cli.trained import read_run
-from lrpt.datasets.vocabulary import ByteCharacters, ByteVocabulary, WordVocabulary
+from lrpt.datasets.vocabulary import (
+    UNKNOWN,
+    UNKNOWN_CHARACTER,
+    UNKNOWN_WORD,
+    ByteCharacters,
+    ByteVocabulary,
+    Vocabulary,
+    WordVocabulary,
+)
 from lrpt.errors import UsageError, check_at_least, check_not_negative
 from lrpt.networks.sampling import sample
 from lrpt.runs.console import Console
@@ -29,6 +37,9 @@ BEGINNING = 0
 
 ENDING = 200
 """Symbols of the text at the end of training."""
+
+SHOWN = 10
+"""Largest number of unknown characters or words in a warning."""
 
 MOST = 10_000_000
 """Largest number of symbols in one text."""
@@ -68,7 +79,12 @@ class Options(Reading):
 
 
 def show_sample(options: Options, trained: Loaded, console: Console) -> None:
-    """Print the texts to standard output, without line breaks of the console. Lines with a number separate several texts."""
+    """Print the texts to standard output, without line breaks of the console. Lines with a number separate several texts.
+
+    Raises:
+      UsageError: the run has no language model, or its vocabulary has nothing of the prompt.
+    """
+    check_known(options.prompt, trained.vocabulary, console)
     for number, text in enumerate(write(options, trained), start=1):
         print(*([f"--- {number}"] if options.samples > 1 else []), text, sep="\n")
 
@@ -175,6 +191,32 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
         raise UsageError(f"prompt is {prompt!r}, whose {error} in the text that was learned: it has {known[:80]!r}") from None
     unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.endswith("\n")
     return numbers[:-1] if unfinished else numbers
+
+
+def check_known(prompt: str, vocabulary: Any, console: Console) -> None:
+    """Warn of the characters or words of a prompt that are read as the unknown symbol.
+
+    Raises:
+      UsageError: the vocabulary has none of them.
+    """
+    units = units_of(vocabulary, prompt)
+    unknown = [unit for unit in units if UNKNOWN in numbers_of(vocabulary, unit)]
+    if unknown and len(unknown) == len(units):
+        raise UsageError(f"prompt is {prompt!r}: expected at least one {_unit(vocabulary)} of the text that was learned")
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:SHOWN])) + f" and {len(unknown) - SHOWN} more" * (len(unknown) > SHOWN)
+        console.warn(f"the text that was learned has no {_unit(vocabulary)} {shown}: the network reads the unknown symbol instead")
+
+
+def units_of(vocabulary: Any, prompt: str) -> list[str]:
+    """Return the characters or words of a prompt, each once, without a given unknown symbol; none if a vocabulary has no such symbol."""
+    if isinstance(vocabulary, WordVocabulary):
+        return [word for word in dict.fromkeys(prompt.split()) if word != UNKNOWN_WORD]
+    return [sign for sign in dict.fromkeys(prompt) if sign != UNKNOWN_CHARACTER] if isinstance(vocabulary, Vocabulary) else []
+
+
+def _unit(vocabulary: Any) -> str:
+    return "word" if isinstance(vocabulary, WordVocabulary) else "character"
 
 
 OF_TEXT: dict[str, Any] = {"observes_text": Samples, "ending": show_ending}

@@ -61,8 +61,11 @@ def _read_npz(path: Path) -> Labelled:
         if missing := {"inputs", "targets"} - set(arrays.files):
             raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
         inputs, targets = arrays["inputs"], arrays["targets"]
-        if inputs.ndim not in (2, 3) or not np.issubdtype(inputs.dtype, np.number):
-            raise ValueError(f"inputs are {inputs.dtype} of shape {inputs.shape}: expected numbers of shape (sequences, steps, features)")
+        if inputs.ndim not in (2, 3) or inputs.dtype.kind not in "iuf":
+            raise ValueError(
+                f"inputs are {inputs.dtype} of shape {inputs.shape}: expected real numbers of shape (sequences, steps, features); "
+                "store the parts of complex numbers as two features"
+            )
         lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
         split = arrays["split"] if "split" in arrays.files else None
     return Labelled(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,)).astype(np.float32), lengths, targets, split)
@@ -124,6 +127,7 @@ def _checked(found: Labelled, path: Path) -> Labelled:
     problems = {
         "it has no sequence": count == 0,
         "it has no feature": features == 0,
+        f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
         "a target is not a finite number": np.issubdtype(found.targets.dtype, np.number) and not np.isfinite(found.targets).all(),
         f"lengths are not {count} whole numbers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),

@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool
 
 from lrpt.analysis.quantization import dequantize
 from lrpt.networks.protocol import Start
+from lrpt.scaling import UNSCALED, Scaling
 
 PLATFORMS = ("cpu", "cuda", "tpu")
 
@@ -32,7 +33,14 @@ def portable(model: Any) -> nn.Module:
 
 
 def sequence(
-    model: nn.Module, variables: Any, step: Sequence[int], dtype: str, *, is_sequence: bool = True, platforms: Sequence[str] = PLATFORMS
+    model: nn.Module,
+    variables: Any,
+    step: Sequence[int],
+    dtype: str,
+    *,
+    is_sequence: bool = True,
+    scaling: Scaling = UNSCALED,
+    platforms: Sequence[str] = PLATFORMS,
 ) -> export.Exported:
     """Return the program `inputs -> predictions` for any batch size and length.
 
@@ -42,19 +50,27 @@ def sequence(
       step: shape of the inputs of one step, () for symbols.
       dtype: of the inputs.
       is_sequence: whether inputs have steps.
+      scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.
     """
     shape = export.symbolic_shape("b, t" if is_sequence else "b", constraints=["b >= 1", *(["t >= 1"] if is_sequence else [])])
     network = portable(model)
 
     def predict(inputs: Array) -> Array:
-        return network.apply(dequantize(variables), inputs)  # type: ignore[return-value]
+        return scaling.restore(network.apply(dequantize(variables), scaling.standardize(inputs)))
 
     return export.export(jax.jit(predict), platforms=platforms)(jax.ShapeDtypeStruct((*shape, *step), dtype))
 
 
 def one_step(
-    model: nn.Module, variables: Any, step: Sequence[int], dtype: str, *, reads: str = "last", platforms: Sequence[str] = PLATFORMS
+    model: nn.Module,
+    variables: Any,
+    step: Sequence[int],
+    dtype: str,
+    *,
+    reads: str = "last",
+    scaling: Scaling = UNSCALED,
+    platforms: Sequence[str] = PLATFORMS,
 ) -> export.Exported:
     """Return the program `(x, is_first, *state) -> (prediction, *state)` for any batch size. In the first step, the given state is ignored.
 
@@ -64,13 +80,14 @@ def one_step(
       step: shape of the inputs of one step, () for symbols.
       dtype: of the inputs.
       reads: 'last' or 'all', as the network.
+      scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.
     """
     (rows,) = export.symbolic_shape("b", constraints=["b >= 1"])
     network = portable(model)
 
     def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
-        return network.apply(dequantize(variables), x[:, None], None, start, method="advance")  # type: ignore[return-value]
+        return network.apply(dequantize(variables), scaling.standardize(x)[:, None], None, start, method="advance")  # type: ignore[return-value]
 
     x = jax.ShapeDtypeStruct((rows, *step), dtype)
     state = jax.eval_shape(lambda x: advance(x, None)[1], x)
@@ -78,6 +95,6 @@ def one_step(
 
     def program(x: Array, is_first: Bool[Array, ""], *state: Array) -> tuple[Array, ...]:
         predictions, carry = advance(x, Start(treedef.unflatten(state), is_first))
-        return predictions[:, 0] if reads == "all" else predictions, *jax.tree.leaves(carry)
+        return scaling.restore(predictions[:, 0] if reads == "all" else predictions), *jax.tree.leaves(carry)
 
     return export.export(jax.jit(program), platforms=platforms)(x, jax.ShapeDtypeStruct((), jnp.bool_), *leaves)

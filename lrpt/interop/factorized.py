@@ -15,6 +15,7 @@ from lrpt.errors import UsageError
 from lrpt.interop.pytorch import bound_layers
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.scaling import UNSCALED, Scaling
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
 MATRICES = Dense, LowRank, Diagonal
@@ -28,7 +29,9 @@ def source() -> str:
     return (files("lrpt.interop") / "torch_network.py").read_text("utf-8")
 
 
-def of_layers(cell: str, layers: Mapping[str, Any], input_size: int, reads: str = "all", **more: Any) -> Network:
+def of_layers(
+    cell: str, layers: Mapping[str, Any], input_size: int, reads: str = "all", scaling: Scaling = UNSCALED, **more: Any
+) -> Network:
     """Return the arrays of recurrent layers.
 
     Args:
@@ -36,6 +39,7 @@ def of_layers(cell: str, layers: Mapping[str, Any], input_size: int, reads: str 
       layers: parameters of its step by PyTorch's suffix of layer and direction (see `lrpt.interop.pytorch.bound`).
       input_size: width of the inputs, or number of symbols.
       reads: 'all' returns the outputs of all steps, 'last' of the last.
+      scaling: constants with which the module scales inputs and predictions.
       more: trees of further arrays: embedding, readout, initial state.
 
     Raises:
@@ -44,14 +48,14 @@ def of_layers(cell: str, layers: Mapping[str, Any], input_size: int, reads: str 
     if cell not in CELLS:
         raise UsageError(f"cell {cell} cannot be written for PyTorch: choose a network with one of {', '.join(CELLS)}")
     order = [[name, f"{name}_reverse"] if f"{name}_reverse" in layers else [name] for name in layers if not name.endswith("_reverse")]
-    config = {"cell": cell, "reads": reads, "layers": order, "input_size": input_size}
+    config = {"cell": cell, "reads": reads, "layers": order, "input_size": input_size, "scaling": scaling.to_json()}
     tree = {name: {gate: _gate(getattr(layer, gate)) for gate in layer._fields} for name, layer in layers.items()} | more
     named = {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(a) for path, a in jax.tree_util.tree_leaves_with_path(tree)}
     return {"config": np.array(json.dumps(config)), **named}
 
 
-def of_model(params: Any, config: ModelConfig, input_size: int, reads: str) -> Network:
-    """Return the arrays of a `SequenceModel` with these parameters.
+def of_model(params: Any, config: ModelConfig, input_size: int, reads: str, scaling: Scaling = UNSCALED) -> Network:
+    """Return the arrays of a `SequenceModel` with these parameters, for inputs and predictions in the units of the data.
 
     Raises:
       UsageError: as `of_layers`.
@@ -64,7 +68,7 @@ def of_model(params: Any, config: ModelConfig, input_size: int, reads: str) -> N
     if "initial_state" in params["recurrent"]:
         states = params["recurrent"]["initial_state"]
         more["initial"] = {name: _state(own) for name, own in zip(layers, states if config.layers > 1 else (states,), strict=True)}
-    return of_layers(cell, layers, int(input_size), reads, **more)
+    return of_layers(cell, layers, int(input_size), reads, scaling, **more)
 
 
 def write(directory: Path, arrays: Network) -> tuple[Path, Path]:

@@ -83,7 +83,8 @@ class Network(nn.Module):
     """Recurrent layers in one or both directions, with an embedding and a readout if there are any.
 
     Args:
-      config: `cell`, a name in STEPS; `reads`, 'last' or 'all' steps; `layers`, the names of the directions of each layer.
+      config: `cell`, a name in STEPS; `reads`, 'last' or 'all' steps; `layers`, the names of the directions of each layer; `scaling`,
+        mean and standard deviation of `inputs` and `predictions` if they are scaled.
       arrays: parameters by dotted name.
     """
 
@@ -100,7 +101,7 @@ class Network(nn.Module):
         return cls(json.loads(arrays.pop("config").item()), arrays)
 
     def forward(self, inputs: Tensor, state: dict[str, tuple[Tensor, ...]] | None = None) -> tuple[Tensor, dict[str, tuple[Tensor, ...]]]:
-        """Return (predictions, or outputs without a readout; the state after the last step)."""
+        """Return (predictions, or outputs without a readout; the state after the last step), in the units of the data."""
         xs, last = self.vectors(inputs), {}
         for directions in self.config["layers"]:
             outputs = []
@@ -109,16 +110,27 @@ class Network(nn.Module):
                 ys, last[name] = self.run(name, start, xs)
                 outputs.append(ys)
             xs = torch.cat(outputs, -1)
-        return self.predictions(xs[:, -1] if self.config["reads"] == "last" else xs), last
+        return self.restored(self.predictions(xs[:, -1] if self.config["reads"] == "last" else xs)), last
 
     def vectors(self, inputs: Tensor) -> Tensor:
         """Return the vectors that the first layer reads."""
         if not inputs.is_floating_point():
             inputs = nn.functional.one_hot(inputs.long(), self.config["input_size"]).to(next(self.parameters()).dtype)
+        inputs = self.standardized(inputs)
         if not hasattr(self.root, "embedding"):
             return inputs
         rows = inputs @ self.root.embedding.table
         return rows @ self.root.embedding.spread if hasattr(self.root.embedding, "spread") else rows
+
+    def standardized(self, inputs: Tensor) -> Tensor:
+        """Return (inputs - mean) / standard deviation if inputs are scaled."""
+        found = self.config.get("scaling", {}).get("inputs")
+        return inputs if found is None else (inputs - inputs.new_tensor(found["mean"])) / inputs.new_tensor(found["standard_deviation"])
+
+    def restored(self, ys: Tensor) -> Tensor:
+        """Return predictions * standard deviation + mean if predictions are scaled."""
+        found = self.config.get("scaling", {}).get("predictions")
+        return ys if found is None else ys * ys.new_tensor(found["standard_deviation"]) + ys.new_tensor(found["mean"])
 
     def start(self, name: str, batch: int) -> tuple[Tensor, ...]:
         """Return the state before the first step of a layer: trained, or zeros."""

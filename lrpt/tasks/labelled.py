@@ -2,21 +2,41 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.datasets.labelled import Labelled, read_labelled
 from lrpt.datasets.splits import PARTS, random_parts
 from lrpt.errors import UsageError
 from lrpt.losses import squared_error
+from lrpt.scaling import Moments, Scaling
 from lrpt.tasks.images import class_metrics
 from lrpt.tasks.task import Example, Split, Task
+
+
+class Labels(NamedTuple):
+    """Targets of all sequences, and what a network needs to predict them.
+
+    Attributes:
+      targets: classes as numbers, or standardized targets of regression.
+      outputs: width of the predictions.
+      metrics, summarize: as those of `Task`.
+      moments: of the targets of regression, in the units of the file; None for classes.
+      metadata: for readers of the results.
+    """
+
+    targets: np.ndarray
+    outputs: int
+    metrics: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
+    summarize: Callable[[Mapping[str, float]], dict[str, float]]
+    moments: Moments | None
+    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,39 +58,50 @@ class LabelledSequences:
         """Build splits. The seed has no effect: a file without splits is always split in the same way, 80/10/10 at random.
 
         Raises:
-          UsageError: the file is missing or damaged, a split is empty, or a class does not occur in the training split.
+          UsageError: the file is missing or damaged, a split is empty, all sequences are of one class, or a class does not occur in the
+            training split.
         """
         found = _digits() if self.file is None else read_labelled(self.file)
         parts = split_of(found)
         train = parts == "train"
-        inputs = standardized(found, train) if self.standardize else found.inputs
-        targets, outputs, measures, metadata = self._labels(found.targets, train)
+        labels = self._labels(found.targets, train)
+        scaling = Scaling(moments_of_features(found, train) if self.standardize else None, labels.moments)
+        inputs = found.inputs if scaling.inputs is None else standardized(found, scaling.inputs)
         splits = {}
         for part in PARTS:
             rows = parts == part
             if not rows.any():
                 raise UsageError(f"data.file is {self.file}: no sequence is in its {part} split")
             lengths = found.lengths[rows].astype(np.int32)
-            splits[part] = Split(int(rows.sum()), {"inputs": inputs[rows], "lengths": lengths, "targets": targets[rows]}, example, lengths)
-        metadata |= {"sequences": {part: split.size for part, split in splits.items()}, "steps": inputs.shape[1]}
+            splits[part] = Split(
+                int(rows.sum()), {"inputs": inputs[rows], "lengths": lengths, "targets": labels.targets[rows]}, example, lengths
+            )
+        metadata = {**labels.metadata, "scaling": scaling.to_json(), "sequences": {part: split.size for part, split in splits.items()}}
+        metadata |= {"steps": inputs.shape[1], "text": str(self.file or "digits")}
         metadata |= {"sha256": hashlib.sha256(found.inputs.tobytes() + found.targets.tobytes()).hexdigest()}
-        metadata |= {"text": str(self.file or "digits")}
-        return Task(splits, inputs.shape[2], outputs, "last", *measures, metadata=metadata)
+        functions = {"metrics": labels.metrics, "summarize": labels.summarize}
+        return Task(splits, inputs.shape[2], labels.outputs, "last", **functions, metadata=metadata, scaling=scaling)
 
-    def _labels(self, labels: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, int, tuple[Any, ...], dict[str, Any]]:
-        """Return targets, the width of the predictions, metrics and their summary, and metadata."""
+    def _labels(self, labels: np.ndarray, train: np.ndarray) -> Labels:
         if np.issubdtype(labels.dtype, np.floating):
-            targets = labels.reshape(len(labels), -1)
-            mean, scale = targets[train].mean(0), float(targets[train].std()) or 1.0
-            scaled = ((targets - mean) / scale).astype(np.float32)
-            metadata = {"mean": mean.tolist(), "standard_deviation": scale}
-            return scaled, targets.shape[1], (regression_metrics, Summary(scale)), metadata
+            return _regression(labels.reshape(len(labels), -1), train)
         if labels.ndim != 1:
             raise UsageError(f"data.file is {self.file}: targets of shape {labels.shape} are classes: expected one for each sequence")
         classes, targets = np.unique(labels, return_inverse=True)
+        if len(classes) == 1:
+            raise UsageError(
+                f"data.file is {self.file}: all targets are the class {classes[0]}: expected two or more classes, or floats for regression"
+            )
         if unseen := set(range(len(classes))) - set(targets[train].tolist()):
             raise UsageError(f"data.file is {self.file}: the training split lacks the class {classes[min(unseen)]}")
-        return targets.astype(np.int32), max(len(classes), 2), (class_metrics,), {"classes": [str(name) for name in classes]}
+        return Labels(targets.astype(np.int32), len(classes), class_metrics, dict, None, {"classes": [str(name) for name in classes]})
+
+
+def _regression(targets: Float[np.ndarray, "s k"], train: np.ndarray) -> Labels:
+    """Return targets minus their mean, divided by one standard deviation for all outputs, both of the training split."""
+    mean, scale = targets[train].mean(0), float(targets[train].std()) or 1.0
+    moments = Moments(tuple(mean.tolist()), (scale,) * len(mean))
+    return Labels(((targets - mean) / scale).astype(np.float32), len(mean), regression_metrics, Summary(scale), moments, {})
 
 
 @dataclass(frozen=True)
@@ -98,12 +129,22 @@ def regression_metrics(predictions: Float[Array, "b k"], batch: Example) -> dict
     return {"loss": squared_error(predictions, batch.targets).mean(axis=-1)}
 
 
-def standardized(found: Labelled, train: np.ndarray) -> Float[np.ndarray, "s t m"]:
-    """Return inputs with mean 0 and standard deviation 1 for each feature over the steps of the training split. Padding stays 0."""
-    inside = np.arange(found.inputs.shape[1]) < found.lengths[:, None]
-    values = found.inputs[train][inside[train]]
+def moments_of_features(found: Labelled, train: np.ndarray) -> Moments:
+    """Return mean and standard deviation of each feature over the steps of the training split; 1 for the deviation of a constant."""
+    values = found.inputs[train][_inside(found)[train]]
     scale = values.std(0)
-    return np.where(inside[..., None], (found.inputs - values.mean(0)) / np.where(scale > 0, scale, 1), 0).astype(np.float32)
+    return Moments(tuple(values.mean(0).tolist()), tuple(np.where(scale > 0, scale, 1).tolist()))
+
+
+def standardized(found: Labelled, moments: Moments) -> Float[np.ndarray, "s t m"]:
+    """Return inputs in standard deviations from the mean. Padding stays 0."""
+    mean, scale = np.asarray(moments, np.float32)
+    return np.where(_inside(found)[..., None], (found.inputs - mean) / scale, 0).astype(np.float32)
+
+
+def _inside(found: Labelled) -> Bool[np.ndarray, "s t"]:
+    """Return which steps are not padding."""
+    return np.arange(found.inputs.shape[1]) < found.lengths[:, None]
 
 
 def split_of(found: Labelled) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
+from lrpt.scaling import UNSCALED, Scaling
 
 
 class Example(NamedTuple):
@@ -61,6 +62,7 @@ class Task:
       streams: whether example i + 1 of a split continues example i, so that the state is carried over.
       vocabulary: the symbols of inputs and predictions by number, if they are symbols of a text.
       metadata: JSON-compatible metadata on the data, for readers of the results.
+      scaling: how inputs and targets were scaled. Exported programs contain it, so that they work in the units of the data.
     """
 
     splits: Mapping[str, Split]
@@ -72,3 +74,4 @@ class Task:
     streams: bool = False
     vocabulary: Vocabulary | ByteVocabulary | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    scaling: Scaling = UNSCALED

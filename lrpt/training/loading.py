@@ -16,7 +16,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
@@ -26,6 +26,7 @@ from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
 from lrpt.runs.run_directory import RunDirectory
+from lrpt.scaling import UNSCALED, Scaling
 from lrpt.symbols import CodedSize, check_symbols
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
@@ -52,7 +53,8 @@ def load(
     """Read a trained network from a run directory or a kept result.
 
         trained = lrpt.load("runs/adding/paper-seed0")
-        predictions = trained.model.apply(trained.variables, inputs)
+        predictions = trained.predict(inputs)                           in the units of the data
+        predictions = trained.model.apply(trained.variables, inputs)    in those of the network, see `trained.scaling`
 
     Args:
       directory: the run directory, finished or not, or the directory of a kept result.
@@ -102,6 +104,7 @@ class Interface(NamedTuple):
       dtype: of the inputs.
       is_sequence: whether inputs have steps.
       text: SHA-256 of the text that was read, if there is one.
+      scaling: of inputs and predictions, from the units of the data to those of the network.
     """
 
     input_size: int
@@ -112,6 +115,7 @@ class Interface(NamedTuple):
     dtype: str
     is_sequence: bool
     text: str | None
+    scaling: Scaling = UNSCALED
 
     @classmethod
     def of(cls, task: Task) -> "Interface":
@@ -120,7 +124,8 @@ class Interface(NamedTuple):
         is_sequence = have_steps(inputs)
         step = tuple(inputs.shape[1 + is_sequence :])
         text = task.metadata.get("sha256")
-        return cls(task.input_size, task.output_size, task.reads, task.streams, step, str(inputs.dtype), is_sequence, text)
+        shapes = step, str(inputs.dtype), is_sequence
+        return cls(task.input_size, task.output_size, task.reads, task.streams, *shapes, text, task.scaling)
 
     def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
         """Return the shape of inputs of one step."""
@@ -174,8 +179,14 @@ class Loaded:
         recorded = weights.metadata_of(self.path)["task"]
         coded = recorded.get("coded")
         size = recorded["input_size"] if coded is None else CodedSize(*coded)
-        known = {name: recorded[name] for name in Interface._fields}
-        return Interface(**{**known, "step": tuple(recorded["step"]), "input_size": size})
+        scaling = Scaling.from_json(recorded.get("scaling", {}))  # results that were kept before there was a scaling have none
+        known = {name: recorded[name] for name in Interface._fields if name != "scaling"}
+        return Interface(**{**known, "step": tuple(recorded["step"]), "input_size": size, "scaling": scaling})
+
+    @property
+    def scaling(self) -> Scaling:
+        """Return the scaling of inputs and predictions. `model` and `step` know standardized values, `predict` those of the data."""
+        return self.interface.scaling
 
     @cached_property
     def vocabulary(self) -> Any:
@@ -230,6 +241,19 @@ class Loaded:
             return inputs
         return self.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))  # type: ignore[return-value]
 
+    def predict(self, inputs: Float[Array, "b *t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
+        """Return predictions for whole sequences, both in the units of the data: `model.apply` with the scaling before and after it.
+
+        Args:
+          inputs: as the task's file has them, without standardization.
+          mask: true at steps that count; None if all do.
+
+        Raises:
+          UsageError: the inputs do not have the shape that the network reads.
+        """
+        counted = None if mask is None else jnp.asarray(mask)
+        return self.scaling.restore(self.model.apply(self.variables, self.scaling.standardize(jnp.asarray(inputs)), counted))
+
     def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
         """Compute the metrics of the validation and the test split; of the test split only if both are the same.
 
@@ -259,7 +283,9 @@ class Loaded:
         return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
 
     def step(self, state: Start, x: Float[Array, "b m"] | Int[Array, " b"]) -> tuple[Start, Float[Array, "b o"]]:
-        """Read one step of each sequence: (state, predictions), the same numbers as the whole sequence gives. Compiled once.
+        """Read one step of each sequence: (state, predictions), the same numbers as `model` gives for the whole sequence. Compiled once.
+
+        A task with a scaling needs it here too: `scaling.restore(step(state, scaling.standardize(x))[1])`.
 
         Raises:
           UsageError: a symbol is not one of the network's.
@@ -299,6 +325,7 @@ def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
     vocabulary = loaded.vocabulary
     symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
     task, size = loaded.interface._asdict(), loaded.interface.input_size
+    task["scaling"] = loaded.interface.scaling.to_json()
     if isinstance(size, CodedSize):
         task["coded"] = [size.symbols, size.units]
     metadata = {"update": loaded.update, "task": task, "vocabulary": symbols}

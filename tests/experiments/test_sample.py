@@ -12,8 +12,8 @@ import pytest
 
 from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.cli.sampling import numbers_of
-from lrpt.datasets.vocabulary import ByteVocabulary, WordVocabulary
+from lrpt.cli.sampling import numbers_of, units_of
+from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.sampling import sample
 from lrpt.networks.sequence_model import ModelConfig
@@ -93,6 +93,27 @@ def test_the_command_goes_on_from_the_prompt(run, capsys):
 )
 def test_what_does_not_fit_is_one_line(run, assert_refused, flags, message):
     assert_refused(command, ["sample", run, *flags], message)
+
+
+def test_unknown_characters_of_a_prompt_are_named(run, capfd, assert_refused):
+    command(["sample", str(run), "--prompt", "the ÄÖcÄ", "--length", "3"])
+    out, err = capfd.readouterr()
+    assert out.startswith("the ÄÖcÄ")
+    assert err == ("lrpt: warning: the text that was learned has no character 'Ä', 'Ö': the network reads the unknown symbol instead\n")
+    assert_refused(command, ["sample", run, "--prompt", "ÄÖ☃"], "prompt is 'ÄÖ☃': expected at least one character of the text")
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "prompt", "units"),
+    [
+        (WordVocabulary.of("a cat sat"), "a dog <unk> a", ["a", "dog"]),
+        (Vocabulary.of("abc"), "ad\ufffd", ["a", "d"]),
+        (ByteVocabulary.of(b"abc"), "b", []),
+        (None, "b", []),
+    ],
+)
+def test_units_of_a_prompt(vocabulary, prompt, units):
+    assert units_of(vocabulary, prompt) == units
 
 
 def test_a_directory_without_a_run_is_one_line(tmp_path, assert_refused):

@@ -64,7 +64,9 @@ def test_regression_is_measured_in_the_unit_of_the_targets(tmp_path):
     batch = of(task.splits["valid"])
     predictions = jnp.zeros((4, 2))
     loss = float(task.metrics(predictions, batch)["loss"].mean())
-    mean, scale = np.array(task.metadata["mean"]), task.metadata["standard_deviation"]
+    constants = task.metadata["scaling"]["predictions"]
+    mean, scale = np.array(constants["mean"]), np.array(constants["standard_deviation"])
+    assert task.scaling.to_json() == task.metadata["scaling"] == json.loads(json.dumps(task.metadata["scaling"]))
     truth = np.asarray(batch.targets, np.float64) * scale + mean
     assert {tuple(np.round(row, 2)) for row in truth} <= {tuple(np.round(row, 2)) for row in targets}
     assert task.summarize({"loss": loss})["rmse"] == pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)
@@ -85,7 +87,7 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"inputs": np.zeros((3, 4, 5, 6))}, "expected numbers of shape (sequences, steps, features)"),
+        ({"inputs": np.zeros((3, 4, 5, 6))}, "expected real numbers of shape (sequences, steps, features)"),
         ({"targets": np.zeros(3, int)}, "targets are of shape (3,), and there are 40 sequences"),
         ({"lengths": np.zeros(COUNT, int)}, "lengths are not 40 whole numbers from 1 to 5"),
         ({"split": np.array(["all"] * COUNT)}, "split does not name one of train, valid, test"),
@@ -93,6 +95,9 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
         ({"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])}, "lacks the class 9"),
         ({"inputs": np.full((COUNT, 4), np.nan)}, "a feature is not a finite number"),
         ({"targets": np.full(COUNT, np.nan)}, "a target is not a finite number"),
+        ({"inputs": INPUTS.astype(complex)}, "inputs are complex128 of shape (40, 5, 2): expected real numbers"),
+        ({"targets": np.ones(COUNT, complex)}, "targets are complex128: expected real numbers or names"),
+        ({"targets": np.full(COUNT, 4)}, "all targets are the class 4: expected two or more classes"),
         ({"inputs": np.zeros((0, 4)), "targets": np.zeros(0)}, "it has no sequence"),
         ({"inputs": np.zeros((0, 4, 2)), "targets": np.zeros(0)}, "it has no sequence"),
     ],
