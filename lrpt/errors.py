@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator
+from numbers import Integral
 from typing import Any
 
 
@@ -40,6 +41,13 @@ def check_at_least(least: int, config: object, *flags: str) -> None:
     for flag, value in _values(config, flags):
         if value is not None and not value >= least:
             raise UsageError(f"{flag} is {value}: expected {least} or more")
+
+
+def check_integers(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is an integer; None is allowed. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if value is not None and not isinstance(value, Integral):
+            raise UsageError(f"{flag} is {value!r}: expected an integer")
 
 
 def check_finite(config: object, *flags: str) -> None:

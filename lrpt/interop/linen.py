@@ -18,9 +18,10 @@ from jaxtyping import Array, Float, Int
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError
-from lrpt.interop.sequences import Order, as_own, network_cell, run, zero_carry
+from lrpt.interop.sequences import Order, as_own, check_cell, network_cell, run, zero_carry
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.parametrizations import MatrixConfig, Parameters
+from lrpt.symbols import check_symbols
 
 Bidirectional = nn.Bidirectional
 """Both directions of a sequence: Flax's own layer, which runs the two layers that it is given."""
@@ -94,12 +95,17 @@ class Cell(nn.RNNCellBase):
         return parameters(), inputs
 
     def _checked(self, inputs: Array) -> Array:
-        """Return vectors as floating-point numbers, as Flax does, and symbols as they are."""
+        """Return vectors as floating-point numbers, as Flax does, and symbols as they are.
+
+        Raises:
+          UsageError: the cell takes symbols, and the inputs are no integers, or known to be out of range.
+        """
         inputs = jnp.asarray(inputs)
         if self.symbols is None:
             return inputs if jnp.issubdtype(inputs.dtype, jnp.inexact) else inputs.astype(float)
         if not jnp.issubdtype(inputs.dtype, jnp.integer):
             raise UsageError(f"inputs are {inputs.dtype}, and the cell has symbols={self.symbols}: give integers, or leave symbols out")
+        check_symbols(inputs, self.symbols)
         return inputs
 
     def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
@@ -154,6 +160,7 @@ class RNN(nn.Module):
           reverse: whether to read from the end.
           keep_order: whether the outputs of reversed sequences have the order of the inputs.
         """
+        check_cell(self.cell, Cell)
         attributes = {"time_major": time_major, "reverse": reverse, "keep_order": keep_order}
         chosen = {name: getattr(self, name) if value is None else value for name, value in attributes.items()}
         returns = self.return_carry if return_carry is None else return_carry

@@ -16,6 +16,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from lrpt.interop import linen
+from lrpt.interop.sequences import check_cell
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.parametrizations import MatrixConfig
 
@@ -109,6 +110,7 @@ class RNN(nnx.Module):
         keep_order: bool = False,
         loop: SequenceLoopConfig = FAST,
     ) -> None:
+        check_cell(cell, Cell)
         self.cell = cell
         self.time_major, self.return_carry, self.reverse, self.keep_order = time_major, return_carry, reverse, keep_order
         self.loop = loop

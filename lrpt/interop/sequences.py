@@ -7,7 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax.linen.recurrent import flip_sequences
+from jax.core import Tracer
 from jaxtyping import Array, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
@@ -30,6 +32,15 @@ def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
     if depth > 1 and not CELLS[cell].deep:
         raise UsageError(f"depth is {depth}: expected 1 for {cell}, which has one transition in a step")
     return CELLS[cell] if layers == 1 else stacked(CELLS[cell], layers)
+
+
+def check_cell(cell: object, kind: type) -> None:
+    """Raise a UsageError unless the cell of an RNN layer is of the class that the layer can run."""
+    if not isinstance(cell, kind):
+        raise UsageError(
+            f"the cell is a {type(cell).__module__}.{type(cell).__name__}: give a {kind.__module__}.{kind.__name__}, such as "
+            f"Cell('gru', ...), or run it with the RNN of Flax"
+        )
 
 
 def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
@@ -112,11 +123,12 @@ def run(
       The state after the last step of each sequence, and the outputs of all steps. A sequence of length 0 keeps its first state.
 
     Raises:
-      UsageError: inputs, lengths and state do not have the same batch.
+      UsageError: inputs, lengths and state do not have the same batch, or lengths are known to be no numbers of steps.
     """
     batch, axis = order.batch(inputs), order.time_axis(inputs)
     _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
     _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
+    _check_lengths(lengths, inputs.shape[axis])
     xs = jnp.moveaxis(inputs, axis, 0)
     xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
@@ -132,6 +144,17 @@ def _check_batch(name: str, batch: tuple[int, ...], shapes: list[tuple[int, ...]
     for shape in shapes:
         if shape != batch:
             raise UsageError(f"{name} has the batch {shape}, and inputs have the batch {batch}: give one entry for each sequence")
+
+
+def _check_lengths(lengths: Any, steps: int) -> None:
+    """Raise a UsageError unless lengths are integers from 0 to the number of steps. Only their type is known inside of `jax.jit`."""
+    if lengths is None:
+        return
+    if not jnp.issubdtype(jnp.result_type(lengths), jnp.integer):
+        raise UsageError(f"seq_lengths are {jnp.result_type(lengths)}: give integers from 0 to {steps}")
+    for length in () if isinstance(lengths, Tracer) else np.ravel(lengths):
+        if not 0 <= length <= steps:
+            raise UsageError(f"seq_lengths contain {length}, and the sequences have {steps} steps: give integers from 0 to {steps}")
 
 
 def _recur(step: Step, params: Any, carry: Any, xs: Array, lengths: Array | None, loop: SequenceLoopConfig) -> tuple[Any, Array]:

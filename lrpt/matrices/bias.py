@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import sum_of_rows
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Bias:

@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Call, Composite, Work
 from lrpt.matrices.rows import over_rows
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class BlockDiagonal:
@@ -62,6 +64,7 @@ class BlockDiagonal:
         return jax.scipy.linalg.block_diag(*self.blocks)
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Monarch(Composite):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Complex, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable
 
@@ -22,6 +23,7 @@ def _places(n: int) -> np.ndarray:
     return (np.arange(n)[None] - np.arange(n)[:, None]) % n
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Circulant:
@@ -64,6 +66,7 @@ class Circulant:
         return self.first_row[_places(self.first_row.size)]
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ToeplitzLike:

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Operator, Work
 from lrpt.matrices.rows import over_inputs, over_rows, product
 from lrpt.symbols import as_vectors, type_of_input
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Dense:
@@ -48,6 +50,7 @@ class Dense:
         return self.kernel
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Projection:
@@ -55,6 +58,10 @@ class Projection:
 
     selects_rows: ClassVar[bool] = True
     transpose: Float[Array, "o i"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.transpose.shape[1], self.transpose.shape[0]
 
     def apply(self, v: type_of_input) -> Float[Array, "*b o"]:
         return product(v, self.transpose.T)

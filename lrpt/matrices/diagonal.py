@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float, Inexact
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable, sum_of_rows
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Diagonal:
@@ -44,12 +46,17 @@ class Diagonal:
         return jnp.diag(self.diagonal)
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rotation:
     r"""A diagonal unitary matrix W = diag(e^{i \theta}), for complex vectors."""
 
     angles: Float[Array, " n"]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.angles.size, self.angles.size
 
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
         return v * broadcastable(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)

@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Kronecker:

@@ -8,10 +8,12 @@ import jax
 from jaxtyping import Array, Float
 
 from lrpt.matrices.dense import Dense, Projection
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Call, Composite, Work
 from lrpt.symbols import type_of_input
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class LowRank(Composite):

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Complex, Float
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Reflection:
@@ -22,6 +24,10 @@ class Reflection:
 
     vector: Float[Array, " n2"]
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.vector.size // 2, self.vector.size // 2
+
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
         n = self.vector.size // 2
         u = jax.lax.complex(self.vector[:n], self.vector[n:])
@@ -29,6 +35,7 @@ class Reflection:
         return v - along[..., None] * broadcastable(jnp.conj(u), v)
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Householder:

@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import over_rows
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Sparse:

@@ -10,10 +10,12 @@ import jax
 from jaxtyping import Array, Float
 
 from lrpt.matrices.diagonal import Diagonal
+from lrpt.matrices.fitting import checked
 from lrpt.matrices.low_rank import LowRank
 from lrpt.matrices.operator import Call, Composite, Work
 
 
+@checked
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Sum(Composite):

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_integers
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import Reads, Start, Steady
+from lrpt.networks.protocol import Reads, Start, Steady, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names
@@ -41,6 +41,7 @@ class ConditionalConfig(Steady):
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
+        check_integers(self, "model.size", "model.slow_size")
         check_at_least(1, self, "model.size", "model.slow_size")
 
     @property
@@ -133,9 +134,7 @@ class ConditionalNetwork(nn.Module):
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
-        carry = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
-        if start is not None:
-            carry = start.instead_of(carry)
+        carry = start_from(start, jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec)))
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)

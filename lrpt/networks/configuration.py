@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, get_args
 
-from lrpt.errors import UsageError, check_at_least, check_finite
+from lrpt.errors import UsageError, check_at_least, check_finite, check_integers
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -28,6 +28,7 @@ class StorageConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.matrices")
+        check_integers(self, "model.matrices.rank", "model.matrices.blocks")
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
         """Return the configuration of matrices with this storage and initialization."""
@@ -60,6 +61,7 @@ class InputStorageConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.inputs")
+        check_integers(self, "model.inputs.rank", "model.inputs.blocks")
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class EmbeddingConfig:
     """the readout uses the embedding matrix; the width must equal the width of the outputs"""
 
     def __post_init__(self) -> None:
+        check_integers(self, "model.embeddings.width", "model.embeddings.rank")
         check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
 
 
@@ -129,6 +132,7 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.loop")
+        check_integers(self, "model.loop.chunk")
         check_at_least(1, self, "model.loop.chunk")
 
     def tuning(self, sharers: int) -> Tuning:

@@ -47,6 +47,19 @@ class Start(NamedTuple):
         return jax.tree.map(chosen, initial, self.carry)
 
 
+def start_from(start: Start | None, initial: Any) -> Any:
+    """Return the state to start from: `start`, or the network's own initial state if it is None.
+
+    Raises:
+      UsageError: `start` is no `Start`, or its carry is no state of this network and number of rows.
+    """
+    if start is None:
+        return initial
+    if not isinstance(start, Start):
+        raise UsageError(f"the state to start from is a {type(start).__name__}: give a Start(carry) of lrpt.networks.protocol")
+    return start.instead_of(initial)
+
+
 class NetworkConfig(Protocol):
     """A frozen dataclass that describes a network.
 

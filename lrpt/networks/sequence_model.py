@@ -10,13 +10,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Bias, Dense, LowRank, Operator
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
-from lrpt.networks.protocol import Reads, Start, Steady
+from lrpt.networks.protocol import Reads, Start, Steady, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -56,6 +56,7 @@ class ModelConfig(Steady):
     def __post_init__(self) -> None:
         check_choices(self, "model")
         check_groups(self, "model")
+        check_integers(self, "model.size", "model.layers", "model.depth")
         check_at_least(1, self, "model.size", "model.layers")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
@@ -118,7 +119,12 @@ class ModelConfig(Steady):
         return self.loop.kind == KERNEL
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
-        """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples."""
+        """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
+
+        Raises:
+          UsageError: `reads` is neither 'last' nor 'all'.
+        """
+        check_choice("reads", reads, get_args(Reads))
         return SequenceModel(self, input_size, output_size, reads, sharers)
 
     def parameter_shapes(self, input_size: int, output_size: int) -> Any:
@@ -188,9 +194,7 @@ class Recurrent(nn.Module):
             params = materialized(params, config.loop.materialize, steps * rows)
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
-        carry = self.initial_carry(rows)
-        if start is not None:
-            carry = start.instead_of(carry)
+        carry = start_from(start, self.initial_carry(rows))
         tuning = config.loop.tuning(self.sharers)
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
@@ -282,7 +286,8 @@ class SequenceModel(nn.Module):
 
     Attributes:
       config: the recurrent network.
-      input_size: width of the inputs, or the number of symbols if they are integers. Symbols that are not below it are not noticed.
+      input_size: width of the inputs, or the number of symbols if they are integers. Larger symbols are refused, but not noticed inside
+        of `jax.jit`.
       output_size: width of the predictions: classes, or regressed values.
       reads: 'last' predicts once for each sequence (classifier, regressor), 'all' at every step (tagger, language model).
       sharers: devices that run the network at the same time and share a cache.

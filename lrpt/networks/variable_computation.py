@@ -191,6 +191,7 @@ class VariableConfig(ModelConfig):
         return found
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "VariableModel":
+        check_choice("reads", reads, get_args(Reads))
         largest = max(self.schedule.guided_symbols, default=-1)
         if self.has_scheduler and largest >= input_size:
             raise UsageError(f"model.schedule.guided_symbols has {largest}, and the task has {input_size} symbols, from 0 on")

@@ -1,11 +1,24 @@
 """Configuration of the storage of matrices."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from lrpt.errors import check_choice, check_integers
+from lrpt.initialization import INITIALIZATIONS
+
+PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {}
+"""Parametrizations by name: subclasses of `Parametrization`, or other functions of specifications, configuration and `name`.
+`lrpt.parametrizations.modules` fills it."""
 
 
 @dataclass(frozen=True)
 class MatrixConfig:
-    """Storage of the matrices of one role."""
+    """Storage of the matrices of one role.
+
+    Raises:
+      UsageError: there is no such parametrization or initialization, or a size is no integer.
+    """
 
     kind: str = "dense"
     """a name in `PARAMETRIZATIONS`"""
@@ -23,3 +36,8 @@ class MatrixConfig:
     """k: blocks of block-diagonal and Monarch matrices, rows of the outer factor of Kronecker products"""
     density: float = 0.125
     """share of the entries that sparse matrices have"""
+
+    def __post_init__(self) -> None:
+        check_choice("the parametrization of a MatrixConfig", self.kind, PARAMETRIZATIONS)
+        check_choice("the initialization of a MatrixConfig", self.initialization, INITIALIZATIONS)
+        check_integers(self, "rank", "blocks")

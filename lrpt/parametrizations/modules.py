@@ -1,8 +1,7 @@
 """Flax modules that own the arrays of matrices, and their table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -10,7 +9,7 @@ from jaxtyping import Array
 
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Matrix
-from lrpt.parametrizations.configuration import MatrixConfig
+from lrpt.parametrizations.configuration import PARAMETRIZATIONS, MatrixConfig
 from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored
 from lrpt.specs import MatrixSpec, shared_name
 
@@ -78,5 +77,4 @@ class Structured(Parametrization):
         return self.get_variable("params", name) if self.has_variable("params", name) else self.create(name, shared)
 
 
-PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {name: partial(Structured, form=form) for name, form in {**FORMS, **ADAPTERS}.items()}
-"""Parametrizations by name: subclasses of `Parametrization`, or other functions of specifications, configuration and `name`."""
+PARAMETRIZATIONS |= {name: partial(Structured, form=form) for name, form in {**FORMS, **ADAPTERS}.items()}

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import check_choice
+from lrpt.recurrence.arguments import check_arguments, checked_step
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
@@ -66,19 +67,20 @@ def recur(
       readout: an operator that is applied to y: to steps that count, and to some of the others, where its result has no meaning.
 
     Raises:
-      UsageError: there is no such loop or choice of outputs; the mask does not have the time and batch axes of the inputs; there are no
-        steps or rows; the step does not return (carry, (y, info)); the kernel does not support this cell or these sizes.
+      UsageError: there is no such loop or choice of outputs; the step is no function, or does not return (carry, (y, info)) with a carry of
+        the given shapes and types; mask or carry do not have the time and batch axes of the inputs; the mask is not boolean; inputs or
+        carry do not fit a matrix; there are no steps or rows; the kernel does not support this cell or these sizes.
 
     Returns:
       The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
     check_choice("loop", loop, [*LOOPS, KERNEL])
     check_choice("outputs", outputs, get_args(Outputs))
-    _check_shapes(xs, mask, outputs, loop)
+    check_arguments(step, carry, xs, mask, outputs, loop)
     if loop == KERNEL:
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
         return carry, _read(readout, ys, outputs)
-    body = _checked(step) if outputs == "info" else _without_info(_checked(step))
+    body = checked_step(step) if outputs == "info" else _without_info(checked_step(step))
     leaf = _leaf_that_is_output(body, params, carry, xs) if outputs == "last" else None
     if mask is not None:
         body = _masked(body)
@@ -93,35 +95,6 @@ def recur(
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
     (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jnp.zeros(y.shape, y.dtype)), xs)
     return carry, _read(readout, y, outputs)
-
-
-def _check_shapes(xs: Any, mask: Any, outputs: Outputs, loop: str) -> None:
-    """Raise a UsageError unless the mask has the axes of the inputs, and the inputs have the steps and rows that are needed."""
-    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(xs)]
-    for shape in shapes:
-        if mask is not None and jnp.shape(mask) != shape[:2]:
-            raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first")
-        if 0 in shape[:1] and outputs == "last":
-            raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
-        if 0 in shape[1:2] and loop == "fast":
-            raise UsageError(f"inputs have shape {shape}, so there are no rows: give one row or more, or choose recurrence 'plain'")
-
-
-def _checked(step: Step) -> Step:
-    """Return the step with a check of its result: an array of two rows would otherwise be read as a pair."""
-
-    def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
-        result = step(params, carry, x)
-        if not (_is_pair(result) and _is_pair(result[1])):
-            kinds = f"({', '.join(type(part).__name__ for part in result)})" if isinstance(result, tuple) else type(result).__name__
-            raise UsageError(f"the step of a cell returned {kinds}: return (carry, (y, info)), where info may be None")
-        return result
-
-    return checked
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2
 
 
 def _run(

@@ -35,7 +35,7 @@ from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
 from lrpt.recurrence.leaves import distinct, instantiated, or_none
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, join, plain
+from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, in_words, join, plain
 from lrpt.recurrence.products import Calls
 
 VALUES_PER_CHUNK = 90_000
@@ -72,7 +72,9 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
         return _run(step, calls, params, carry, xs, length, all_steps)
     except TypeError as error:
         if "forward-mode" in str(error):
-            raise TypeError("the fast loop has no forward-mode derivative: use recurrence 'plain' for jvp, jacfwd and linearize") from error
+            raise TypeError(
+                f"the fast loop has no forward-mode derivative: use {in_words('plain')} for jvp, jacfwd and linearize"
+            ) from error
         raise
 
 

@@ -11,7 +11,7 @@ import jax
 
 from lrpt.matrices import Composite, Projection
 from lrpt.recurrence.leaves import Leaves, distinct, places
-from lrpt.recurrence.loops import Step
+from lrpt.recurrence.loops import Step, in_words
 from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
 from lrpt.symbols import input_for
 
@@ -53,7 +53,7 @@ class Interception(ABC):
         if not all(id(array) in self._places for array in arrays):
             raise TypeError(
                 f"a matrix is made of a {type(operator).__name__} whose arrays are none of its own, and whose gradient the fast loop would "
-                f"lose: give the parts in `apply_by` arrays as they are stored, or run it with recurrence 'plain'"
+                f"lose: give the parts in `apply_by` arrays as they are stored, or run it with {in_words('plain')}"
             )
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from lrpt.matrices import is_operator
+from lrpt.recurrence.loops import in_words
 
 
 class Intercepted:
@@ -25,7 +26,7 @@ class Intercepted:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"a cell read .{name} of a {self._kind} matrix, whose gradient the fast loop would lose: use only apply(v) in a step, "
-            f"or run it with recurrence 'plain'"
+            f"or run it with {in_words('plain')}"
         )
 
 

@@ -41,6 +41,11 @@ class Tuning:
 BY_RULE = Tuning()
 
 
+def in_words(loop: str) -> str:
+    """Return how messages call a loop: the argument of `recur`, and the setting of configurations."""
+    return f"loop '{loop}' (in configurations recurrence '{loop}')"
+
+
 @runtime_checkable
 class Loop(Protocol):
     """A loop over time, as in `LOOPS`."""

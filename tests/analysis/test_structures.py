@@ -10,7 +10,7 @@ from lrpt.analysis.budgets import closest_storage, parameters_of, storages
 from lrpt.analysis.structure_survey import distances
 from lrpt.analysis.structures import PROJECTIONS, nearest, to_dense
 from lrpt.errors import UsageError
-from lrpt.parametrizations import FORMS, MatrixConfig
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.specs import MatrixSpec
 
 N = 6
@@ -128,9 +128,10 @@ def test_a_survey_names_the_structure_that_a_matrix_has():
     assert {distance.parametrization for distance in found} == FORMS.keys() - {"dense"}
 
 
-def test_what_does_not_fit_is_refused():
+def test_what_does_not_fit_is_refused(tables):
     with pytest.raises(UsageError, match="blocks 4 do not divide"):
         nearest(normal(), "a", SPEC, config("monarch", blocks=4))
+    PARAMETRIZATIONS["mine"] = PARAMETRIZATIONS["dense"]
     with pytest.raises(UsageError, match="nothing is known about the nearest matrix of kind 'mine'"):
         nearest(normal(), "a", SPEC, config("mine"))
     with pytest.raises(UsageError, match="no circulant matrix is 4 x 6: choose another parametrization"):

@@ -253,9 +253,32 @@ def test_arguments_that_do_not_fit_are_one_line():
     layer = RNN(Cell("gru", SIZE, LRD))
     params = jax.eval_shape(layer.init, jax.random.key(0), inputs())
     for arguments, says in (
+        ({"seq_lengths": jnp.array([STEPS + 1, 1, 1])}, rf"seq_lengths contain {STEPS + 1}, and the sequences have {STEPS} steps"),
+        ({"seq_lengths": np.array([1, 0, -1])}, "seq_lengths contain -1"),
+        ({"seq_lengths": jnp.ones(3)}, "seq_lengths are float32: give integers"),
         ({"seq_lengths": LENGTHS[:2]}, r"seq_lengths has the batch \(2,\), and inputs have the batch \(3,\)"),
         ({"initial_carry": jnp.zeros((2, SIZE))}, r"the state before the first step has the batch \(2,\)"),
         ({"initial_carry": (jnp.zeros((3, SIZE)),) * 2}, "the state has 2 arrays: this cell expects 1"),
     ):
         with pytest.raises(UsageError, match=says):
             jax.eval_shape(lambda params, chosen=arguments: layer.apply(params, inputs(), **chosen), params)
+
+
+def test_lengths_are_unknown_inside_of_a_compiled_function():
+    layer = RNN(Cell("gru", SIZE, LRD))
+    params = layer.init(jax.random.key(0), inputs())
+    jax.jit(lambda lengths: layer.apply(params, inputs(), seq_lengths=lengths))(jnp.array([STEPS + 1, 1, 1]))
+
+
+@pytest.mark.parametrize("symbol", [-1, 4, 9])
+def test_symbols_out_of_range(symbol):
+    layer = RNN(Cell("gru", SIZE, LRD, symbols=4))
+    params = layer.init(jax.random.key(0), jnp.zeros((1, 2), int))
+    with pytest.raises(UsageError, match=f"the inputs contain the symbol {symbol}: expected numbers from 0 to 3"):
+        layer.apply(params, jnp.array([[0, symbol]]))
+    assert jax.jit(layer.apply)(params, jnp.array([[0, symbol]])).shape == (1, 2, SIZE)
+
+
+def test_a_cell_of_flax_is_refused():
+    with pytest.raises(UsageError, match=r"the cell is a flax\.linen\.\w+\.GRUCell: give a lrpt\.interop\.linen\.Cell"):
+        RNN(nn.GRUCell(8)).init(jax.random.key(0), inputs())

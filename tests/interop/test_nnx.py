@@ -7,6 +7,7 @@ import pytest
 from flax import nnx
 from table import CELLS, RANK, SIZE, assert_close, weighted_sum
 
+from lrpt.errors import UsageError
 from lrpt.interop import linen
 from lrpt.interop.nnx import RNN, Bidirectional, Cell
 from lrpt.parametrizations import MatrixConfig
@@ -89,6 +90,15 @@ def test_symbols():
     symbols = jax.random.randint(jax.random.key(0), (BATCH, STEPS), 0, WIDTH)
     cell = Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0))
     assert_close(RNN(cell)(symbols), RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH)))
+
+
+def test_arguments_that_do_not_fit_are_one_line():
+    with pytest.raises(UsageError, match=r"the cell is a flax\.nnx\..*GRUCell: give a lrpt\.interop\.nnx\.Cell"):
+        RNN(nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0)))
+    with pytest.raises(UsageError, match=f"seq_lengths contain {STEPS + 1}"):
+        RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(inputs(), seq_lengths=jnp.array([1, STEPS + 1, 2]))
+    with pytest.raises(UsageError, match="the inputs contain the symbol 9"):
+        RNN(Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0)))(jnp.array([[9]]))
 
 
 @pytest.mark.slow

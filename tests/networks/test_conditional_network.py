@@ -89,3 +89,9 @@ def test_sizes_and_labels():
     assert ConditionalConfig(8, parametrization="low_rank", rank=2).label == "LR-CRNN 8-8/2"
     levels = 4 * (UNITS + 4 + 1) + 5 * (SYMBOLS + 5 + 4 + 1)
     assert count(CONFIG, CodedSize(SYMBOLS, UNITS), SYMBOLS).true == levels + (5 + 1) * SYMBOLS
+
+
+def test_a_state_without_start_is_one_line(trained):
+    model, params, inputs, _ = trained
+    with pytest.raises(UsageError, match=r"the state to start from is a tuple: give a Start\(carry\)"):
+        model.apply({"params": params}, inputs, None, (jnp.zeros((BATCH, 4)), jnp.zeros((BATCH, 5))), method="advance")

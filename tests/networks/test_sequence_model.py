@@ -305,6 +305,12 @@ def test_a_network_that_reads_or_predicts_nothing_is_one_line():
             LRD.config().build(*sizes).init(jax.random.key(0), jnp.zeros((1, 1), int))
 
 
+def test_what_is_read_is_checked_when_a_network_is_built():
+    for config in (LRD.config(), VariableConfig("vcgru", SIZE, rank=2)):
+        with pytest.raises(UsageError, match="reads is 'first': choose from last, all"):
+            config.build(2, 2, "first")
+
+
 def test_a_state_starts_the_next_window_for_as_many_rows():
     model, params = model_and_params(LRD.config(), reads="all")
     first, carry = model.apply(params, XS[:, :4], method="advance")
@@ -314,3 +320,18 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
     assert_close(anew, model.apply(params, XS[:, 4:]), rtol=1e-6)
     with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE}\): expected \(1, {SIZE}\)"):
         model.apply(params, XS[:1], None, Start(carry), method="advance")
+    with pytest.raises(UsageError, match=r"the state to start from is a .*: give a Start\(carry\)"):
+        model.apply(params, XS, None, carry, method="advance")
+
+
+@pytest.mark.parametrize("name", ["rank", "size", "layers", "depth", "blocks", "input_rank", "embedding", "chunk"])
+@pytest.mark.parametrize("value", [2.5, "8"])
+def test_sizes_that_are_no_integers_are_one_line(name, value):
+    with pytest.raises(UsageError, match=rf"model\..* is {value!r}: expected an integer"):
+        ModelConfig("gru", **{name: value})
+
+
+def test_the_default_rank_says_that_it_is_the_default():
+    says = "rank 24 does not fit .* 8 x 8: choose .*24 is the default rank, and low_rank_plus_diagonal the default parametrization"
+    with pytest.raises(UsageError, match=says):
+        ModelConfig("gru", size=8).parameter_shapes(3, 2)

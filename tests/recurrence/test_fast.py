@@ -153,7 +153,7 @@ def test_pmap_over_devices():
 
 def test_forward_mode_says_what_to_use():
     params, state, v, others = network(3)
-    with pytest.raises(TypeError, match="use recurrence 'plain'"):
+    with pytest.raises(TypeError, match="use loop 'plain'"):
         jax.jvp(lambda v: loss("fast", params, state, v, others), (v,), (v,))
 
 

@@ -137,5 +137,8 @@ REFUSED = {
 def test_refuses_in_one_line(reason):
     case = {"step": gru, "size": 4, "rank": 2, "outputs": "all", "change": lambda *a: a} | REFUSED[reason]
     arguments = case["change"](*network(case["size"], (case["rank"],) * 3, 1, 2, 2, True))
-    with pytest.raises(UsageError, match=f"^the GRU kernel does not take {reason}: expected .*choose recurrence 'fast'$"):
+    with pytest.raises(
+        UsageError,
+        match=f"^the GRU kernel does not take {reason}: expected .*choose loop 'fast' \\(in configurations recurrence 'fast'\\)$",
+    ):
         sequence(case["step"], *arguments, outputs=case["outputs"])

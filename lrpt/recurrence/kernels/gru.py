@@ -19,6 +19,7 @@ from lrpt.cells.gru import GRUParams, gru
 from lrpt.errors import UsageError
 from lrpt.matrices import Diagonal, LowRank, Sum
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
+from lrpt.recurrence.loops import in_words
 
 SHUT = 1e9
 """Pre-activation of an update gate that keeps the state as it is: its sigmoid is 1 and the derivative 0, to the last bit."""
@@ -60,7 +61,7 @@ def sequence(
     if reason:
         raise UsageError(
             f"the GRU kernel does not take {reason}: expected cell gru, recurrent matrices low_rank or low_rank_plus_diagonal of size up "
-            f"to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one step or more, and outputs 'all' or 'last'; choose recurrence 'fast'"
+            f"to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one step or more, and outputs 'all' or 'last'; choose {in_words('fast')}"
         )
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, xs], 2)

@@ -1,0 +1,107 @@
+"""Checks of the arguments of `recur`, which name the argument at fault. All read shapes and types only."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from lrpt.errors import UsageError
+from lrpt.recurrence.loops import in_words
+
+
+def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loop: str) -> None:
+    """Check the arguments of `recur`.
+
+    Raises:
+      UsageError: the step is no function; inputs, mask and carry do not have the same steps and rows, or not those that are needed; the
+        mask is not boolean.
+    """
+    if not callable(step):
+        given = repr(step) if isinstance(step, str) else f"a {type(step).__name__}"
+        raise UsageError(f"the step is {given}: give a function (params, carry, x) -> (carry, (y, info)), such as lrpt.CELLS['gru'].step")
+    if mask is not None and jnp.result_type(mask) != jnp.bool_:
+        raise UsageError(f"the mask is {jnp.result_type(mask)}: give booleans, true for steps that count, such as mask > 0")
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(xs)]
+    for shape in shapes:
+        _check_steps_and_rows(shape, shapes[0], mask, outputs, loop)
+    _check_rows(carry, xs)
+
+
+def _check_steps_and_rows(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outputs: str, loop: str) -> None:
+    if mask is not None and jnp.shape(mask) != shape[:2]:
+        raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first")
+    if not shape or shape[0] != first[0]:
+        raise UsageError(f"inputs have shapes {first} and {shape}: give arrays of as many steps, (t, b, ...), time first")
+    if shape[0] == 0 and outputs == "last":
+        raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
+    if 0 in shape[1:2] and loop == "fast":
+        raise UsageError(f"inputs have shape {shape}, so there are no rows: give one row or more, or choose {in_words('plain')}")
+
+
+def _check_rows(carry: Any, xs: Any) -> None:
+    """Raise a UsageError if the carry has other rows than the inputs. A single sequence without an axis of rows passes."""
+    for x in map(jnp.shape, jax.tree.leaves(xs)):
+        for h in map(jnp.shape, jax.tree.leaves(carry)):
+            if len(x) > 1 and h and h[0] != x[1] and len(h) + len(x) > 3:
+                raise UsageError(
+                    f"the carry has shape {h}, and inputs have shape {x}, time first: for {x[0]} steps of {x[1]} rows, give a carry of "
+                    f"shape ({x[1]}, ...)"
+                )
+
+
+def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a step that checks its result when it is traced: (carry, (y, info)), with a carry of the given shapes and types.
+
+    An array of two rows would otherwise be read as a pair. A UsageError of the step, and an error of JAX about shapes, is raised as a
+    UsageError that also names the carry and the input.
+    """
+
+    def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
+        try:
+            result = step(params, carry, x)
+        except UsageError as error:
+            raise type(error)(f"{error} ({_where(carry, x)})", error.code) from error
+        except (TypeError, ValueError) as error:
+            if "shape" not in str(error):
+                raise
+            raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}") from error
+        _check_result(result)
+        _check_carry(carry, result[0], x)
+        return result
+
+    return checked
+
+
+def _where(carry: Any, x: Any) -> str:
+    return f"in a step with the carry {_described(carry)} and the input {_described(x)}"
+
+
+def _check_result(result: Any) -> None:
+    if not (_is_pair(result) and _is_pair(result[1])):
+        kinds = f"({', '.join(type(part).__name__ for part in result)})" if isinstance(result, tuple) else type(result).__name__
+        raise UsageError(f"the step of a cell returned {kinds}: return (carry, (y, info)), where info may be None")
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2
+
+
+def _check_carry(before: Any, after: Any, x: Any) -> None:
+    pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=False)
+    if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
+        raise UsageError(
+            f"the step makes the carry {_described(after)} of the carry {_described(before)} and the input {_described(x)}: give a carry "
+            f"and inputs of such shapes and types that the carry keeps its own"
+        )
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Return whether two leaves have one shape and type. `lax.scan` casts numbers whose type is not fixed."""
+    weak = getattr(old, "weak_type", not hasattr(old, "dtype"))
+    return jnp.shape(old) == jnp.shape(new) and (weak or jnp.result_type(old) == jnp.result_type(new))
+
+
+def _described(tree: Any) -> str:
+    """Return types and shapes of the leaves of a tree: 'float32 (4, 8)'."""
+    return ", ".join(f"{jnp.result_type(leaf)} {jnp.shape(leaf)}" for leaf in jax.tree.leaves(tree)) or "None"

@@ -1,0 +1,89 @@
+"""Arguments of `recur` that do not fit are one line that names them."""
+
+from inspect import unwrap
+
+import jax
+import jax.numpy as jnp
+import pytest
+from table import BATCH, INPUT_SIZE, SIZE, STEPS, Row, network
+
+from lrpt.errors import UsageError
+from lrpt.matrices import Dense, LowRank
+from lrpt.recurrence import LOOPS, recur
+
+XS = (STEPS, BATCH, INPUT_SIZE)
+
+
+def of_shapes(carry=(BATCH, SIZE), xs=XS, types=(jnp.float32, jnp.float32)):
+    return jnp.ones(carry, types[0]), jnp.ones(xs, types[1])
+
+
+REFUSED = {
+    "rows": (of_shapes((BATCH + 1, SIZE)), rf"the carry has shape \({BATCH + 1}, {SIZE}\), and inputs .*give a carry of shape \({BATCH}, "),
+    "axes": (of_shapes((SIZE,)), rf"the carry has shape \({SIZE},\), and inputs"),
+    "batch first": (of_shapes(xs=(BATCH, STEPS, INPUT_SIZE)), rf"time first: for {BATCH} steps of {STEPS} rows"),
+    "width of the carry": (of_shapes((BATCH, SIZE + 1)), rf"takes vectors of width {SIZE}, .*in a step with the carry float32 \({BATCH}, "),
+    "width of the inputs": (
+        of_shapes(xs=(STEPS, BATCH, 7)),
+        rf"of width {INPUT_SIZE}, .* and the input float32 \({BATCH}, 7",
+    ),
+    "integers": (of_shapes(types=(jnp.int32, jnp.float32)), rf"in a step with the carry int32 \({BATCH}, {SIZE}\)"),
+    "complex": (
+        of_shapes(types=(jnp.float32, jnp.complex64)),
+        "the carry complex64 .* of the carry float32 .* and the input complex64",
+    ),
+    "half": (of_shapes(types=(jnp.float16, jnp.float32)), "makes the carry float32 .* of the carry float16 .*: give a carry"),
+}
+
+
+def step(params, h, x):
+    """A cell whose types nobody checks."""
+    h = jnp.tanh(params["input"].apply(x) + params["recurrent"].apply(h))
+    return h, (h, None)
+
+
+PARAMS = {"input": Dense(jnp.ones((INPUT_SIZE, SIZE))), "recurrent": LowRank(jnp.ones((2, SIZE)), jnp.ones((2, SIZE)))}
+
+
+def assert_one_line(says, step, params, carry, xs, *mask, **how):
+    with pytest.raises(UsageError, match=says) as error:
+        unwrap(recur)(step, params, carry, xs, *mask, **how)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("what", REFUSED)
+def test_carry_and_inputs_that_do_not_fit(what, loop):
+    (carry, xs), says = REFUSED[what]
+    assert_one_line(says, step, PARAMS, carry, xs, loop=loop)
+
+
+def test_a_step_with_arrays_that_do_not_fit():
+    says = r"shapes do not fit in a step with the carry float32 \(4, 3\) and the input float32 \(4, 2\): "
+    assert_one_line(says, lambda _, h, x: (h + x, (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 2)))
+
+
+@pytest.mark.parametrize(("step", "says"), [("gru", "the step is 'gru': give a function"), (network(Row("gru", "dense")).cell, "a Cell:")])
+def test_a_step_that_is_no_function(step, says):
+    assert_one_line(says, step, None, *of_shapes())
+
+
+@pytest.mark.parametrize("kind", [float, int])
+def test_masks_that_are_not_boolean(kind):
+    assert_one_line("the mask is .*32: give booleans", step, PARAMS, *of_shapes(), jnp.ones((STEPS, BATCH), kind))
+
+
+def test_inputs_of_different_lengths():
+    xs = jnp.ones((3, 2, 1)), jnp.ones((4, 2, 1))
+    assert_one_line("inputs have shapes .*: give arrays of as many steps", lambda _, h, x: (h, (h, x)), None, jnp.ones((2, 1)), xs)
+
+
+@pytest.mark.parametrize("loop", ["plain", "checkpoint", "fast"])
+def test_single_sequences_and_carries_of_open_type_pass(loop):
+    net = network(Row("gru", "low_rank"))
+    end, ys = recur(net.cell.step, net.params, net.carry[0], net.xs[:, 0], loop=loop)
+    assert (end.shape, ys.shape) == ((SIZE,), (STEPS, SIZE))
+    end, _ = recur(lambda _, n, x: (n + jnp.mean(x), (x, None)), None, 0, net.xs, loop="plain")
+    assert end.dtype == jnp.float32
+    halves = jax.tree.map(lambda a: a.astype(jnp.float16), (net.params, net.carry, net.xs))
+    assert recur(net.cell.step, *halves, loop=loop)[1].dtype == jnp.float16
