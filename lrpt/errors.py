@@ -34,10 +34,11 @@ def check_distinct(flag: str, values: Collection[str]) -> None:
 
 
 def check_at_least(least: int, config: object, *flags: str) -> None:
-    """Raise a UsageError if the value of one of `flags` is below `least`; None is allowed.
+    """Raise a UsageError if the value of one of `flags` is no integer, or below `least`; None is allowed.
 
     The flag 'train.updates' stands for the field `config.updates`.
     """
+    check_integers(config, *flags)
     for flag, value in _values(config, flags):
         if value is not None and not value >= least:
             raise UsageError(f"{flag} is {value}: expected {least} or more")

@@ -1,6 +1,5 @@
 """Experiments as values: what they reproduce, their presets, and the models that they compare."""
 
-import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Generic
 from lrpt.runs.console import Console
 from lrpt.training.config import D, RunConfig
 from lrpt.training.observers import Observer
+from lrpt.training.recorded import is_experiment
 
 
 def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
@@ -99,10 +99,8 @@ class Experiment(Generic[D]):
     @property
     def program(self) -> str:
         """Return how it is started: as a module of `experiments` if it is one, otherwise as the program that runs."""
-        if experiments := importlib.util.find_spec("experiments"):
-            folders = map(Path, experiments.submodule_search_locations or ())
-            if any((folder / name).exists() for folder in folders for name in (self.name, f"{self.name}.py")):
-                return f"python -m experiments.{self.name}"
+        if is_experiment(self.name):
+            return f"python -m experiments.{self.name}"
         spec = sys.modules["__main__"].__spec__
         return f"python -m {spec.name.removesuffix('.__main__')}" if spec else f"python {Path(sys.argv[0]).name}"
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from lrpt.engines.jobs import Unit
 from lrpt.engines.worker import Outcome
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_not_negative
 
 Handle = Any
 """Identifier of a submitted unit; hashable."""
@@ -65,7 +65,7 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "processes", "hosts", "stack", "tries")
-        check_at_least(0, self, "cpus", "gpus")
+        check_not_negative(self, "cpus", "gpus")
         if self.engine == "local" and (self.address is not None or self.hosts > 1):
             flag = "address" if self.address is not None else "hosts"
             raise UsageError(f"{flag} is {getattr(self, flag)}, and the engine is local: add --engine ray, or leave --{flag} out")

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, CellSpec, ConditionalInput, conditional_cell
-from lrpt.errors import UsageError, check_at_least, check_integers
+from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
@@ -41,7 +41,6 @@ class ConditionalConfig(Steady):
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
-        check_integers(self, "model.size", "model.slow_size")
         check_at_least(1, self, "model.size", "model.slow_size")
 
     @property

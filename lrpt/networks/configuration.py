@@ -76,7 +76,6 @@ class EmbeddingConfig:
     """the readout uses the embedding matrix; the width must equal the width of the outputs"""
 
     def __post_init__(self) -> None:
-        check_integers(self, "model.embeddings.width", "model.embeddings.rank")
         check_at_least(1, self, "model.embeddings.width", "model.embeddings.rank")
 
 
@@ -132,7 +131,6 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.loop")
-        check_integers(self, "model.loop.chunk")
         check_at_least(1, self, "model.loop.chunk")
 
     def tuning(self, sharers: int) -> Tuning:

@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 
 from lrpt.cells.cell import StateGate
 from lrpt.cells.highway import ACTIVATIONS, HighwayParams, highway, highway_template
-from lrpt.errors import check_at_least, check_choice, check_finite, check_integers, check_not_negative, check_shares
+from lrpt.errors import check_at_least, check_choice, check_finite, check_not_negative, check_shares
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
@@ -66,7 +66,6 @@ class HighwayInputConfig:
     """rank of the input matrix, stored as a product of two (None: full)"""
 
     def __post_init__(self) -> None:
-        check_integers(self, "model.inputs.rank")
         check_at_least(1, self, "model.inputs.rank")
 
 
@@ -115,7 +114,6 @@ class HighwayConfig(Steady):
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
-        check_integers(self, "model.depth", "model.size")
         check_at_least(1, self, "model.depth", "model.size")
         check_not_negative(self, "model.readout_penalty")
         check_finite(self, "model.transform_bias")

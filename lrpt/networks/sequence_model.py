@@ -56,7 +56,7 @@ class ModelConfig(Steady):
     def __post_init__(self) -> None:
         check_choices(self, "model")
         check_groups(self, "model")
-        check_integers(self, "model.size", "model.layers", "model.depth")
+        check_integers(self, "model.depth")
         check_at_least(1, self, "model.size", "model.layers")
         if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
             raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")

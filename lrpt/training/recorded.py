@@ -90,7 +90,14 @@ def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:
 def experiment_of(name: str) -> Any:
     """Return the experiment of that name, if experiments can be imported here and have one. The library does not need them."""
     try:
-        commands = importlib.import_module("experiments")
-        return getattr(commands.module(name), "EXPERIMENT", None) if name in commands.names() else None
+        return getattr(importlib.import_module("experiments").module(name), "EXPERIMENT", None) if is_experiment(name) else None
     except (ImportError, AttributeError):
         return None
+
+
+def is_experiment(name: str) -> bool:
+    """Return whether `experiments` can be imported here and has a command of that name. The command itself is not imported."""
+    try:
+        return name in importlib.import_module("experiments").names()
+    except (ImportError, AttributeError):
+        return False

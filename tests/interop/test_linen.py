@@ -267,7 +267,8 @@ def test_arguments_that_do_not_fit_are_one_line():
 def test_lengths_are_unknown_inside_of_a_compiled_function():
     layer = RNN(Cell("gru", SIZE, LRD))
     params = layer.init(jax.random.key(0), inputs())
-    jax.jit(lambda lengths: layer.apply(params, inputs(), seq_lengths=lengths))(jnp.array([STEPS + 1, 1, 1]))
+    outputs = jax.jit(lambda lengths: layer.apply(params, inputs(), seq_lengths=lengths))(jnp.array([STEPS + 1, 1, 1]))
+    assert outputs.shape == (3, STEPS, SIZE)
 
 
 @pytest.mark.parametrize("symbol", [-1, 4, 9])
