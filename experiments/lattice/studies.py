@@ -214,9 +214,9 @@ def by_model(finished: Sequence[Finished]) -> dict[str, list[Row]]:
     return grouped([{**row, "title": NAMES[row["model"]] + several * f", {row['initialization']} start"} for row in rows], "title")
 
 
-def at_cap(run: Mapping[str, Any], epochs: int) -> bool:
-    """Return whether a run was best at the last epoch allowed, so that more epochs might be better."""
-    return run["epochs_to_best"] == run["epochs"] >= epochs
+def at_cap(run: Mapping[str, Any], epochs: int, patience: int | None) -> bool:
+    """Return whether the last epoch allowed ended a run before its patience did, so that more epochs might be better."""
+    return run["epochs"] >= epochs and epochs - run["epochs_to_best"] < (patience or 1)
 
 
 def show_convergence(options: Options, finished: Sequence[Finished], console: Console) -> Mapping[str, Any]:
@@ -249,9 +249,9 @@ def rankings(finished: Sequence[Finished]) -> list[str]:
 
 
 def _bounded(options: Options, runs: Sequence[Row]) -> list[str]:
-    """Return mean and deviation of epochs until the best; at least as many if a run is best at the cap."""
+    """Return mean and deviation of epochs until the best; at least as many if the cap ended a run."""
     mean, deviation = _spread(runs, "epochs_to_best", "{:.1f}")
-    return [">= " * any(at_cap(run, options.epochs) for run in runs) + mean, deviation]
+    return [">= " * any(at_cap(run, options.epochs, options.patience) for run in runs) + mean, deviation]
 
 
 def _spread(runs: Sequence[Row], name: str, form: str = "{:.3f}") -> list[str]:

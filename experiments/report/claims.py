@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from experiments.lattice.studies import at_cap as best_at_cap
+from experiments.lattice.studies import at_cap as ended_by_cap
 from experiments.report.lattice_studies import runs_from, scale_of
 from experiments.report.matching import configuration, differences, is_over, runs_of
 from experiments.report.records import Record
 from experiments.report.verdicts import Criterion, Observation
 from lrpt.cli.experiment import Experiment
 from lrpt.training.config import RunConfig
+
+QUOTED = "quoted from other authors"
+"""Note of rows whose values another paper has."""
 
 
 class Planned(NamedTuple):
@@ -50,6 +53,7 @@ class Quantity:
       criterion: when ours counts as the published one; None if nothing was published to hold it against.
       settled_by: the number of updates after which the figure cannot change, or None if it can until training is over.
       event: whether the figure is the update at which something first happened, which later updates do not change.
+      open_ended: whether the paper sets no limit to the updates, so that an event that has not happened yet is neither for nor against it.
       best: whether the figure depends on which evaluation was the best.
       field: the name of the figure in the JSON object of a study; empty if studies do not have it.
     """
@@ -61,12 +65,15 @@ class Quantity:
     criterion: Criterion | None = None
     settled_by: int | None = None
     event: bool = False
+    open_ended: bool = False
     best: bool = False
     field: str = ""
 
     def observe(self, run: Record, config: RunConfig[Any]) -> Observation:
         """Return the figure of a run, and whether it is settled."""
         value, length = self.read(run), config.train.updates
+        if self.open_ended and value is None and run.failure is None:
+            return Observation(run.seed, None, settled=False, progress=run.updates)
         settled = is_over(config, run) or (self.event and value is not None)
         settled = settled or (self.settled_by is not None and run.updates >= self.settled_by)
         failed = run.failure is not None and not settled
@@ -137,15 +144,15 @@ class StudyModel:
 
     def scale(self, evidence: Evidence) -> str:
         """Return what is smaller than in the paper."""
-        return scale_of(evidence.studies[self.study], self.start, [*self.runs(evidence).values()])
+        return scale_of(evidence.studies[self.study], self.start)
 
 
 EPOCHS = "epochs_to_best"
 
 
 def at_cap(run: Mapping[str, Any], study: Mapping[str, Any]) -> bool:
-    """Return whether a run was best at the last epoch that the study allows, so that more epochs might be better."""
-    return best_at_cap(run, study["options"]["epochs"])
+    """Return whether the last epoch that the study allows ended a run, so that more epochs might be better."""
+    return ended_by_cap(run, study["options"]["epochs"], study["options"].get("patience"))
 
 
 @dataclass(frozen=True)

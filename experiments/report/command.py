@@ -112,7 +112,7 @@ def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
     return {
         REPORT: overview(judged, crossing.meanings(root)),
         **{page_path(one.paper.name): page(one, SEEDS) for one in judged},
-        page_path("runs"): runs_page(judged[0].evidence.records),
+        page_path("runs"): runs_page(judged[0].evidence.records, judged[0].evidence.studies),
         page_path("crossing"): f"{crossing.section(root)}\n",
         page_path("verdicts"): VERDICTS,
         **card_pages(judged[0].evidence.records, root),

@@ -1,6 +1,6 @@
 """Content of the JSON files of `experiments.lattice`, of every version: what a file lacks means what it meant when it was written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,9 @@ def start_of(run: Run, study: Study) -> str:
 
 
 def runs_from(study: Study, start: str) -> list[Run]:
-    """Return the runs of a start."""
-    return [run for run in study.get("runs", ()) if start_of(run, study) == start]
+    """Return the runs of a start. Older files call an RHN of two layers 'rhn', which is the published one of one layer."""
+    found = [run for run in study.get("runs", ()) if start_of(run, study) == start]
+    return [{**run, "model": "rhn-2-layers"} if (run["model"], run.get("layers")) == ("rhn", 2) else run for run in found]
 
 
 def starts_in(study: Study) -> list[str]:
@@ -54,23 +55,30 @@ def norms_of(study: Study, start: str) -> dict[str, dict[int, np.ndarray]]:
     return found
 
 
-def scale_of(study: Study, start: str = "", runs: Sequence[Run] = ()) -> str:
-    """Return the scale of a study in words.
+PUBLISHED = {"parameters": (10_000_000, 24_000_000), "layers": (2, 4, 10), "epochs": (100,), "batch_size": (250,), "learning_rate": (1e-3,)}
+"""Options of studies -> what the paper has."""
+IN_WORDS = {
+    "parameters": "{:,} parameters",
+    "layers": "{} layers",
+    "epochs": "{} epochs at most",
+    "batch_size": "batches of {}",
+    "learning_rate": "learning rate {:g}",
+}
+
+
+def scale_of(study: Study, start: str = "") -> str:
+    """Return in words how a study differs from the published runs; nothing if it does not.
 
     Args:
       study: the content of its file.
       start: start of the runs in question, if they have one.
-      runs: the runs in question, whose number of layers may be another one than the study asks for.
     """
     options = study["options"]
     share = options["data"]["text_share"]
-    layers = next((run["layers"] for run in runs if "layers" in run), options["layers"])
     parts = [
-        f"{options['parameters']:,} parameters",
-        f"{layers} layer{'s' * (layers > 1)}",
-        "all of the text" if share is None else f"{share:g} % of the text",
-        f"{options['epochs']} epochs at most",
-        *([STARTS[start]] if start else []),
-        *([] if is_as_written(study) else ["losses per symbol of a shortened text"]),
+        *([] if share is None else [f"{share:g} % of the text"]),
+        *(IN_WORDS[name].format(options[name]) for name, published in PUBLISHED.items() if options[name] not in published),
+        *([STARTS[start]] if start == "glorot" else []),
+        *([] if is_as_written(study) else ["a text without some blanks and line ends, whose losses are about 2 % higher"]),
     ]
     return ", ".join(parts)

@@ -1,8 +1,9 @@
 """Markdown: tables, paths, and the pages that are not about one paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import PurePosixPath
+from typing import Any
 
 from experiments.report.judged import NONE
 from experiments.report.records import FIGURES, Record
@@ -22,16 +23,19 @@ def figure_path(name: str) -> PurePosixPath:
     return RESULTS / FIGURES / name
 
 
-def runs_page(records: Sequence[Record]) -> str:
-    """Return the page of all runs: how they ended, what they ran on and with, and their commands."""
+def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the page of all runs and studies: how they ended, what they ran on and with, and their commands."""
     settings = list(dict.fromkeys(_setting(record) for record in records))
     rows = [_run_row(record, settings.index(_setting(record)) + 1) for record in records]
     hardware = [[str(i), *s[:3]] for i, s in enumerate(settings, start=1)]
     versions = [[str(i), *s[3:]] for i, s in enumerate(settings, start=1)]
-    commands = "\n".join(f"# {record.experiment}/{record.name}\n{record.environment['command']}" for record in records)
+    of_studies = {f"{name}.json": study["environment"]["command"] for name, study in studies.items()}
+    of_runs = {f"{record.experiment}/{record.name}": record.environment["command"] for record in records}
+    commands = "\n".join(f"# {name}\n{command}" for name, command in (of_studies | of_runs).items())
     parts = [
         "# Kept runs",
-        "Each run is a directory of `experiments/results`. PATH stands for a path of the machine that ran it. "
+        "Each run is a directory of `experiments/results`, and each study of many runs a file. PATH stands for a path of the machine that "
+        "ran it. "
         "[Overview](../../REPRODUCTION.md)",
         table(["run", "seed", "updates", "ended", "time", "setting"], rows, left=1),
         "## Hardware",

@@ -1,8 +1,8 @@
 """REPRODUCTION.md: one page, for each paper what became of its claims, the most telling figure, and what to take away."""
 
-from collections import Counter
 from collections.abc import Sequence
 
+from experiments.report.claims import QUOTED
 from experiments.report.judged import Judged, tally
 from experiments.report.markdown import figure_path, table
 from experiments.report.pages import DOCS, page_path
@@ -12,8 +12,9 @@ INTRODUCTION = f"""\
 # Reproduction
 
 What five texts claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
-verdicts, counts and numbers are computed. Every quantity of every table row, and every ordering of two models, is one claim with one
-verdict ([what a verdict means]({DOCS}/verdicts.md)). Published values are single runs, but for means over runs in the lattice paper."""
+verdicts, counts and numbers are computed. Every metric of every table row, and every ordering of two models, is one claim with one verdict
+([what a verdict means]({DOCS}/verdicts.md)). Numbers of parameters are compared by `python -m experiments.parameter_table`. No
+paper says that its values are means over seeds."""
 
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
@@ -28,17 +29,20 @@ def _summary(judged: Sequence[Judged]) -> str:
         [one.paper.title, *(str(sum(v.status is status for v in one.verdicts)) for status in statuses), str(len(one.verdicts))]
         for one in judged
     ]
-    return table(["paper", *(status.value for status in statuses), "all"], rows) + "\n\n" + _in_words(tally(judged))
+    return table(["paper", *(status.value for status in statuses), "all"], rows) + "\n\n" + _in_words(judged)
 
 
-def _in_words(found: Counter[Status]) -> str:
+def _in_words(judged: Sequence[Judged]) -> str:
     """Return how many claims were judged at all, and at which size."""
+    found = tally(judged)
+    quoted = sum(q.row.note == QUOTED for one in judged for q in one.quantities)
     apart = Status.SMALLER, Status.NOT_RUN, Status.NOT_HERE
     published = sum(count for status, count in found.items() if status not in apart)
     smaller, not_run, not_here = (found[status] for status in apart)
     return (
         f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced), {smaller} were "
-        f"run at smaller scale, {not_run} are not yet run, and {not_here} cannot be run here, most of them values of other authors."
+        f"run at smaller scale, {not_run} are not yet run, and {not_here} cannot be run here, of which {quoted} are quoted from other "
+        f"authors."
     )
 
 
@@ -74,24 +78,29 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | --- | --- |
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one |
 | reproduced by k of n seeds | the other seeds disagree, diverged, or did not get that far |
-| reached, not converged | the value was reached, but training was cut before the published stop, or its last evaluation is the best one |
+| reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
+| one seed only | an ordering at the published size with one pair of runs; it decides nothing, and the verdict says which way it points |
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; a diverged seed counts as a failed one among others |
-| run at smaller scale | fewer updates, a smaller network, less or other data, or settings that the paper does not print; it stands beside |
+| run at smaller scale | fewer updates, a smaller network, less or other data, or settings that were not read, as stands beside |
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or no command here makes it; the reason stands below the table |
 
-**Values.** A value agrees if it is as good as the published one at the printed decimals. Where the paper reports a failure (LR-GRU
-9.88), a value agrees within a tenth of it on both sides, and one that is better than that contradicts the paper. Accuracies have a
-sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A value without a
-published one has no verdict. At smaller scale values are not compared with published ones: they are *not judged*.
+**Values.** A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
+Where the paper reports a failure (LR-GRU 9.88), a value agrees if it is above that of the worst baseline by more than half, and one as low
+as the baseline contradicts the paper. The equivalent size (RNN-d) of a unit that learns its schedule agrees within a tenth on both sides;
+that of a usual unit follows from its width and is no claim. What has not happened yet, where the paper sets no limit to the updates,
+is neither for nor against it. Accuracies have a sampling error:
+about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A value without a published one has no
+verdict. At smaller scale values are not compared with published ones: they are *not judged*.
 
 **Orderings.** Both models are compared seed by seed; the table has the mean advantage, its standard error over seeds, and how many
 seeds agree. An ordering at the published size is *reproduced* if all seeds agree, and *contradicted* if the mean advantage is
 significantly negative: Student's test on pairs, at 5 % for each ordering by itself. At smaller scale it *agrees* or *disagrees* if the
-mean advantage is significant by that test, and is *undecided* otherwise. One seed decides nothing there: the verdict says *one seed*, and
-which way it points. A run that diverged loses against one that did not; a pair with such a run has no number and cannot be significant.
+mean advantage is significant by that test, and is *undecided* otherwise. One seed decides nothing at any size. Nothing is said of networks
+that were trained for less than a tenth of the updates, and of losses and epochs that the cap on epochs cut where more epochs could change
+who is ahead. A run that diverged loses against one that did not; a pair with such a run has no number and cannot be significant.
 Orderings of the lattice paper that its own table does not have are left out.
 
 **Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the value, and

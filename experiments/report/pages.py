@@ -6,9 +6,10 @@ from pathlib import PurePosixPath
 from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Planned
 from experiments.report.figures import tabulated
-from experiments.report.judged import NONE, Judged, JudgedQuantity
+from experiments.report.judged import NONE, Judged, JudgedQuantity, JudgedRelation
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Study
+from experiments.report.relations import Final
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")
@@ -48,7 +49,7 @@ def _rows(judged: Judged) -> list[str]:
     parts = ["## Rows of tables, points of figures, sentences about one model"]
     for place in judged.paper.places:
         found = [q for q in judged.quantities if q.row.where == place]
-        parts += [f"### {place}", table(["model", "figure", "published", "ours", "seeds", "verdict"], [_row(q) for q in found], left=2)]
+        parts += [f"### {place}", table(["model", "metric", "published", "ours", "seeds", "verdict"], [_row(q) for q in found], left=2)]
         notes = dict.fromkeys(f"{q.row.title}: {q.row.note}" for q in found if q.row.note)
         scales = dict.fromkeys(f"{q.row.title}: {q.smaller}" for q in found if q.smaller)
         parts += [_notes("Smaller scale", _shared(scales)), _notes("Not runnable here", _shared(notes))]
@@ -62,7 +63,7 @@ def _row(q: JudgedQuantity) -> list[str]:
 def _short(verdict: Verdict | None, smaller: str) -> str:
     """Return a verdict without what is smaller, which stands below the table."""
     if verdict is None:
-        return "no published figure"
+        return "no claim"
     return str(verdict).replace(f" ({smaller})", "").replace(f"({smaller}; ", "(") if smaller else str(verdict)
 
 
@@ -88,16 +89,29 @@ def _relations(judged: Judged) -> list[str]:
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
-        rows = [[r.relation.sentence, r.advantage, r.seeds, _short(r.verdict, r.smaller)] for r in found]
-        parts += [f"### {place}: orderings", table(["claim", "advantage", "seeds that agree", "verdict"], rows)]
-        units = dict.fromkeys(f"{r.relation.contest.name}" for r in found if r.relation.contest is not None)
+        units = dict.fromkeys(_unit(r) for r in found)
+        own = [[_unit(r)] if len(units) > 1 else [] for r in found]
+        rows = [
+            [r.relation.sentence, *unit, r.advantage, r.seeds, _short(r.verdict, r.smaller)] for r, unit in zip(found, own, strict=True)
+        ]
+        heads = ["claim", *["advantage in"] * (len(units) > 1), "advantage", "seeds that agree", "verdict"]
+        parts += [f"### {place}: orderings", table(heads, rows, left=len(heads) - 3)]
         notes = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.relation.note}" for r in found if r.relation.note))
-        parts += [f"Advantages are in {', '.join(units)}."] if units else []
+        parts += [f"Advantages are in {next(iter(units))}."] if len(units) == 1 and NONE not in units else []
         scales = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.smaller}" for r in found if r.smaller))
         all_alike = len(scales) == 1 and all(r.smaller for r in found)
         parts += [f"Smaller scale: {found[0].smaller}."] if all_alike else [_notes("Smaller scale", scales)]
         parts += [_notes("Not runnable here", notes)]
     return [part for part in parts if part]
+
+
+def _unit(r: JudgedRelation) -> str:
+    """Return what an advantage is measured in: for unfinished networks, the metric of the validation part."""
+    if r.relation.contest is None:
+        return NONE
+    contest = r.relation.contest
+    stands_in = isinstance(contest, Final) and not all(pair.settled for pair in r.pairs)
+    return contest.name.replace("test ", "validation ", 1) if stands_in else contest.name
 
 
 def _plots(judged: Judged) -> list[str]:
@@ -119,7 +133,7 @@ def _study(study: Study, judged: Judged) -> list[str]:
         table([columns[0], *columns[start : start + AT_ONCE]], [[row[0], *row[start : start + AT_ONCE]] for row in rows])
         for start in range(1, len(columns), AT_ONCE)
     ]
-    title = f"## Learning curves: {study.title[0].lower()}{study.title[1:]}"
+    title = f"## Learning curves. {study.title}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
     return [title, image, *others, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
@@ -140,5 +154,9 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
         for planned in relation.planned(seeds):
             named.setdefault(planned, [relation.sentence])
     lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
-    text = "Each trains one model at the published scale; add `--seeds N`, `--data.dir DIR` and `--workdir DIR`."
+    text = (
+        "Each trains one model. Presets named `small` or `equal`, and commands with `--train.updates`, are smaller than published. Add "
+        "`--seeds N` and `--workdir DIR`, and `--data.dir DIR` where data are published. The commands of kept studies are on "
+        "[their page](runs.md)."
+    )
     return ["## Commands", text, "```bash\n" + "\n".join(lines) + "\n```"] if lines else []

@@ -25,6 +25,14 @@ class Contest(Protocol):
     def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair: ...
 
 
+EARLY = 0.1
+"""share of the longer training before which an ordering of unfinished networks says nothing"""
+
+
+def _too_early(updates: int, lengths: tuple[RunConfig[Any], RunConfig[Any]]) -> bool:
+    return updates < EARLY * max(config.train.updates for config in lengths)
+
+
 def _failures(better: Record, worse: Record) -> Pair:
     """Return the outcome where at least one of two runs diverged: the one that did not is better."""
     failures = (better.failure is not None) + (worse.failure is not None)
@@ -41,6 +49,8 @@ class Final:
       form: format string.
       higher: whether higher is better.
       best: whether the figure depends on which evaluation was the best.
+      decimals: to which figures are rounded before they are compared, where the paper prints equal ones; None for no rounding.
+      cut_short: whether validation figures of unfinished networks are compared.
     """
 
     name: str
@@ -48,20 +58,24 @@ class Final:
     form: str
     higher: bool = False
     best: bool = True
+    decimals: int | None = None
+    cut_short: bool = True
 
     def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
         """Compare two runs of one seed."""
         over = is_over(lengths[0], better) and is_over(lengths[1], worse)
         if _unfinished(better, worse, lengths):
             return _failures(better, worse)
-        values = better.tested(self.score), worse.tested(self.score)
-        if not over or None in values:
-            common = min(better.updates, worse.updates)
-            values = self._best(better, common), self._best(worse, common)
-        if values[0] is None or values[1] is None:
+        one, other = better.tested(self.score), worse.tested(self.score)
+        common = min(better.updates, worse.updates)
+        if not over or one is None or other is None:
+            one, other = self._best(better, common), self._best(worse, common)
+        if one is None or other is None or not (over or self.cut_short):
             return Pair(better.seed, None, None, settled=False)
-        advantage = values[0] - values[1] if self.higher else values[1] - values[0]
-        return compared(better.seed, advantage, strict, settled=over)
+        if self.decimals is not None:
+            one, other = round(one, self.decimals), round(other, self.decimals)
+        pair = compared(better.seed, one - other if self.higher else other - one, strict, settled=over)
+        return pair if over or not _too_early(common, lengths) else pair._replace(agrees=None)
 
     def _best(self, run: Record, update: int) -> float | None:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
@@ -91,7 +105,8 @@ class Last:
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         over = is_over(lengths[0], better) and is_over(lengths[1], worse)
-        return compared(better.seed, values[1] - values[0], strict, settled=over)
+        pair = compared(better.seed, values[1] - values[0], strict, settled=over)
+        return pair if over or not _too_early(common, lengths) else pair._replace(agrees=None)
 
 
 @dataclass(frozen=True)
@@ -124,6 +139,32 @@ class First:
             known = better.updates >= other
             return Pair(better.seed, -max(0, better.updates - other), False if known else None, bound=True, settled=known)
         return Pair(better.seed, None, None, settled=False)
+
+
+@dataclass(frozen=True)
+class Recoveries:
+    """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
+
+    A recipe without recovery has none: its run would have diverged. Nothing is said of two runs that needed none.
+    """
+
+    name: str = "recoveries from gradients that are not finite"
+    form: str = "{:.0f}"
+    best: bool = False
+
+    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        if _unfinished(better, worse, lengths):
+            return _failures(better, worse)
+        common = min(better.updates, worse.updates)
+        counts = recovered(better, common), recovered(worse, common)
+        pair = compared(better.seed, counts[1] - counts[0], strict)
+        return pair if any(counts) and not _too_early(common, lengths) else pair._replace(agrees=None, settled=False)
+
+
+def recovered(run: Record, update: int) -> float:
+    """Return how many recoveries a run had up to an update."""
+    return max((line["recoveries"] for line in run.training() if line["update"] <= update and "recoveries" in line), default=0)
 
 
 @dataclass(frozen=True)

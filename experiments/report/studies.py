@@ -41,12 +41,18 @@ class Score:
         return compared(better.seed, advantage, strict, settled=settled)
 
     def _read(self, run: Record) -> float | None:
-        return run.best_update / recorded(run)["train.evaluate_every"] if self.field == EPOCHS else run.tested(self.field)
+        epoch = recorded(run)["train.evaluate_every"]
+        if self.field == FIRST_EPOCH:
+            return next((line["loss"] for line in run.metrics if (line["split"], line["update"]) == ("test", epoch)), None)
+        return run.best_update / epoch if self.field == EPOCHS else run.tested(self.field)
+
+
+FIRST_EPOCH = "loss_after_one_epoch"
 
 
 LOSS = Score("test loss (nats per character)", "loss", "{:.3f}")
 TIME = Score("epochs until the lowest validation loss", EPOCHS, "{:.1f}")
-ONE_EPOCH = Score("test loss after one epoch (nats per character)", "loss_after_one_epoch", "{:.3f}")
+ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH, "{:.3f}")
 
 
 @dataclass(frozen=True)
@@ -72,20 +78,25 @@ class OfStudy:
         return [self._pair(contest, one[seed], other[seed], evidence, strict) for seed in sorted(one.keys() & other.keys())]
 
     def _pair(self, contest: Score, one: Mapping[str, Any], other: Mapping[str, Any], evidence: Evidence, strict: bool) -> Pair:
+        """Compare two runs. It is too early to say who is better if the cap on epochs ended one that might still change that."""
         advantage = other[contest.field] - one[contest.field]
         study = evidence.studies[self.better.study]
-        caps = [contest.field == EPOCHS and at_cap(run, study) for run in (one, other)]
-        if all(caps):
+        capped = [at_cap(run, study) for run in (one, other)] if contest.field in (EPOCHS, LOSS.field) else [False, False]
+        if contest.field == EPOCHS and all(capped):
             return Pair(one["seed"], None, None)
-        return compared(one["seed"], advantage, strict, bound=any(caps))
+        pair = compared(one["seed"], advantage, strict, bound=contest.field == EPOCHS and any(capped))
+        ahead, behind = capped if advantage > 0 else capped[::-1]
+        open_ended = ahead if contest.field == EPOCHS else behind
+        return pair._replace(agrees=None, settled=False) if open_ended else pair
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
         return scale_of(evidence.studies[self.better.study], self.better.start)
 
     def cut(self, contest: Score, evidence: Evidence) -> str:
-        """Return nothing: studies hold finished runs only."""
-        return ""
+        """Return how many pairs the cap on epochs leaves open."""
+        pairs = self.pairs(contest, evidence, strict=False)
+        return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the study."""
@@ -159,12 +170,14 @@ class OfSwarm:
       better: architecture and depth of the group that the paper calls better.
       worse: architecture and depth of the other.
       flags: of `experiments.jsb`, the command that makes the swarm.
+      margin: share of the second loss by which the first may be higher, or must be lower if it is negative.
       study: name of its JSON object.
     """
 
     better: tuple[str, int]
     worse: tuple[str, int]
     flags: str
+    margin: float = 0.0
     study: str = "jsb_swarm"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
@@ -174,13 +187,26 @@ class OfSwarm:
             return []
         study = evidence.studies[self.study]
         pair = compared(study["options"]["seed"], found[1] - found[0], strict)
+        pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
         return [pair._replace(agrees=None) if min(found[0], found[1]) >= study[CONSTANT] else pair]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
         options = evidence.studies[self.study]["options"]
         sizes = options["parameters"]
-        return f"{min(sizes):,} to {max(sizes):,} parameters, {options['settings']} settings, {options['updates']} updates"
+        ranges = [
+            f"{words} from {low:g} to {high:g}"
+            for words, (low, high) in (("learning rates", options["learning_rate"]), ("initial deviations", options["spread"]))
+        ]
+        return ", ".join(
+            [
+                f"{min(sizes):,} to {max(sizes):,} parameters",
+                f"{options['settings']} settings",
+                f"{options['updates']} updates",
+                *ranges,
+                f"losses are means over {options['evaluate_every']} updates",
+            ]
+        )
 
     def cut(self, contest: Score, evidence: Evidence) -> str:
         """Return nothing: swarms hold finished runs only."""

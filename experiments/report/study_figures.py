@@ -61,7 +61,7 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
 
     def draw(summary: Summary, path: Path) -> None:
         starts = starts_in(summary)
-        models = [*dict.fromkeys(NAMES[run["model"]] for run in summary["runs"])]
+        models = [*dict.fromkeys(NAMES[run["model"]] for start in starts for run in runs_from(summary, start))]
         with png(path, 7.2, 3.6) as figure:
             axes = figure.subplots()
             for number, start in enumerate(starts):

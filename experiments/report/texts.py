@@ -1,8 +1,10 @@
 """Words that follow from a verdict, so that an authored sentence cannot say the opposite of its numbers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from experiments.report.judged import JudgedRelation
+from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.verdicts import Finding, Status, Verdict
 
 AT_SMALLER_SCALE = {
@@ -21,6 +23,27 @@ def lead(verdict: Verdict) -> str:
     if verdict.status is Status.SMALLER:
         return AT_SMALLER_SCALE[verdict.finding]
     return {Finding.FOR: "As the paper says,", Finding.AGAINST: "Against the paper,"}.get(verdict.finding, "For some seeds only,")
+
+
+def at_published_size(judged: Judged, where: str, what: str) -> str:
+    """Return a sentence about how many metrics were judged at the published size.
+
+    Args:
+      judged: the paper.
+      where: beginning of the place of the rows.
+      what: their place in words.
+    """
+    verdicts = [q.verdict for q in judged.quantities if q.row.where.startswith(where) and q.verdict is not None]
+    runnable = [verdict for verdict in verdicts if verdict.status is not Status.NOT_HERE]
+    found = sum(verdict.status not in (Status.SMALLER, Status.NOT_RUN) for verdict in runnable)
+    if not found:
+        return f"No row of {what} was run at its published size."
+    return f"{found} of {len(runnable)} metrics of {what} were judged at the published size."
+
+
+def in_series(words: Sequence[str]) -> str:
+    """Return 'a', 'a and b', or 'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def says(verdict: Verdict) -> str:

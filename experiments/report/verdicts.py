@@ -18,6 +18,7 @@ class Status(Enum):
     REPRODUCED = "reproduced"
     BY_SOME = "reproduced by some seeds"
     REACHED = "reached, not converged"
+    ONE_SEED = "one seed only"
     NOT_REPRODUCED = "not reproduced"
     CONTRADICTED = "contradicted"
     DIVERGED = "diverged"
@@ -39,6 +40,7 @@ class Finding(Enum):
 _FINDINGS = {
     Status.REPRODUCED: Finding.FOR,
     Status.REACHED: Finding.FOR,
+    Status.ONE_SEED: Finding.ONE_SEED,
     Status.NOT_REPRODUCED: Finding.AGAINST,
     Status.CONTRADICTED: Finding.AGAINST,
     Status.DIVERGED: Finding.AGAINST,
@@ -77,7 +79,7 @@ class Observation(NamedTuple):
       settled: whether training as the claim specifies it could not change the figure any more.
       failed: whether training diverged before the figure was settled.
       progress: updates made.
-      length: updates that the claim asks for.
+      length: updates that the claim asks for; 0 if it sets no limit, so that what has not happened yet is open.
       censored: whether the figure is at a cap, so that the true one is at least this large.
     """
 
@@ -132,13 +134,18 @@ def never() -> Criterion:
     return Criterion(lambda value: value is None, lambda value: value is not None)
 
 
-def about(published: float, tolerance: float) -> Criterion:
-    """Agree with values within a share of the published one on both sides. A lower value contradicts the reported failure.
+def fails(baseline: float, share: float) -> Criterion:
+    """Agree with values above the worst baseline by more than a share of it; a value as low as the baseline contradicts the failure.
 
-    A failure ends at a random value, so that the printed decimals are no tolerance.
+    A failure ends at a random value, so that the published one is no measure of it.
     """
-    low, high = published * (1 - tolerance), published * (1 + tolerance)
-    return Criterion(lambda value: value is not None and low <= value <= high, lambda value: value is not None and value < low)
+    limit = baseline * (1 + share)
+    return Criterion(lambda value: value is not None and value > limit, lambda value: value is not None and value <= baseline)
+
+
+def below(published: float) -> Criterion:
+    """Agree with values that are lower than one that the paper calls worse."""
+    return Criterion(lambda value: value is not None and value < published)
 
 
 def near(published: float, tolerance: float) -> Criterion:
@@ -207,8 +214,11 @@ def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Obser
         parts += [f"{outcomes['diverged']} of {seeds} diverged"]
     if outcomes["reached"] and status is Status.BY_SOME:
         parts += [f"{outcomes['reached']} reached it, not converged"]
+    waiting = [o for o in observations if not o.settled and not o.failed and not o.length]
     cut = [o for o in observations if not o.settled and not o.failed and o.progress < o.length]
-    if cut:
+    if waiting:
+        parts += [f"not in {span([o.progress for o in waiting])} updates, and the paper sets no limit"]
+    elif cut:
         parts += [f"{span([o.progress for o in cut])} of {cut[0].length:,} updates"]
     elif status is Status.REACHED:
         parts += ["the last evaluation is the best one"]
@@ -221,7 +231,7 @@ class Pair(NamedTuple):
     Attributes:
       seed: the seed.
       advantage: of the model that the paper calls better, in the unit of the comparison; None if it has no number.
-      agrees: whether it is better; None if neither model shows it.
+      agrees: whether it is better; None if neither model shows it, or if it is too early to say.
       bound: whether the true advantage is at least this large in absolute value, as one model never got there.
       settled: whether more training, as the claim specifies it, could not change who is better.
       failed: how many of the two diverged.
@@ -261,7 +271,7 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     """Return the verdict on a relation between two models.
 
     A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. At smaller
-    scale it agrees or disagrees if the mean difference is significant, and is undecided otherwise. One seed decides nothing there.
+    scale it agrees or disagrees if the mean difference is significant, and is undecided otherwise. One seed decides nothing at any size.
 
     Args:
       pairs: one for each seed that both models have.
@@ -274,29 +284,35 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     status = _relation_status(pairs, decided)
     agreeing = sum(bool(pair.agrees) for pair in decided)
     at_smaller_scale = bool(smaller) or status is Status.SMALLER or not all(pair.settled for pair in pairs)
-    seeds = _one_seed(decided, at_smaller_scale) if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
+    seeds = _one_seed(decided) if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:
-        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), _finding(decided))
+        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), _finding(pairs, decided))
+    if len(pairs) == 1 and decided:
+        return Verdict(Status.ONE_SEED, ", ".join([_direction(decided[0]), *parts[1:]]), Finding.ONE_SEED)
     if status is Status.BY_SOME:
         parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
     return Verdict(status, ", ".join(parts), _FINDINGS.get(status, Finding.OPEN))
 
 
-def _one_seed(decided: Sequence[Pair], at_smaller_scale: bool) -> str:
-    """Return 'one seed', and which way it points where the verdict does not say so."""
-    if not at_smaller_scale or not decided:
-        return "one seed"
-    return "one seed, as the paper says" if decided[0].agrees else "one seed, against the paper"
+def _one_seed(decided: Sequence[Pair]) -> str:
+    """Return 'one seed', and which way it points."""
+    return f"one seed, {_direction(decided[0])}" if decided else "one seed"
 
 
-def _finding(decided: Sequence[Pair]) -> Finding:
-    """Return which way pairs at smaller scale point."""
-    if len(decided) < 2:
-        return Finding.ONE_SEED if decided else Finding.NONE
+def _direction(pair: Pair) -> str:
+    return "as the paper says" if pair.agrees else "against the paper"
+
+
+def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
+    """Return which way pairs at smaller scale point. If it is too early to say for some of them, the others decide nothing."""
+    if not decided:
+        return Finding.NONE
+    if len(pairs) == 1:
+        return Finding.ONE_SEED
     found = difference(decided)
-    if found is None or not _significant(decided):
+    if found is None or len(decided) < len(pairs) or not _significant(decided):
         return Finding.OPEN
     return Finding.FOR if found.mean > 0 else Finding.AGAINST
 

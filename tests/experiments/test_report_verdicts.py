@@ -11,12 +11,13 @@ from experiments.report.verdicts import (
     Observation,
     Pair,
     Status,
-    about,
     at_least,
     at_most,
     before,
+    below,
     by,
     difference,
+    fails,
     happens,
     judge,
     judge_relation,
@@ -33,6 +34,8 @@ def short(value, progress=40):
 
 
 LOSS = at_most(2.92, 2)
+ENDLESS = seen(None, settled=False, length=0)
+"""What has not happened, where the paper does not say by when."""
 
 
 @pytest.mark.parametrize(
@@ -51,10 +54,13 @@ LOSS = at_most(2.92, 2)
         (by(2_000), 2_000, True),
         (happens(), None, False),
         (never(), None, True),
-        (about(9.88, 0.1), 9.0, True),
-        (about(9.88, 0.1), 2.70, False),
-        (about(9.88, 0.1), 30.0, False),
-        (about(9.88, 0.1), None, False),
+        (below(1.32), 1.3199, True),
+        (below(1.32), 1.32, False),
+        (fails(2.96, 0.5), 9.0, True),
+        (fails(2.96, 0.5), 30.0, True),
+        (fails(2.96, 0.5), 4.43, False),
+        (fails(2.96, 0.5), 2.70, False),
+        (fails(2.96, 0.5), None, False),
     ],
 )
 def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
@@ -83,10 +89,12 @@ def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
         (never(), [seen(500), seen(None)], "reproduced by 1 of 2 seeds"),
         (never(), [seen(None)], "reproduced (1 seed)"),
         (never(), [short(None)], "run at smaller scale (40 of 100 updates)"),
-        (about(9.88, 0.1), [seen(2.7)], "contradicted (1 seed)"),
-        (about(9.88, 0.1), [seen(30.0)], "not reproduced (1 seed)"),
-        (about(9.88, 0.1), [seen(9.5)], "reproduced (1 seed)"),
+        (fails(2.96, 0.5), [seen(2.7)], "contradicted (1 seed)"),
+        (fails(2.96, 0.5), [seen(4.0)], "not reproduced (1 seed)"),
+        (fails(2.96, 0.5), [seen(30.0)], "reproduced (1 seed)"),
         (happens(), [seen(20_000)], "reproduced (1 seed)"),
+        (happens(), [ENDLESS], "run at smaller scale (not in 100 updates, and the paper sets no limit)"),
+        (happens(), [seen(20_000), ENDLESS], "reproduced by 1 of 2 seeds, not in 100 updates, and the paper sets no limit"),
     ],
 )
 def test_verdict_on_a_figure(criterion, observations, text):
@@ -105,14 +113,14 @@ def against(*advantages, **changes):
     ("pairs", "text"),
     [
         ([], "not yet run"),
-        (against(0.1), "reproduced (one seed)"),
-        (against(-0.1), "not reproduced (one seed)"),
+        (against(0.1), "one seed only (as the paper says)"),
+        (against(-0.1), "one seed only (against the paper)"),
         (against(0.1, 0.2, 0.1), "reproduced (3 of 3 seeds agree)"),
         (against(0.1, -0.2, 0.1), "reproduced by 2 of 3 seeds"),
         (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
         (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
         (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),
-        ([Pair(0, None, False, failed=1)], "not reproduced (one seed, 1 run diverged)"),
+        ([Pair(0, None, False, failed=1)], "one seed only (against the paper, 1 run diverged)"),
         ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
         ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
         (against(0.1, settled=False), "run at smaller scale (5 of 9 updates; one seed, as the paper says)"),
@@ -140,6 +148,7 @@ def test_at_smaller_scale_seeds_must_differ_significantly():
     assert judge_relation(against(0.1, 0.01, 0.5), "200 units").finding is Finding.OPEN  # t = 1.36, p = 0.31
     assert judge_relation([Pair(seed, None, True, failed=1) for seed in range(3)], "200 units").finding is Finding.OPEN
     assert judge_relation([Pair(0, None, None)], "200 units").finding is Finding.NONE
+    assert judge_relation([*against(0.1, 0.11, 0.12), Pair(3, 0.1, None)], "200 units").finding is Finding.OPEN
     assert judge_relation([Pair(seed, 0.0, True) for seed in range(3)], "200 units").finding is Finding.OPEN
 
 

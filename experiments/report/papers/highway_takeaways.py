@@ -9,7 +9,7 @@ from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
-from experiments.report.texts import lead
+from experiments.report.texts import at_published_size, in_series, lead
 from experiments.report.verdicts import Status
 
 SWARM = "jsb_swarm"
@@ -22,38 +22,39 @@ CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return four sentences, agreeing and disagreeing ones."""
-    whole = judged.relation("depth helps at equal parameters: 10 better than 1, tied")
+    whole = judged.relation("depth 10 with the smaller weight decay")
     equal = judged.relation("depth helps at 1.5 million parameters: 6 better than 1, tied")
     rhn = judged.relation("depth does not harm")
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
     return (
         f"{_of_equal(judged, equal)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} (one "
         f"seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
-        f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10, is {whole.verdict}. Its networks do not have equal numbers of "
+        f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
-        f"{lead(rhn.verdict)} depth {'does not hurt' if rhn.seeds == '1 of 1' else 'hurts'} the optimization of RHNs on JSB Chorales "
-        f"(a swarm of {_extent(judged.evidence)}); {_better(judged.evidence)}.",
-        f"{_of_layers(judged)} Tables 2 and 3 (enwik8, text8) are not yet run; they need an accelerator.",
+        f"{lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little of how depth changes the optimization of RHNs "
+        f"({_extent(judged.evidence)}). {_losses(judged.evidence)} {_better(judged.evidence)}.",
+        f"{_of_layers(judged)} {at_published_size(judged, 'Table 2', 'Table 2 (enwik8)')} "
+        f"{at_published_size(judged, 'Table 3', 'Table 3 (text8)')}",
     )
 
 
 def _of_layers(judged: Judged) -> str:
     """Return what came of lesions and gates of the network on JSB Chorales."""
     most = judged.relation("the first layer contributes more than any other")
-    some = judged.relation("closing any layer's gate raises the training loss")
-    used, switch = judged.relation("all layers are used"), judged.relation("the other layers' gates switch more")
+    some = judged.relation("closing any layer's gates raises the training loss")
     found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
     if most.verdict.status is Status.NOT_RUN or not found:
         return "Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
-    costs = [loss - found[0]["lesions"]["intact"] for loss in found[0]["lesions"]["shut"]]
+    intact = found[0]["lesions"]["intact"]
+    costs = [loss - intact for loss in found[0]["lesions"]["shut"]]
     gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
     return (
         f"In an RHN of depth {len(costs)} on JSB Chorales (one seed), closing the first layer's gates raises the training loss by "
         f"{costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}: the first "
-        f"one contributes most ({_agrees(most)}), and all contribute ({_agrees(some)}). After training, gates have a mean of "
+        f"one contributes most ({_agrees(most)}). That closing any of them costs substantially, {_agrees(some)}: it is "
+        f"{min(costs[1:]) / intact:.1%} to {max(costs[1:]) / intact:.1%} of the loss. After training, gates have a mean of "
         f"{gates['trained'][0]:.2f} in the first layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the "
-        f"others, and {gates['untrained'][0]:.2f} before. That each layer's gates open in training: {_agrees(used)}. That those of the "
-        f"other layers switch more over time than those of the first: {_agrees(switch)}."
+        f"others, and {gates['untrained'][0]:.2f} before. The weights are those of the lowest validation loss."
     )
 
 
@@ -70,7 +71,8 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     scores = [[run.tested(study.score) or np.nan for run in runs] for runs in study.runs(judged.evidence).values()]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     steps = [
-        judged.relation(f"depth helps at 1.5 million parameters: {deep} better than {deep - 1}, tied") for deep in range(2, len(scores) + 1)
+        judged.relation(f"depth helps at 1.5 million parameters: {deep} no worse than {deep - 1}, tied")
+        for deep in range(2, len(scores) + 1)
     ]
     harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
     seeds = f" ({ends.seeds} seeds agree that {len(scores)} is better than 1)" * (len(ends.pairs) > 1)
@@ -95,7 +97,20 @@ def _better(evidence: Evidence) -> str:
     for cell, name in CELLS.items():
         losses = [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell]
         parts.append(f"{sum(loss < constant_of(swarm) for loss in losses)} of {len(losses)} {name}s")
-    return f"{', '.join(parts)} of the swarm beat the {constant_of(swarm):.2f} nats of the best constant predictor"
+    return f"{in_series(parts)} have less than the {constant_of(swarm):.2f} of the best constant predictor"
+
+
+def _losses(evidence: Evidence) -> str:
+    """Return the best and the median loss of RHNs at the first and the last depth."""
+    if SWARM not in evidence.studies:
+        return ""
+    depths = evidence.studies[SWARM]["options"]["depths"]
+    of = {d: [dot[NATS.field] for dot in evidence.studies[SWARM]["dots"] if (dot["cell"], dot["depth"]) == ("rhn", d)] for d in depths}
+    one, other = min(of), max(of)
+    return (
+        f"The best RHN has {min(of[one]):.2f} nats per frame at depth {one} and {min(of[other]):.2f} at depth {other}, the median "
+        f"{np.median(of[one]):.2f} and {np.median(of[other]):.2f}."
+    )
 
 
 def _extent(evidence: Evidence) -> str:
@@ -103,7 +118,8 @@ def _extent(evidence: Evidence) -> str:
     if SWARM not in evidence.studies:
         return "none"
     options = evidence.studies[SWARM]["options"]
-    return f"{options['settings']} settings for each depth, {options['updates']} updates"
+    sizes = options["parameters"]
+    return f"{min(sizes):,} to {max(sizes):,} parameters, {options['settings']} settings for each depth, {options['updates']} updates"
 
 
 def _line_of(evidence: Evidence) -> str:

@@ -11,9 +11,9 @@ from experiments.lattice.ranking import gaps, in_words
 from experiments.report.claims import EPOCHS, Evidence, at_cap
 from experiments.report.judged import Judged, JudgedRelation, summarize
 from experiments.report.lattice_studies import Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
-from experiments.report.papers.lattice_table import GRADIENTS, SHARES, STUDIES, TABLE_1, converted
+from experiments.report.papers.lattice_table import GRADIENTS, PARTS, STUDIES, TABLE_1, converted
 from experiments.report.studies import by_epoch
-from experiments.report.texts import gap, says
+from experiments.report.texts import at_published_size, gap, in_series, says
 from experiments.report.verdicts import Finding, Observation
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
@@ -24,7 +24,7 @@ OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was fo
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return sentences on the scale, the orders of losses, epochs, shares of the data, and gradients."""
     return (
-        f"No row of Table 1 was run at its published size. Networks are small: {_scales(judged)}.",
+        f"{at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller: {_scales(judged)}.",
         *(_order(judged, text) for text in BOOKS),
         f"{_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')} {_censored(judged)}",
         f"{_shares(judged)} {_even(judged)}",
@@ -52,38 +52,44 @@ def _order(judged: Judged, text: str) -> str:
     """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm."""
     gru = gap(judged.relation(f"LRU < GRU: lower test loss ({text}"), "LRUs", f"GRUs on {BOOKS[text]}", "nats per character", "are")
     found = [r for r in judged.relations if r.relation.where == f"Table 1, {text}" and "lower test loss" in r.relation.sentence]
-    return f"{gru} Of {_findings(found, 'orderings of losses in Table 1')}."
+    return f"{gru} Of {_findings(found, 'orderings of losses in Table 1')}"
 
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
-    """Return 'the 6 WHAT that were run, 2 agree, 1 disagrees and 3 are undecided'."""
+    """Return 'the 6 WHAT that were run, 2 agree, 1 disagrees and 3 are undecided', and which ones disagree."""
     found = Counter(r.verdict.finding for r in relations if r.pairs)
     agree, disagree = found[Finding.FOR], found[Finding.AGAINST]
     others = found.total() - agree - disagree
-    return f"the {found.total()} {what} that were run, {agree} agree, {disagree} disagree and {others} are undecided"
+    against = [f"{r.relation.sentence} ({r.advantage})" for r in relations if r.verdict.finding is Finding.AGAINST]
+    return (
+        f"the {found.total()} {what} that were run, {agree} agree, {disagree} disagree and {others} are undecided (each by itself at 5 %)"
+        f"{'. Against the paper: ' * bool(against)}{'; '.join(against)}."
+    )
 
 
 def _shares(judged: Judged) -> str:
     """Say how LRUs and GRUs compare on shares of the data below all of it."""
-    found = [judged.relation(f"LRU < GRU: lower test loss with {share} %") for share in SHARES if share < 100]
+    found = [judged.relation(f"LRU < GRU: lower test loss with {share} %") for share in PARTS]
     if not any(r.pairs for r in found):
         return "Shares of the data (Figure 5) are not yet run."
     lower = sum(r.difference is not None and r.difference.mean > 0 for r in found)
+    compared = [*found, *(r for r in judged.relations if r.relation.sentence.startswith("an LRU on 40 %"))]
     return (
         f"On less than all of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
-        f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(found, 'comparisons')}."
+        f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(compared, 'comparisons')}"
     )
 
 
 def _censored(judged: Judged) -> str:
-    """Say how many runs of the convergence studies are best at the last epoch allowed."""
+    """Say how many runs of the convergence studies the cap on epochs ended."""
     studies = [study for study in (_study(judged, name) for name in STUDIES.values()) if study]
     runs = [(run, study) for study in studies for run in runs_from(study, _first_start(study))]
-    lstm = [(run, study) for run, study in runs if run["model"] == "lstm"]
-    if not lstm:
+    names = dict.fromkeys(run["model"] for run, _ in runs)
+    capped = {name: [at_cap(run, study) for run, study in runs if run["model"] == name] for name in names}
+    counts = [f"{sum(own)} of {len(own)} runs of {NAMES[name]}" for name, own in capped.items() if any(own)]
+    if not counts:
         return ""
-    capped = sum(at_cap(run, study) for run, study in lstm)
-    return f"{capped} of {len(lstm)} LSTMs are best at the last epoch allowed: their epochs are lower bounds, and their losses too high."
+    return f"The cap on epochs ended {in_series(counts)}; their epochs are lower bounds, and their losses too high."
 
 
 def _epochs(judged: Judged, other: str) -> str:
@@ -147,18 +153,18 @@ def _starts(evidence: Evidence, text: str) -> list[str]:
     if study is None:
         return []
     starts = starts_in(study)
-    heads = [f"loss, start {start} | epochs, start {start}" for start in starts]
+    heads = [f"loss, initialization {start} | epochs, initialization {start}" for start in starts]
     rows = [f"| model | {' | '.join(heads)} |", f"| --- |{' ---: | ---: |' * len(starts)}"]
-    for name in dict.fromkeys(run["model"] for run in study["runs"]):
+    for name in dict.fromkeys(run["model"] for start in starts for run in runs_from(study, start)):
         cells = [cell for start in starts for cell in _cells([run for run in runs_from(study, start) if run["model"] == name], study)]
         rows.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
     own = [(start, scores(study, start)) for start in starts]
     said = [
-        f"Start {start}: {in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(found, 'lru')], 'LRU')}"
+        f"Initialization {start}: {in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(found, 'lru')], 'LRU')}"
         for start, found in own
         if "lru" in found
     ]
-    return [f"**{text}, by start** ({scale_of(study)}).", "\n".join(rows), " ".join(said)]
+    return [f"**{text}, by initialization** ({scale_of(study)}).", "\n".join(rows), " ".join(said)]
 
 
 def _cells(runs: Sequence[Study], study: Study) -> list[str]:
@@ -175,5 +181,7 @@ def _ratios(evidence: Evidence) -> list[str]:
         for title, of_seeds in norms_of(study, start).items():  # type: ignore[arg-type]
             norms = mean_norms(list(of_seeds.values()))
             ratios = ", ".join(f"{ratio:.2g}" for ratio in top_to_bottom(norms))
-            parts.append(f"**Figure 7, {title}, start {start}.** Gradient norm of the last layer over the first, epoch by epoch: {ratios}.")
+            parts.append(
+                f"**Figure 7, {title}, initialization {start}.** Gradient norm of the last layer over the first, epoch by epoch: {ratios}."
+            )
     return parts
