@@ -69,7 +69,7 @@ FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
 EXPERIMENT = Experiment(
     name="bit_lm",
     subcommands=COMMANDS,
-    about="Predict each bit of a text with units that decide in each step how much of their state to update.",
+    about="Predict each bit of a text; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (bits), Figure 2 (subcommand schedule)",
     costs=costs_of("bit_lm"),
     presets={

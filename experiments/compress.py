@@ -91,13 +91,25 @@ class Options:
           UsageError: the options contradict each other.
         """
         check_at_least(0, self, "examples")
+        self._check_used()
         if self.structures:
             return survey(self, console)
         if self.run is not None and self.source is None:
             return compress_run(self, self.run, console)
         if self.run is None and self.source is not None:
             return compress_cell(self, self.source)
-        raise UsageError("expected one run directory, or --from and a file")
+        raise UsageError(_choose_one(self.run, self.source))
+
+    def _check_used(self) -> None:
+        """Raise a UsageError for a flag that what is asked for would ignore."""
+        if self.layer is not None and self.run is not None:
+            raise UsageError(f"layer is {self.layer}, and {self.run} is a run, whose layers are compressed together: leave --layer out")
+        unused = {"output": self.output, "error": self.error, "tied": self.tied or None, "input_rank": self.input_rank}
+        for name, value in unused.items():
+            if self.structures and value is not None:
+                raise UsageError(f"{name} is {value}, and --structures compresses nothing: leave --{name.replace('_', '-')} out")
+        if self.run is not None and self.output is not None:
+            _check_free(self.output)
 
     def compress(self, params: Any, network: Recurrent, moments: Moments | None = None) -> Compression:
         """Compress the parameters of a network as the options specify."""
@@ -126,8 +138,10 @@ def survey(options: Options, console: Console) -> dict[str, Any]:
     Raises:
       UsageError: neither or both are named, or there is no rank to give the number of parameters.
     """
-    if options.rank is None or (options.run is None) == (options.source is None):
-        raise UsageError("expected --structures with --rank, and one run directory, or --from and a file")
+    if options.rank is None:
+        raise UsageError("--structures has no --rank, which gives the number of parameters: add it")
+    if (options.run is None) == (options.source is None):
+        raise UsageError(_choose_one(options.run, options.source))
     if options.source is not None:
         cells = _cells(options, load_weights(options.source))
     else:
@@ -256,6 +270,13 @@ def _beside(trained: Loaded, found: Compression) -> Path:
     form = FORMS[stored.kind]
     name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' * stored.tied}"
     return directory.with_name(f"{directory.name}-{name}")
+
+
+def _choose_one(run: Path | None, source: Path | None) -> str:
+    """Return what to do if a run and a file are named, or neither."""
+    if run is None:
+        return "no network is named: give one run directory, or --from and a file"
+    return f"{run} and --from {source} are both given: choose one"
 
 
 def _check_free(output: Path) -> None:

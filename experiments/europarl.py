@@ -12,7 +12,7 @@ Published: Figure 4, without numbers. Guided and learnt schedules are "more effi
 neither sizes nor targets. Here: 512 units, targets of 0.2 to 0.5, and 0.8 at white spaces with guidance; RNNs of 128 to 512 units. Other
 settings that the paper does not print are those of `experiments.variable_computation`.
 
-Guidance names symbols by number. In these texts 0 is the line end and 2 the blank; the notes of a run give them under 'white_spaces'.
+Guidance names symbols by number. In these texts 0 is the line end and 2 the blank; `data.white_spaces` in result.json names them.
 """
 
 from dataclasses import replace

@@ -220,7 +220,7 @@ def _serialized(program: Any) -> bytes:
     try:
         return bytes(program.serialize())
     except ImportError:
-        raise UsageError("jax.export needs flatbuffers to write programs: pip install flatbuffers, or pip install 'lrpt[export]'") from None
+        raise UsageError("jax.export needs flatbuffers to write programs: pip install flatbuffers, or pip install -e '.[export]'") from None
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:

@@ -89,8 +89,10 @@ def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig
     """
     if options.run is not None and options.source is None:
         return _of_run(options, options.run, task, console)
-    if options.run is not None or options.source is None:
-        raise UsageError("expected one run directory, or --from and a file")
+    if options.source is None:
+        raise UsageError("no network is named: give one run directory, or --from and a file")
+    if options.run is not None:
+        raise UsageError(f"{options.run} and --from {options.source} are both given: choose one")
     params, network = read(load_weights(options.source), options.layer)
     trained = in_full(params, network)
     embedded: dict[str, Any] = {"embedding": network.input_size}

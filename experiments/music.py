@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     name="music",
     subcommands={**COMMANDS, **SAMPLE_TUNES, **OF_MELODIES},
     **OF_TUNES,
-    about="Predict each note of a melody with units that decide in each step how much of their state to update.",
+    about="Predict each note of a melody; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Tables 1 and 2 (subcommand notes)",
     costs=costs_of("music"),
     presets={
@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
 What you saw: perplexity of notes, rests and bars, for a unit of 128 dimensions that updates some of them in each step, and a usual one.
 
 Next:
-  python -m experiments.music sample runs/music/quick-vcrnn-seed0 --output tunes.mid     melodies to listen to (pip install 'lrpt[midi]')
+  python -m experiments.music sample runs/music/quick-vcrnn-seed0 --output tunes.mid     melodies to listen to (pip install -e '.[midi]')
   python -m experiments.music notes runs/music/quick-vcrnn-seed0     does it compute less on bars?
   python -m experiments.music --preset paper --data.dir DIR          O'Neill's tunes (DIR: where their files are, or are to go)""",
 )

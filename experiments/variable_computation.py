@@ -73,13 +73,13 @@ QUICK = RunConfig(
 
 TEXT8 = replace(
     PAPER,
-    train=replace(PAPER.train, updates=20 * TEXT8_EPOCH, batch_size=128, evaluate_every=4 * EPOCH, evaluation_batch=128),
+    train=replace(PAPER.train, updates=20 * TEXT8_EPOCH, batch_size=128, evaluate_every=TEXT8_EPOCH, evaluation_batch=128),
     data=NextByte("text8", steps=50),
 )
 
 SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
 
-FRESH_EVERY = 250
+FRESH_EVERY, TEXT8_FRESH_EVERY = 250, 781
 """updates after which a stream of a unit with a scheduler starts afresh: about the windows of a stream in evaluation"""
 
 
@@ -94,7 +94,8 @@ def _preset(start: RunConfig[Any], model: VariableConfig) -> Preset:
     target += ", no penalty" * (model.schedule.penalty_weight == 0) + ", fixed sharpness" * (model.mask.growth == 0)
     target += ", guided to white spaces" * bool(model.schedule.guided_symbols)
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
-    return Preset(with_fresh_streams(replace(start, model=model)), f"{model.label}{target}, on {text}")
+    every = TEXT8_FRESH_EVERY if start is TEXT8 else FRESH_EVERY
+    return Preset(with_fresh_streams(replace(start, model=model), every), f"{model.label}{target}, on {text}")
 
 
 TABLE = {
@@ -140,7 +141,7 @@ SMALL_TABLE = {
 EXPERIMENT = Experiment(
     name="variable_computation",
     subcommands={**COMMANDS, **OF_WORDS},
-    about="Predict each character of a text with units that decide in each step how much of their state to update.",
+    about="Predict each character of a text; units may decide in each step how much of their state to update.",
     reproduces="Jernite et al. 2017, Table 3 (characters), Figures 3 and 5 (subcommand schedule)",
     costs=costs_of("variable_computation"),
     presets={

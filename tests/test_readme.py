@@ -23,9 +23,11 @@ def run_blocks(path, count):
     return namespace
 
 
-def test_the_first_ten_lines_run(capsys):
-    found = run_blocks(README, 1)
+def test_its_code_runs(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = run_blocks(README, 2)
     assert found["logits"].shape == (20, 10)
+    assert found["sums"].shape == (20, 1)
     assert capsys.readouterr().out == "8714\n"
     dense = found["lrpt"].ModelConfig("gru", size=128, parametrization="dense")
     assert found["lrpt"].count(dense, input_size=1, output_size=10).true == 51_338

@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Explained(console):
         description = (__doc__ or "").partition("\n")[0]
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
+        for path in filter(None, (options.json, options.figure)):
+            if not path.parent.is_dir():
+                raise UsageError(f"{path} is in no directory that exists: make {path.parent} first")
         report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options.chosen(), console)
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")

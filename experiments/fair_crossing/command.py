@@ -10,9 +10,10 @@ time`, it is one whose update takes as long as that of the first cell's full mat
 networks take turns.
 
 Every pair of a cell and a parametrization first trains with one seed at the three middle ones of `--rates`, and at further ones while the
-best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A run that diverges
-counts as the worst. `sizes.json` in `--workdir` holds the widths that were found, so that a resumed comparison measures nothing again.
-`fair_crossing.json` holds every run, and the differences from full matrices with their significance (`significance.py`).
+best rate lies at an end of those that were tried. The rate with the lowest validation loss trains with the other seeds. A rate at which any
+seed diverges counts as the worst, and the next best one trains with all seeds. `sizes.json` in `--workdir` holds the widths that were
+found, so that a resumed comparison measures nothing again. `fair_crossing.json` holds every run, and the differences from full matrices
+with their significance (`significance.py`).
 """
 
 import json
@@ -75,7 +76,10 @@ def _known(path: Path, decides: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not path.exists():
         return {}
-    content = json.loads(path.read_text())
+    try:
+        content = json.loads(path.read_text())
+    except ValueError:
+        raise UsageError(f"{path} is damaged (it is not JSON): remove it, and widths are found again", code=1) from None
     if content["options"] != json.loads(json.dumps(decides)):
         raise UsageError(f"{path} holds sizes for other options ({content['options']}): name another --workdir")
     return content["sizes"]
@@ -119,9 +123,8 @@ def run(options: Options, console: Console) -> None:
     parallel.request_devices(options.devices, max(options.seeds, FIRST), 20)
     found = pairs(options)
     with concluding(partial(conclude, options, found, console)):
-        while jobs := [job for pair in found for job in pair.search() if not ended(job)]:
+        while jobs := [job for pair in found for job in pair.missing()]:
             _train(jobs, options, console)
-        _train([job for pair in found for job in pair.chosen() if not ended(job)], options, console)
 
 
 def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:

@@ -41,7 +41,7 @@ class Pair:
         return [self.job(rate, self.options.seed) for rate in self._losses()]
 
     def rate(self) -> float | None:
-        """Return the learning rate with the lowest validation loss; None if a run of the search has not ended, or if all diverged."""
+        """Return the rate with the lowest validation loss; None if a run of the search has not ended, or if all rates diverged."""
         losses = self._losses()
         known = {rate: loss for rate, loss in losses.items() if loss is not None and math.isfinite(loss)}
         return min(known, key=known.__getitem__) if known and None not in losses.values() else None
@@ -50,6 +50,10 @@ class Pair:
         """Return the runs of all seeds at the chosen learning rate."""
         rate = self.rate()
         return [] if rate is None else [self.job(rate, self.options.seed + k) for k in range(self.options.seeds)]
+
+    def missing(self) -> list[Job]:
+        """Return the runs that have to end before more is known: those of the search, then those of all seeds at the chosen rate."""
+        return [job for job in self.search() if not ended(job)] or [job for job in self.chosen() if not ended(job)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each finished run at the chosen learning rate."""
@@ -82,11 +86,12 @@ class Pair:
         return losses
 
     def _loss(self, rate: float) -> float | None:
-        """Return the validation loss of the run that tries a rate, infinity if it diverged, None if it has not ended."""
-        directory = RunDirectory(self.job(rate, self.options.seed).path)
-        if (result := directory.result()) is not None:
-            return result["metrics"]["valid"]["loss"]
-        return math.inf if directory.failure() is not None else None
+        """Return the validation loss of the run that tries a rate, infinity if any seed diverged at that rate, None if it has not ended."""
+        runs = [RunDirectory(self.job(rate, self.options.seed + k).path) for k in range(self.options.seeds)]
+        if any(run.result() is None and run.failure() is not None for run in runs):
+            return math.inf
+        result = runs[0].result()
+        return None if result is None else result["metrics"]["valid"]["loss"]
 
 
 def ended(job: Job) -> bool:

@@ -77,6 +77,7 @@ def card(one: Described) -> str:
         ["network", f"{one.label}, {one.parameters:,} parameters, {one.size / 1e3:,.0f} kB"],
         ["data", one.terms.about],
         ["training", _training(one)],
+        ["command", f"`{record.environment['command']}`"],
         ["weights", f"after update {trained.update:,}, which has the lowest validation loss"],
         *([f"score, {split} split", _scores(one, metrics)] for split, metrics in one.metrics.items()),
         ["licence", f"Apache-2.0 for code and weights. Data: {one.terms.licence}"],
@@ -98,7 +99,7 @@ def _training(one: Described) -> str:
     record, config = one.record, one.trained.config
     rate = "" if config.optim.learning_rate is None else f", learning rate {config.optim.learning_rate:g}"
     return (
-        f"preset {record.config['preset']}, seed {record.seed}: {record.updates:,} updates of {config.train.batch_size} examples, "
+        f"{record.updates:,} updates of {config.train.batch_size} examples, "
         f"optimizer recipe {config.optim.recipe}{rate}; {record.state}; {timedelta(seconds=round(record.seconds))} on {record.hardware}"
     )
 

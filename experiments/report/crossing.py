@@ -28,8 +28,9 @@ In none of the papers: six cells, whose recurrent matrices are stored in several
 digits, characters). Structured matrices hold about a quarter of the parameters of full ones, so that their networks are wider. Each pair of
 a cell and a parametrization has its own learning rate: the best one of a grid on the validation part with one seed, where the grid is
 widened, up to its limits, while the best rate lies at its end. Networks are compared by the ratio of their errors: losses, bits, or 1 less
-the accuracy. A * marks ratios that differ from 1 significantly at 5 %: Student's test on logarithms of errors, whose variance within pairs
-is pooled over all pairs of a task, with Holm's correction for all cells of a table together, and for its last column by itself."""
+the accuracy. Ratios are of geometric means over seeds; the tables below have arithmetic means and standard deviations. A * marks ratios
+that differ from 1 significantly at 5 %: Student's test on logarithms of errors, whose variance within pairs is pooled over all pairs of a
+task, with Holm's correction for all cells of a table together, and for its last column by itself."""
 LIMITS = """\
 What this does not show: networks that are trained for longer, or that are larger (with 1,000 units, full matrices take several times as
 long as those of low rank: [Performance](../performance.md)); other shares of parameters; and learning rates outside of the grid. Errors

@@ -60,7 +60,7 @@ class Command(Generic[M, D]):
     workdir: Path | None = None
     """directory of the run, or of the runs if there are several (None: below runs/<experiment>)"""
     log: tuple[Log, ...] = ()
-    """tensorboard: write event files to the run directory while it trains (pip install 'lrpt[tensorboard]')"""
+    """tensorboard: write event files to the run directory while it trains (pip install -e '.[tensorboard]')"""
     samples: int = 0
     """symbols that a language model writes at each evaluation (0: none)"""
     devices: int | None = None

@@ -12,7 +12,7 @@ from lrpt.runs.named_arrays import load_arrays, save_arrays
 
 OF_PYTORCH = (".pt", ".pth", ".bin")
 SUFFIXES = (".npz", ".safetensors", *OF_PYTORCH)
-INSTALL = "pip install 'lrpt[torch]'"
+INSTALL = "pip install -e '.[torch]'"
 SAVE = "numpy.savez(path, **{name: tensor.float().numpy() for name, tensor in module.state_dict().items()})"
 """The line that a user of PyTorch runs if she has no safetensors and we have no PyTorch."""
 

@@ -22,7 +22,7 @@ class EventFiles:
         try:
             from tensorboard.summary import Writer  # an extra  # pyright: ignore[reportMissingImports]
         except ImportError:
-            raise UsageError("log is tensorboard, which is not installed: pip install 'lrpt[tensorboard]'") from None
+            raise UsageError("log is tensorboard, which is not installed: pip install -e '.[tensorboard]'") from None
         self._open, self._writers = Writer, dict[Path, Any]()
 
     def evaluated(self, evaluation: Evaluation) -> None:

@@ -189,6 +189,26 @@ def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, 
     assert [(job.seed, job.config.optim.learning_rate) for job in pair.chosen()] == [(0, best), (1, best)]
 
 
+def test_a_rate_at_which_any_seed_diverges_is_not_chosen(tmp_path, monkeypatch):
+    """Seed 1 diverges at 0.01, the best rate of seed 0, so that both seeds train at 0.003, the next best one."""
+    trained = {}
+    options = command.Options(rates=(1e-3, 3e-3, 1e-2), seeds=2, workdir=tmp_path)
+    model = ModelConfig(size=4, matrices=TiedStorageConfig("dense"))
+    pair = Pair(options, "copy", problems(NextSymbol(), 2)["copy"], model, Size(4, MatrixConfig(), 1))
+
+    def directory(path):
+        rate, seed = trained.get(path, (None, None))
+        diverged = (rate, seed) == (1e-2, 1)
+        score = {"valid": {"loss": abs(np.log10(rate / 9e-3)) if rate else 0}, "test": {pair.problem.score: 0.5}}
+        result = None if rate is None or diverged else {"metrics": score, "seconds": 1.0}
+        return SimpleNamespace(result=lambda: result, failure=lambda: {} if diverged else None)
+
+    monkeypatch.setattr("experiments.fair_crossing.pairs.RunDirectory", directory)
+    while jobs := pair.missing():
+        trained |= {job.path: (job.config.optim.learning_rate, job.seed) for job in jobs}
+    assert [(row["seed"], row["learning_rate"]) for row in pair.rows()] == [(0, 3e-3), (1, 3e-3)]
+
+
 @pytest.mark.parametrize("name", list(SCORES))
 def test_each_task_trains_as_its_problem_says_and_evaluates_as_often_as_asked(name):
     problem = problems(NextSymbol(reading="stream", steps=4), 2)[name]

@@ -76,7 +76,7 @@ def test_a_cell_of_pytorch_gets_an_embedding_and_a_readout(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        ("", "expected one run directory, or --from and a file"),
+        ("", "no network is named: give one run directory, or --from and a file"),
         ("RUN --rank 7", "rank 7 does not fit the recurrent matrix 'update' of 6 x 6"),
         ("RUN --rank 0", "rank is 0: expected 1 or more"),
         ("nowhere", "nowhere/config.json cannot be read"),

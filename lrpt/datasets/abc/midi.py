@@ -44,5 +44,5 @@ def _mido() -> Any:
     try:
         import mido  # an extra  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise UsageError("MIDI files need mido, which is not installed: pip install 'lrpt[midi]', or name a .abc file") from None
+        raise UsageError("MIDI files need mido, which is not installed: pip install -e '.[midi]', or name a .abc file") from None
     return mido
