@@ -49,7 +49,7 @@ def points(options: Options) -> list[Point]:
       UsageError: a directory contains no finished run, or a run has no such score or no equivalent size.
     """
     return [
-        point_of(_read(run / "result.json"), _read(run / "config.json"), options.score, options.convention)
+        point_of(_read(run / "result.json", "metrics", "model"), _read(run / "config.json", "model"), options.score, options.convention)
         for path in options.runs
         for run in _finished(path)
     ]
@@ -62,11 +62,15 @@ def _finished(path: Path) -> Iterator[Path]:
     yield from found
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, *needed: str) -> Any:
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read ({error}): name the directory of a run") from None
+    for name in needed:
+        if not isinstance(content, dict) or name not in content:
+            raise UsageError(f"{path} has no '{name}': name the directory of a run")
+    return content
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

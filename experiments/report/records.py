@@ -96,10 +96,10 @@ class Record:
 
     @property
     def hardware(self) -> str:
-        """Return the hardware, such as 'CPU, 2 cores' or '2 x NVIDIA H200'."""
+        """Return the hardware, such as 'AMD EPYC 9R14, 2 cores' or '2 x NVIDIA H200'. Older runs name no processor."""
         kind, _, name = self.environment["device"].partition(" ")
         if kind == "cpu":
-            return f"CPU, {self.environment['cpus']} cores"
+            return f"{self.environment.get('processor', 'CPU')}, {self.environment['cpus']} cores"
         count = self.environment["devices"]
         return name if count == 1 else f"{count} x {name}"
 

@@ -19,6 +19,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PACKAGES},
         "platform": platform.platform(),
+        "processor": processor(),
         "cpus": os.cpu_count(),
         **describe_devices(),
         "command": " ".join(["python", *sys.orig_argv[1:]]),
@@ -32,6 +33,16 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def processor() -> str:
+    """Return the processor's name from Linux, or from Python on other systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _commit() -> dict[str, Any]:

@@ -101,4 +101,7 @@ def test_efficiency_of_finished_runs(runs, capfd, assert_refused):
     assert "VCRNN 5" in capfd.readouterr().out
     assert (runs / "efficiency.png").exists()
     assert_refused(efficiency.main, [runs / "nowhere"], "holds no finished run")
+    (runs / "damaged").mkdir()
+    (runs / "damaged" / "result.json").write_text('{"model": "a VCRNN"}')
+    assert_refused(efficiency.main, [runs / "damaged"], "result.json has no 'metrics'")
     assert_refused(efficiency.main, [runs / "music"], "has no 'bits_per_character'")

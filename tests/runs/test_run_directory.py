@@ -49,7 +49,9 @@ def test_config(run):
 
 def test_environment(run):
     environment = read(run / "environment.json")
-    assert environment.keys() == {"python", "versions", "platform", "cpus", "device", "devices", "command", "commit", "dirty"}
+    assert environment.keys() == {
+        "python", "versions", "platform", "processor", "cpus", "device", "devices", "command", "commit", "dirty"
+    }  # fmt: skip
     assert environment["versions"].keys() >= {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt"}
     assert environment["device"].startswith("cpu") or environment["device"].startswith("gpu")
     assert environment["command"].startswith("python ")
