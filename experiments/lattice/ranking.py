@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lrpt.analysis.significance import holm, paired
+from lrpt.runs.console import in_series
 
 
 class Gap(NamedTuple):
@@ -54,11 +55,5 @@ def in_words(found: Sequence[Gap], reference: str) -> str:
         "worse than": [gap.model for gap in found if gap.significant and gap.mean < 0],
         "not significantly different from": [gap.model for gap in found if not gap.significant],
     }
-    parts = [f"{outcome} {listed(models)}" for outcome, models in outcomes.items() if models]
+    parts = [f"{outcome} {in_series(models)}" for outcome, models in outcomes.items() if models]
     return f"{reference}: {'; '.join(parts)} (paired seeds, p < 0.05 after Holm's correction)." if parts else ""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names as 'a, b and c'."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -15,6 +15,7 @@ from experiments.report.markdown import RESULTS, figure_path, table
 from experiments.report.summaries import Summary, load_summary
 from lrpt.cli.studies import grouped
 from lrpt.metrics import LOWER_IS_BETTER
+from lrpt.runs.console import in_series
 
 TERMS = {
     "parameters": ("At equal parameters", "python -m experiments.fair_crossing --data.source ptb --data.dir DIR"),
@@ -181,7 +182,7 @@ def _sides(found: Found, *kinds: str) -> str:
     own = {task: [differences[kind] for kind in kinds if kind in differences] for task, differences in found.items()}
     won = [task for task, differences in own.items() if any(map(_wins, differences))]
     lost = [task for task, differences in own.items() if differences and all(map(_loses, differences))]
-    return f"significantly better on {_listing(won or ['no task'])} and worse on {_listing(lost or ['no task'])}"
+    return f"significantly better on {in_series(won or ['no task'])} and worse on {in_series(lost or ['no task'])}"
 
 
 def _wins(one: Difference) -> bool:
@@ -190,8 +191,3 @@ def _wins(one: Difference) -> bool:
 
 def _loses(one: Difference) -> bool:
     return one.significant and one.ratio > 1
-
-
-def _listing(words: Sequence[str]) -> str:
-    """Return 'a, b and c'."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

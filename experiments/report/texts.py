@@ -1,7 +1,5 @@
 """Words that follow from a verdict, so that an authored sentence cannot say the opposite of its numbers."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from experiments.report.judged import Judged, JudgedRelation
@@ -39,11 +37,6 @@ def at_published_size(judged: Judged, where: str, what: str) -> str:
     if not found:
         return f"No row of {what} was run at its published size."
     return f"{found} of {len(runnable)} metrics of {what} were judged at the published size."
-
-
-def in_series(words: Sequence[str]) -> str:
-    """Return 'a', 'a and b', or 'a, b and c'."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def says(verdict: Verdict) -> str:

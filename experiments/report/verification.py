@@ -20,7 +20,7 @@ TOLERANCE = 1e-5
 OF_SCHEDULES = 1e-3
 """The same for networks with a scheduler: a sharp mask turns rounding into another number of updated dimensions, which later steps keep."""
 
-Verdict = Literal["equal", "close", "differs", "changed", "skipped", "no weights"]
+Outcome = Literal["equal", "close", "differs", "changed", "skipped", "no weights"]
 
 
 class Verified(NamedTuple):
@@ -33,11 +33,11 @@ class Verified(NamedTuple):
     """
 
     name: str
-    verdict: Verdict
+    verdict: Outcome
     detail: str
 
 
-class Difference(NamedTuple):
+class Change(NamedTuple):
     """The relative difference of one metric, and both values in words."""
 
     relative: float
@@ -105,7 +105,7 @@ def verify_one(path: Path, record: Record, data_dir: Path | None) -> Verified:
     return Verified(name, *_with_analysis(trained, record, *_compared(trained, record, best)))
 
 
-def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Verdict, str]:
+def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Outcome, str]:
     printed = {"valid": best} if record.result is None else {"valid": best, "test": record.result["metrics"]["test"]}
     computed = trained.evaluate()
     computed = {"valid": computed["test"], **computed}  # where both splits are the same
@@ -118,7 +118,7 @@ def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple
     return ("close", f"{splits} within {tolerance:g}, {how}") if worst.relative <= tolerance else ("differs", how)
 
 
-def _with_analysis(trained: Loaded, record: Record, verdict: Verdict, detail: str) -> tuple[Verdict, str]:
+def _with_analysis(trained: Loaded, record: Record, verdict: Outcome, detail: str) -> tuple[Outcome, str]:
     """Add whether the kept analysis is that of the weights."""
     if record.analysis is None or verdict == "differs":
         return verdict, detail
@@ -128,10 +128,10 @@ def _with_analysis(trained: Loaded, record: Record, verdict: Verdict, detail: st
     return verdict, f"{detail}; {ANALYSIS}: the largest difference is {largest:.1e}"
 
 
-def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str, Mapping[str, float]]) -> Iterator[Difference]:
+def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str, Mapping[str, float]]) -> Iterator[Change]:
     """Yield the relative difference of every metric that both have."""
     for split, metrics in printed.items():
         for name in sorted(metrics.keys() & computed[split].keys()):
             old, new = float(metrics[name]), computed[split][name]
             relative = 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))
-            yield Difference(relative if relative == relative else float("inf"), f"{split} {name}: {old!r} printed, {new!r} computed")
+            yield Change(relative if relative == relative else float("inf"), f"{split} {name}: {old!r} printed, {new!r} computed")

@@ -22,6 +22,11 @@ PIPE_WIDTH = 160
 """Width of a table on a pipe in characters, because no terminal gives a width."""
 
 
+def in_series(words: Sequence[str]) -> str:
+    """Return 'a', 'a and b', or 'a, b and c'."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
 class Console:
     """Output of a program. Metrics go to standard output, warnings to standard error."""
 

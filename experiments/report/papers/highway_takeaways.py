@@ -9,8 +9,9 @@ from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
-from experiments.report.texts import at_published_size, in_series, lead
+from experiments.report.texts import at_published_size, lead
 from experiments.report.verdicts import Status
+from lrpt.runs.console import in_series
 
 SWARM = "jsb_swarm"
 """The study of Figure 4."""

@@ -13,8 +13,9 @@ from experiments.report.judged import Judged, JudgedRelation, summarize
 from experiments.report.lattice_studies import Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import GRADIENTS, PARTS, STUDIES, TABLE_1, converted
 from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, gap, in_series, says
+from experiments.report.texts import at_published_size, gap, says
 from experiments.report.verdicts import Finding, Observation
+from lrpt.runs.console import in_series
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
 OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was folded to one symbol"}
