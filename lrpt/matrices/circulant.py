@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
@@ -98,20 +98,18 @@ class ToeplitzLike:
     def work(self, share: Any = 1) -> Work:
         """Return the work for one row. A share of the state saves nothing, as a transform needs all of it."""
         rank, n = self.skew.shape
-        return Work(_transforms(n, 3 + 3 * rank) + 6 * rank * n + 2 * n)
+        return Work(_transforms(n, 1 + rank) + _transforms(2 * n, 1 + rank) + 6 * rank * n)
 
     def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        """Return v W by transforms of real numbers only.
+
+        A product with a skew-circulant matrix is the linear convolution, of length 2n, with its second half subtracted from its first.
+        """
         n = v.shape[-1]
-        twist = _twist(n, v.dtype)
-        spectra = jnp.fft.rfft(v)[..., None, :] * broadcastable(jnp.fft.rfft(self.circulant), v)
-        u = jnp.fft.fft(jnp.fft.irfft(spectra, n) * broadcastable(twist, spectra))
-        total = jnp.sum(u * broadcastable(jnp.fft.fft(self.skew * twist[None]), v), -2)
-        return 0.5 * jnp.real(jnp.fft.ifft(total) * broadcastable(jnp.conj(twist), v))
+        u = jnp.fft.irfft(jnp.fft.rfft(v)[..., None, :] * broadcastable(jnp.fft.rfft(self.circulant), v), n)
+        spectrum = jnp.sum(jnp.fft.rfft(u, 2 * n) * broadcastable(jnp.fft.rfft(self.skew, 2 * n), v), -2)
+        convolved = jnp.fft.irfft(spectrum, 2 * n)
+        return 0.5 * (convolved[..., :n] - convolved[..., n:])
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.apply(jnp.eye(self.skew.shape[1], dtype=self.skew.dtype))
-
-
-def _twist(n: int, dtype: Any) -> Complex[Array, " n"]:
-    r"""Return :math:`e^{i \pi k / n}`, by which a skew-circulant product becomes a circulant one."""
-    return jnp.asarray(np.exp(1j * np.pi * np.arange(n) / n), jnp.result_type(dtype, jnp.complex64))

@@ -217,7 +217,7 @@ def test_files_that_cannot_be_read(name, content, says, tmp_path):
 
 def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(UsageError, match=r"needs PyTorch, which is not installed: pip install 'lrpt\[torch\]'"):
+    with pytest.raises(UsageError, match=r"needs PyTorch, which is not installed: pip install -e '\.\[torch\]'"):
         files.load_weights(tmp_path / "w.pt")
 
 

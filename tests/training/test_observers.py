@@ -58,7 +58,7 @@ def test_event_files_hold_every_evaluation(observed, tmp_path):
 
 def test_tensorboard_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.summary", None)
-    with pytest.raises(UsageError, match=r"not installed: pip install 'lrpt\[tensorboard\]'"):
+    with pytest.raises(UsageError, match=r"not installed: pip install -e '\.\[tensorboard\]'"):
         EventFiles()
 
 
