@@ -168,7 +168,7 @@ OF_A_RUN = {
     "--rank 1 --input-rank 11": ["rank 11", "1 to 4"],
     "--rank 1 --parametrization dense": ["dense", "low_rank_plus_diagonal"],
     "--rank 1 --examples -1": ["examples is -1"],
-    "--rank 1 --from cell.npz": ["one run directory, or --from"],
+    "--rank 1 --from cell.npz": ["run and --from cell.npz are both given", "choose one"],
     "--rnk 1": ["--rnk", "--rank"],
 }
 
