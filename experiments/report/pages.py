@@ -5,11 +5,11 @@ from pathlib import PurePosixPath
 
 from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Planned
+from experiments.report.contests import Final
 from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity, JudgedRelation
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Study
-from experiments.report.relations import Final
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")

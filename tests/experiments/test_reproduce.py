@@ -8,10 +8,11 @@ from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 from experiments.lattice import command as lattice
 from experiments.report.claims import Network, Planned, Row
 from experiments.report.collecting import collect
+from experiments.report.contests import Final
 from experiments.report.markdown import RESULTS
 from experiments.report.matching import configuration
 from experiments.report.paper import Paper
-from experiments.report.relations import Final, Relation, Versus
+from experiments.report.relations import Relation, Versus
 from experiments.reproduce import command
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate

@@ -9,11 +9,12 @@ from experiments import wiki, word_lm
 from experiments.jsb.command import EXPERIMENT as JSB
 from experiments.parameter_table.rows import PTB_WIDTHS
 from experiments.report.claims import QUOTED, Network, Quantity, Row
+from experiments.report.contests import Final
 from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.highway_takeaways import remarks, takeaways
 from experiments.report.quantities import better_than, from_test, lowest
 from experiments.report.records import Record
-from experiments.report.relations import Figure, Final, Relation, Versus, Within
+from experiments.report.relations import Figure, Relation, Versus, Within
 from experiments.report.studies import NATS, OfSwarm
 
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT

@@ -4,9 +4,10 @@ import math
 
 from experiments import copy_memory
 from experiments.report.claims import Network, Quantity, Row
+from experiments.report.contests import First, Last, Recoveries
 from experiments.report.paper import Study
 from experiments.report.quantities import is_solved, last_loss, perfect, recoveries, solved, solved_at_all, solved_before
-from experiments.report.relations import First, Last, Recoveries, Relation, Versus
+from experiments.report.relations import Relation, Versus
 from experiments.report.verdicts import never
 
 COPY = copy_memory.EXPERIMENT

@@ -5,11 +5,12 @@ from functools import partial
 from experiments import bit_lm, conditional, europarl, music
 from experiments import variable_computation as characters
 from experiments.report.claims import QUOTED, Network, Quantity, Row
+from experiments.report.contests import Final
 from experiments.report.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_takeaways import remarks, takeaways
 from experiments.report.quantities import analysed, autocorrelation, equivalent_size, from_test, mean_of_m, mean_share
 from experiments.report.records import Record
-from experiments.report.relations import Figure, Final, OnCurve, Relation, Versus, Within
+from experiments.report.relations import Figure, OnCurve, Relation, Versus, Within
 from lrpt.cli.schedule_numbers import REACH
 from lrpt.cli.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
