@@ -9,6 +9,9 @@ from experiments.report.records import Record
 from experiments.report.verdicts import Pair, compared
 from lrpt.training.config import RunConfig
 
+Lengths = tuple[RunConfig[Any], RunConfig[Any]]
+"""The configurations of the two networks, which say how long each is trained."""
+
 
 class Contest(Protocol):
     """Comparison of two runs by one metric."""
@@ -19,21 +22,42 @@ class Contest(Protocol):
     def form(self) -> str: ...
     @property
     def best(self) -> bool: ...
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair: ...
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair: ...
 
 
 EARLY = 0.1
 """share of the longer training before which an ordering of unfinished networks says nothing"""
 
 
-def _too_early(updates: int, lengths: tuple[RunConfig[Any], RunConfig[Any]]) -> bool:
-    return updates < EARLY * max(config.train.updates for config in lengths)
+def are_over(lengths: Lengths, better: Record, worse: Record) -> bool:
+    """Return whether both runs trained as long as the claim says."""
+    return is_over(lengths[0], better) and is_over(lengths[1], worse)
 
 
-def _failures(better: Record, worse: Record) -> Pair:
-    """Return the outcome where at least one of two runs diverged: the one that did not is better."""
-    failures = (better.failure is not None) + (worse.failure is not None)
-    return Pair(better.seed, None, None if failures == 2 else better.failure is None, failed=failures)
+def in_progress(pair: Pair, updates: int, lengths: Lengths) -> Pair:
+    """Return a pair of unfinished runs: before a tenth of the training, nobody is ahead."""
+    too_early = updates < EARLY * max(config.train.updates for config in lengths)
+    return pair._replace(settled=False, agrees=None if too_early else pair.agrees)
+
+
+def diverged(config: RunConfig[Any], run: Record) -> bool:
+    """Return whether a run diverged before its end."""
+    return run.failure is not None and not is_over(config, run)
+
+
+def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | None:
+    """Return the outcome if at least one of two runs diverged: the one that did not is better. None if neither did.
+
+    A run that has not come as far as the other one diverged may still diverge earlier, so that nobody is ahead.
+    """
+    lost = diverged(lengths[0], better), diverged(lengths[1], worse)
+    if not any(lost):
+        return None
+    if all(lost):
+        return Pair(better.seed, None, None, failed=2)
+    (winner, config), loser = ((worse, lengths[1]), better) if lost[0] else ((better, lengths[0]), worse)
+    over, further = is_over(config, winner), winner.updates >= loser.updates
+    return Pair(better.seed, None, lost[1] if over or further else None, settled=over, failed=1)
 
 
 @dataclass(frozen=True)
@@ -58,11 +82,11 @@ class Final:
     decimals: int | None = None
     cut_short: bool = True
 
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
-        over = is_over(lengths[0], better) and is_over(lengths[1], worse)
-        if _unfinished(better, worse, lengths):
-            return _failures(better, worse)
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
+        over = are_over(lengths, better, worse)
         one, other = better.tested(self.score), worse.tested(self.score)
         common = min(better.updates, worse.updates)
         if not over or one is None or other is None:
@@ -71,17 +95,12 @@ class Final:
             return Pair(better.seed, None, None, settled=False)
         if self.decimals is not None:
             one, other = round(one, self.decimals), round(other, self.decimals)
-        pair = compared(better.seed, one - other if self.higher else other - one, strict, settled=over)
-        return pair if over or not _too_early(common, lengths) else pair._replace(agrees=None)
+        pair = compared(better.seed, one - other if self.higher else other - one, strict)
+        return pair if over else in_progress(pair, common, lengths)
 
     def _best(self, run: Record, update: int) -> float | None:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
         return (max if self.higher else min)(values, default=None)
-
-
-def _unfinished(better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]]) -> bool:
-    """Return whether at least one of two runs diverged before its end."""
-    return any(run.failure is not None and not is_over(config, run) for run, config in zip((better, worse), lengths, strict=True))
 
 
 @dataclass(frozen=True)
@@ -93,17 +112,16 @@ class Last:
     form: str
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
-        if _unfinished(better, worse, lengths):
-            return _failures(better, worse)
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
         common = min(better.updates, worse.updates)
         values = better.up_to(self.score, common), worse.up_to(self.score, common)
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
-        over = is_over(lengths[0], better) and is_over(lengths[1], worse)
-        pair = compared(better.seed, values[1] - values[0], strict, settled=over)
-        return pair if over or not _too_early(common, lengths) else pair._replace(agrees=None)
+        pair = compared(better.seed, values[1] - values[0], strict)
+        return pair if are_over(lengths, better, worse) else in_progress(pair, common, lengths)
 
 
 @dataclass(frozen=True)
@@ -124,18 +142,34 @@ class First:
     form: str = "{:,.0f}"
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
         one, other = better.first(self.score, self.holds), worse.first(self.score, self.holds)
         if one is not None and other is not None:
             return compared(better.seed, other - one, strict)
         if one is not None:
-            known = worse.updates >= one
-            return Pair(better.seed, max(0, worse.updates - one), True if known else None, bound=True, settled=known)
+            return self._against(worse, lengths[1], one, sign=1)
         if other is not None:
-            known = better.updates >= other
-            return Pair(better.seed, -max(0, better.updates - other), False if known else None, bound=True, settled=known)
-        return Pair(better.seed, None, None, settled=False)
+            return self._against(better, lengths[0], other, sign=-1)
+        runs = tuple(zip(lengths, (better, worse), strict=True))
+        failed = sum(diverged(config, run) for config, run in runs)
+        settled = all(diverged(config, run) or is_over(config, run) for config, run in runs)
+        return Pair(better.seed, None, None, settled=settled, failed=failed)
+
+    def _against(self, run: Record, config: RunConfig[Any], update: int, sign: int) -> Pair:
+        """Compare an event at some update with a run without it, whose own event would come after its last update.
+
+        Args:
+          run: the run without the event.
+          config: what it trains.
+          update: when the event came in the other run.
+          sign: 1 if the paper calls the run with the event better, and -1 if it calls the run without it better.
+        """
+        if diverged(config, run):
+            return Pair(run.seed, None, sign > 0, failed=1)
+        ahead = run.updates - update
+        known = ahead >= 0 or is_over(config, run)
+        return Pair(run.seed, sign * ahead if ahead >= 0 else None, sign > 0 if known else None, bound=True, settled=known)
 
 
 @dataclass(frozen=True)
@@ -149,14 +183,15 @@ class Recoveries:
     form: str = "{:.0f}"
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
-        if _unfinished(better, worse, lengths):
-            return _failures(better, worse)
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
         common = min(better.updates, worse.updates)
         counts = recovered(better, common), recovered(worse, common)
         pair = compared(better.seed, counts[1] - counts[0], strict)
-        return pair if any(counts) and not _too_early(common, lengths) else pair._replace(agrees=None, settled=False)
+        pair = pair if any(counts) else pair._replace(agrees=None)
+        return pair if are_over(lengths, better, worse) else in_progress(pair, common, lengths)
 
 
 def recovered(run: Record, update: int) -> float:

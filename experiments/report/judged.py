@@ -67,23 +67,39 @@ class JudgedRelation:
     def advantage(self) -> str:
         """Return the mean advantage with its standard error, such as '+0.013 ± 0.004'."""
         found = self.difference
+        return self._in_words(found, "+" if found is None or found.mean >= 0 else "-", 1)
+
+    @property
+    def distance(self) -> str:
+        """Return the mean advantage without its sign, such as 'at least 7.5 ± 2.1' for one of at most -7.5."""
+        found = self.difference
+        return self._in_words(found, "", 1 if found is None or found.mean >= 0 else -1)
+
+    def _in_words(self, found: Difference | None, sign: str, side: int) -> str:
         if found is None or self.relation.contest is None:
-            return NONE
+            return "not known" if any(pair.bound for pair in self.pairs) else NONE
         form = self.relation.contest.form
-        sign = "+" if found.mean >= 0 else "-"
-        text = f"{sign}{form.format(abs(found.mean))}"
-        bound = ""
-        if any(pair.bound for pair in self.pairs):
-            if found.mean == 0:
-                return "not known"
-            bound = "at least " if found.mean > 0 else "at most "
+        error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
         some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
-        return f"{bound}{text}{'' if np.isinf(found.error) else f' ± {form.format(found.error)}'}{some}"
+        return f"{bound_of(self.pairs, side)}{sign}{form.format(abs(found.mean))}{error}{some}"
 
     @property
     def seeds(self) -> str:
         """Return how many seeds agree, such as '2 of 3'."""
         return f"{sum(bool(pair.agrees) for pair in self.pairs)} of {len(self.pairs)}" if self.pairs else NONE
+
+
+def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:
+    """Return whether the mean advantage is a bound: 'at least ', 'at most ', 'about ' if pairs are bounds on both sides, or nothing.
+
+    Args:
+      pairs: of a relation.
+      side: -1 for the mean of the negative advantages, which is how far the model that the paper calls better is behind.
+    """
+    upwards = {bool(pair.agrees) == (side > 0) for pair in pairs if pair.bound and pair.advantage is not None}
+    if not upwards:
+        return ""
+    return "about " if len(upwards) > 1 else "at least " if upwards.pop() else "at most "
 
 
 @dataclass(frozen=True)

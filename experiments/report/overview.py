@@ -79,7 +79,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one |
 | reproduced by k of n seeds | the other seeds disagree, diverged, or did not get that far |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
-| one seed only | an ordering at the published size with one pair of runs; it decides nothing, and the verdict says which way it points |
+| one seed only | an ordering at the published size with one pair of runs: its direction, or that neither shows it; it decides nothing |
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; a diverged seed counts as a failed one among others |
@@ -100,7 +100,8 @@ seeds agree. An ordering at the published size is *reproduced* if all seeds agre
 significantly negative: Student's test on pairs, at 5 % for each ordering by itself. At smaller scale it *agrees* or *disagrees* if the
 mean advantage is significant by that test, and is *undecided* otherwise. One seed decides nothing at any size. Nothing is said of networks
 that were trained for less than a tenth of the updates, and of losses and epochs that the cap on epochs cut where more epochs could change
-who is ahead. A run that diverged loses against one that did not; a pair with such a run has no number and cannot be significant.
+who is ahead. A run that diverged loses against one that did not and that came further; a pair with such a run has no number and cannot
+be significant, nor can advantages that are equal for all seeds.
 Orderings of the lattice paper that its own table does not have are left out.
 
 **Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the value, and

@@ -7,10 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from experiments.report.claims import Evidence, Network, Planned
-from experiments.report.contests import Contest, Final
+from experiments.report.contests import Contest, Final, diverged
 from experiments.report.matching import is_over
 from experiments.report.records import Record
 from experiments.report.verdicts import Pair, compared
+from lrpt.training.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,16 @@ class Versus:
         return [self.better.planned(seeds), self.worse.planned(seeds)]
 
 
+Point = tuple[float, float]
+"""multiplications of a step, and score"""
+
+
 @dataclass(frozen=True)
 class OnCurve:
     """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
 
     The line is straight over the logarithm of the multiplications of a step, in the test part. A seed is left out if its network has fewer
-    or more operations than all others of that seed.
+    or more operations than all others of that seed, or is not trained to the end. A network that diverged loses against any line.
 
     Attributes:
       better: the one that the paper calls better.
@@ -68,19 +73,21 @@ class OnCurve:
 
     def pairs(self, contest: Final, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that has a line at these operations. Lower scores are better."""
-        curves = [network.runs(evidence, contest.best) for network in self.others]
+        curves = [(network.config, network.runs(evidence, contest.best)) for network in self.others]
         found = []
         for seed, run in sorted(self.better.runs(evidence, contest.best).items()):
-            points = [self._point(contest, runs[seed]) for runs in curves if seed in runs]
-            own = self._point(contest, run)
-            if own is not None and (other := _line_at(own[0], [point for point in points if point is not None])) is not None:
-                found.append(compared(seed, other - own[1], strict))
+            points = [_point(contest, config, runs[seed]) for config, runs in curves if seed in runs]
+            pair = self._pair(contest, run, [point for point in points if point is not None], strict)
+            found += [] if pair is None else [pair]
         return found
 
-    def _point(self, contest: Final, run: Record) -> tuple[float, float] | None:
-        """Return multiplications and score of a finished run."""
-        operations, score = run.tested("multiplications"), run.tested(contest.score)
-        return None if operations is None or score is None else (operations, score)
+    def _pair(self, contest: Final, run: Record, points: Sequence[Point], strict: bool) -> Pair | None:
+        """Compare a run with the line through points."""
+        if diverged(self.better.config, run) and points:
+            return Pair(run.seed, None, False, failed=1)
+        own = _point(contest, self.better.config, run)
+        other = None if own is None else _line_at(own[0], points)
+        return None if own is None or other is None else compared(run.seed, other - own[1], strict)
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
@@ -95,8 +102,14 @@ class OnCurve:
         return [network.planned(seeds) for network in (self.better, *self.others)]
 
 
-def _line_at(operations: float, points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the score at some operations on the line through points (operations, score); None outside of them."""
+def _point(contest: Final, config: RunConfig[Any], run: Record) -> Point | None:
+    """Return multiplications and score of a run that was trained to the end."""
+    operations, score = run.tested("multiplications"), run.tested(contest.score)
+    return None if operations is None or score is None or not is_over(config, run) else (operations, score)
+
+
+def _line_at(operations: float, points: Sequence[Point]) -> float | None:
+    """Return the score at some operations on the line through points; None outside of them."""
     if not points or not min(points)[0] <= operations <= max(points)[0]:
         return None
     x, y = zip(*sorted(points), strict=True)

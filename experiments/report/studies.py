@@ -8,11 +8,11 @@ import numpy as np
 
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap
+from experiments.report.contests import Lengths, are_over, by_divergence
 from experiments.report.lattice_studies import norms_of, scale_of
-from experiments.report.matching import is_over, recorded
+from experiments.report.matching import recorded
 from experiments.report.records import Record
 from experiments.report.verdicts import Pair, compared
-from lrpt.training.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,13 @@ class Score:
     form: str
     best: bool = True
 
-    def compare(self, better: Record, worse: Record, lengths: tuple[RunConfig[Any], RunConfig[Any]], strict: bool) -> Pair:
-        """Compare two run directories of one seed by the same score."""
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+        """Compare two run directories of one seed by the same score. Only the loss after one epoch is known before the end of both."""
         values = self._read(better), self._read(worse)
-        if values[0] is None or values[1] is None:
-            return Pair(better.seed, None, None, settled=False)
-        advantage = values[1] - values[0]
-        settled = all(is_over(config, run) for config, run in zip(lengths, (better, worse), strict=True))
-        return compared(better.seed, advantage, strict, settled=settled)
+        known = self.field == FIRST_EPOCH or are_over(lengths, better, worse)
+        if known and values[0] is not None and values[1] is not None:
+            return compared(better.seed, values[1] - values[0], strict)
+        return by_divergence(better, worse, lengths) or Pair(better.seed, None, None, settled=False)
 
     def _read(self, run: Record) -> float | None:
         epoch = recorded(run)["train.evaluate_every"]
@@ -83,7 +82,7 @@ class OfStudy:
         study = evidence.studies[self.better.study]
         capped = [at_cap(run, study) for run in (one, other)] if contest.field in (EPOCHS, LOSS.field) else [False, False]
         if contest.field == EPOCHS and all(capped):
-            return Pair(one["seed"], None, None)
+            return Pair(one["seed"], None, None, settled=False)
         pair = compared(one["seed"], advantage, strict, bound=contest.field == EPOCHS and any(capped))
         ahead, behind = capped if advantage > 0 else capped[::-1]
         open_ended = ahead if contest.field == EPOCHS else behind

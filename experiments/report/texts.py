@@ -1,9 +1,11 @@
 """Words that follow from a verdict, so that an authored sentence cannot say the opposite of its numbers."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from experiments.report.judged import Judged, JudgedRelation
-from experiments.report.verdicts import Finding, Status, Verdict
+from experiments.report.judged import Judged, JudgedRelation, bound_of
+from experiments.report.verdicts import Finding, Status, Verdict, span
 
 AT_SMALLER_SCALE = {
     Finding.FOR: "At smaller scale, as the paper says,",
@@ -13,6 +15,13 @@ AT_SMALLER_SCALE = {
     Finding.NONE: "At smaller scale,",
 }
 
+AT_PUBLISHED_SIZE = {
+    Finding.FOR: "As the paper says,",
+    Finding.AGAINST: "Against the paper,",
+    Finding.OPEN: "For some seeds only,",
+    Finding.ONE_SEED: "With one seed,",
+}
+
 
 def lead(verdict: Verdict) -> str:
     """Return the beginning of a sentence about a claim."""
@@ -20,7 +29,7 @@ def lead(verdict: Verdict) -> str:
         return "Not yet run:"
     if verdict.status is Status.SMALLER:
         return AT_SMALLER_SCALE[verdict.finding]
-    return {Finding.FOR: "As the paper says,", Finding.AGAINST: "Against the paper,"}.get(verdict.finding, "For some seeds only,")
+    return AT_PUBLISHED_SIZE.get(verdict.finding, "Undecided:")
 
 
 def at_published_size(judged: Judged, where: str, what: str) -> str:
@@ -44,6 +53,19 @@ def says(verdict: Verdict) -> str:
     return {Finding.FOR: "as in the paper", Finding.AGAINST: "against the paper"}.get(verdict.finding, verdict.finding.value)
 
 
+def points(relation: JudgedRelation) -> str:
+    """Return which way the runs of a relation point, however few they are."""
+    agrees = [pair.agrees for pair in relation.pairs]
+    if not any(one is not None for one in agrees):
+        return "not known"
+    return "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
+
+
+def seeds_in_words(counts: Sequence[int]) -> str:
+    """Return 'one seed', '3 seeds' or '1 to 3 seeds' from the number of seeds of several models."""
+    return "one seed" if set(counts) == {1} else f"{span(counts or [0])} seeds"
+
+
 def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "is") -> str:
     """Return a sentence about which of two models is ahead, and by how much.
 
@@ -58,7 +80,7 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
         return f"Whether {one[0].lower()}{one[1:]} {verb} better than {other} is not known."
     form = relation.relation.contest.form
     error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
-    least = "at least " * any(pair.bound for pair in relation.pairs)
+    bound = bound_of(relation.pairs, 1 if found.mean >= 0 else -1)
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
-    return f"{one} {verb} {least}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+    return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."

@@ -168,6 +168,8 @@ def judge(criterion: Criterion, observations: Sequence[Observation], smaller: st
     outcomes = Counter(_outcome(criterion, observation) for observation in observations)
     status = _status(outcomes, len(observations))
     finding = Finding.NONE if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
+    if status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < len(observations):
+        finding = Finding.OPEN
     return Verdict(status, _detail(status, outcomes, observations), finding)
 
 
@@ -270,8 +272,9 @@ def difference(pairs: Sequence[Pair]) -> Difference | None:
 def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") -> Verdict:
     """Return the verdict on a relation between two models.
 
-    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. At smaller
-    scale it agrees or disagrees if the mean difference is significant, and is undecided otherwise. One seed decides nothing at any size.
+    A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. A seed does
+    not agree if neither model shows it, as of a task that neither learns. At smaller scale a relation agrees or disagrees if the mean
+    difference is significant, and is undecided otherwise. One seed decides nothing at any size.
 
     Args:
       pairs: one for each seed that both models have.
@@ -283,14 +286,15 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     decided = [pair for pair in pairs if pair.agrees is not None]
     status = _relation_status(pairs, decided)
     agreeing = sum(bool(pair.agrees) for pair in decided)
-    at_smaller_scale = bool(smaller) or status is Status.SMALLER or not all(pair.settled for pair in pairs)
+    at_smaller_scale = bool(smaller) or not all(pair.settled for pair in pairs)
     seeds = _one_seed(decided) if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:
         return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), _finding(pairs, decided))
-    if len(pairs) == 1 and decided:
-        return Verdict(Status.ONE_SEED, ", ".join([_direction(decided[0]), *parts[1:]]), Finding.ONE_SEED)
+    if len(pairs) == 1 and status is not Status.DIVERGED:
+        direction = _direction(decided[0]) if decided else "neither shows it"
+        return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
     if status is Status.BY_SOME:
         parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
     return Verdict(status, ", ".join(parts), _FINDINGS.get(status, Finding.OPEN))
@@ -322,15 +326,20 @@ LEVEL = 0.05
 
 
 def _significant(pairs: Sequence[Pair]) -> bool:
-    """Return whether the mean advantage differs from 0 by Student's test on pairs. Pairs without a number leave it open."""
+    """Return whether the mean advantage differs from 0 by Student's test on pairs.
+
+    Pairs without a number leave it open, and so do equal advantages: counts of epochs or updates are equal by chance, and then have no
+    spread to test with.
+    """
     values = [pair.advantage for pair in pairs if pair.advantage is not None]
-    p_value = paired(values, [0.0] * len(values)) if len(values) == len(pairs) else None
+    testable = len(values) == len(pairs) and len(set(values)) > 1
+    p_value = paired(values, [0.0] * len(values)) if testable else None
     return p_value is not None and p_value < LEVEL
 
 
 def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
     if not decided:
-        return Status.DIVERGED if all(pair.failed for pair in pairs) else Status.SMALLER
+        return Status.DIVERGED if all(pair.failed == 2 for pair in pairs) else Status.NOT_REPRODUCED
     found = difference(decided)
     agreeing = sum(bool(pair.agrees) for pair in decided)
     if agreeing == len(pairs):

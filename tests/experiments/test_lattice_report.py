@@ -9,6 +9,7 @@ from experiments.report.papers.lattice_table import TEST_SYMBOLS, converted
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 from experiments.report.studies import concentration
 from experiments.report.study_figures import draw_studies
+from experiments.report.verdicts import Pair
 from lrpt.tasks import NextSymbol
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}
@@ -225,6 +226,15 @@ def test_a_network_that_the_cap_ended_may_still_overtake(lru, lstm, agrees):
     found = judged(lattice_convergence_ptb=patient).relation("LRU < LSTM: lower test loss (PTB)")
     assert found.pairs[0].agrees is agrees
     assert ("the cap on epochs leaves 1 of 1 seeds open" in str(found.verdict)) is (agrees is None)
+
+
+@pytest.mark.parametrize("epochs", [20, 18])
+def test_two_networks_that_the_cap_ended_leave_open_which_is_faster(epochs):
+    runs = of_start("lru", trained("lru", 0, 1.5, epochs, epochs=20), trained("lstm", 0, 1.5, 19, epochs=20))
+    patient = kept_now(runs) | {"options": OPTIONS | {"data": RAW, "patience": 3}}
+    found = judged(lattice_convergence_ptb=patient).relation("LRU < LSTM: fewer epochs (PTB)")
+    assert found.pairs == [Pair(0, None, None, settled=False)]
+    assert "the cap on epochs leaves 1 of 1 seeds open" in str(found.verdict)
 
 
 def dot(cell, depth, loss):

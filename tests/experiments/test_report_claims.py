@@ -17,12 +17,12 @@ from experiments.report.claims import QUOTED, Evidence, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
 from experiments.report.judged import Judged
 from experiments.report.matching import Wanted, differences
-from experiments.report.papers import highway, lattice, low_rank, variable_computation
+from experiments.report.papers import highway, lattice, low_rank, low_rank_takeaways, variable_computation
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
-from experiments.report.verdicts import NOT_HERE, Finding, Status
+from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
 from lrpt.datasets import jsb
@@ -34,6 +34,7 @@ COPY, ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (copy_memory
 LENGTH = "--preset paper-variable-length"
 make_run = partial(make_any_run, command="python -m experiments.example")
 
+LAST = copying.OF_FIXED[copying.URNN].config.train.updates
 UNRUN = {Status.NOT_RUN, Status.NOT_HERE}
 
 
@@ -295,6 +296,51 @@ def test_a_diverged_run_loses(tmp_path):
     assert str(relation(tmp_path, "LRD >= LR (adding)").verdict) == "one seed only (against the paper, 1 run diverged)"
 
 
+@pytest.mark.parametrize(
+    ("updates", "test", "verdict"),
+    [
+        (4_000, None, "run at smaller scale (4,000 of 14,500 updates; one seed; 1 run diverged)"),
+        (9_000, None, "run at smaller scale (8,500 of 14,500 updates; one seed, as the paper says; 1 run diverged)"),
+        (14_500, {}, "one seed only (as the paper says, 1 run diverged)"),
+    ],
+)
+def test_a_run_wins_against_a_diverged_one_only_if_it_came_further(updates, test, verdict, tmp_path):
+    path = make_run(tmp_path, ADD, "--preset paper --model.parametrization low_rank", curve={8_500: 0.0001}, name="lr")
+    write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
+    make_run(tmp_path, ADD, "--preset paper", curve={updates: 0.01}, score="loss", test=test)
+    assert str(relation(tmp_path, "LRD >= LR (adding)").verdict) == verdict
+
+
+def test_a_diverged_run_never_gets_there(tmp_path):
+    make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+    path = make_run(tmp_path, COPY, "--preset paper-variable-lag", 0, {6_000: 2e-3}, "loss")
+    write(path / "failure.json", {"update": 6_100, "what": "the training loss is nan"})
+    found = relation(tmp_path, "weight normalization is faster (variable lag")
+    assert (str(found.verdict), found.advantage) == ("one seed only (as the paper says, 1 run diverged)", "–")
+
+
+def test_two_runs_that_never_get_there_are_not_at_smaller_scale(tmp_path):
+    for preset in ("weight-norm-variable-lag", "paper-variable-lag"):
+        make_run(tmp_path, COPY, f"--preset {preset}", 0, {38_000: 2e-3}, "loss", {})
+    assert str(relation(tmp_path, "weight normalization is faster (variable lag").verdict) == "one seed only (neither shows it)"
+
+
+def test_an_unknown_advantage_is_not_part_of_the_mean(tmp_path):
+    for seed, last in enumerate((26_000, 6_000)):
+        make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+        make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {last: 2e-3}, "loss")
+    assert relation(tmp_path, "weight normalization is faster (variable lag").advantage == "at least +6,000 (mean of 1 of 2 seeds)"
+
+
+def test_recoveries_of_unfinished_runs_may_still_change(tmp_path):
+    make_run(tmp_path, COPY, "--preset weight-norm", curve={8_000: 2e-3})
+    path = make_run(tmp_path, COPY, "--preset paper", curve={8_000: 2e-3})
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": 3.0}) + "\n" for line in lines))
+    found = relation(tmp_path, "weight normalization is more stable (fixed").verdict
+    assert str(found) == "run at smaller scale (8,000 of 35,000 updates; one seed, as the paper says)"
+
+
 def test_equal_is_enough_where_the_paper_says_no_worse(tmp_path):
     for name, kind in (("lrd", "low_rank_plus_diagonal"), ("lr", "low_rank")):
         make_run(tmp_path, ADD, f"--preset paper --model.parametrization {kind}", curve={14_500: 0.001}, score="loss", test={}, name=name)
@@ -328,6 +374,18 @@ def test_a_network_is_compared_at_equal_operations_on_the_line_between_two_sizes
     assert [pair.seed for pair in found.pairs] == [0, 1]  # no line is drawn beyond the measured sizes
     np.testing.assert_allclose([pair.advantage for pair in found.pairs], [1.9 - 1.93, 1.9 - 1.85])
     assert [pair.agrees for pair in found.pairs] == [False, True]
+
+
+@pytest.mark.parametrize(("updates", "diverged"), [(3_135, False), (3_135, True)])
+def test_a_network_that_was_not_trained_to_the_end_is_not_put_on_the_line(updates, diverged, tmp_path):
+    characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 2.0)
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    test = None if diverged else {"bits_per_character": 1.0, "multiplications": 24_576.0}
+    path = make_run(tmp_path, variable_computation.CHARS, "--preset small", 0, {updates: 1.0}, "bits_per_character", test, name="small-0")
+    if diverged:
+        write(path / "failure.json", {"update": updates + 1, "what": "the training loss is nan"})
+    pairs = relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER).pairs
+    assert pairs == ([Pair(0, None, False, failed=1)] if diverged else [])
 
 
 def melodies(root, seed, bars, others):
@@ -464,6 +522,41 @@ def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
     make_run(tmp_path, COPY, LENGTH, curve={29_000: 9e-4}, score="loss", test={})
     found = judged(tmp_path)
     assert [plot.where for plot in found.paper.plots if found.has_runs(plot)] == ["Figure 2, top right"]
+
+
+@pytest.mark.parametrize(
+    ("curve", "words"),
+    [
+        ({500: 9e-4, 2_000: 5e-5}, ("Against the paper,", "meet the criterion after 500 updates")),
+        ({LAST: 0.5}, ("As the paper says,", f"do not meet the criterion: not in {LAST:,} updates")),
+    ],
+)
+def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
+    make_run(tmp_path, COPY, "--preset unitary", curve=curve, score="loss", test={})
+    said = low_rank_takeaways.takeaways(judged(tmp_path))[2]
+    assert said.startswith(f"{words[0]} held-out sequences of the uRNN at N = 500, said to overfit, {words[1]} (")
+
+
+def test_only_relations_that_were_run_are_counted(tmp_path):
+    for preset in ("weight-norm", "paper"):
+        last = 20_000 if preset == "paper" else 10_000
+        make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
+    said = low_rank_takeaways.takeaways(judged(tmp_path))[1]
+    assert said.startswith("Weight normalization is faster on 1 of 1 copying tasks, and more stable in 0 of 0 comparisons")
+    assert "(one seed each)" in said
+    assert "memoryless" not in said
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [((0.9, 0.7, 0.8), "contributes most (as in the paper)"), ((0.7, 0.9, 0.8), "does not contribute most (against the paper)")],
+)
+def test_words_about_the_first_layer_follow_from_the_losses(losses, words, tmp_path):
+    gates = [{"network": name, "mean": 0.5, "deviation": 0.1} for name in ("untrained", "trained") for _ in losses]
+    analysis = {"highway": {"lesions": {"intact": 0.6, "shut": losses}, "gates": gates}}
+    make_run(tmp_path, chorales.EXPERIMENT, highway.CHORALES.flags, curve={700: 8.0}, score="loss", test={}, analysis=analysis)
+    said = highway.PAPER.takeaways(judged(tmp_path, highway.PAPER))[-1]
+    assert f"the first one {words}" in said
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)

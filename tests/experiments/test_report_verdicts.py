@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from experiments.report.judged import summarize
+from experiments.report.judged import bound_of, summarize
 from experiments.report.verdicts import (
     NOT_RUN,
     Finding,
@@ -128,6 +128,12 @@ def against(*advantages, **changes):
         (against(0.1, 0.11, 0.12, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): agrees"),
         (against(0.1, 0.01, 0.5, settled=False), "run at smaller scale (5 of 9 updates; 3 of 3 seeds agree): undecided"),
         ([Pair(0, None, None, settled=False)], "run at smaller scale (5 of 9 updates; one seed)"),
+        ([Pair(0, None, None)], "one seed only (neither shows it)"),
+        ([Pair(0, None, None, failed=1)], "one seed only (neither shows it, 1 run diverged)"),
+        ([Pair(0, None, None), Pair(1, None, None)], "not reproduced (0 of 2 seeds agree)"),
+        ([Pair(0, None, None, failed=2), Pair(1, None, None, failed=2)], "diverged (0 of 2 seeds agree, 4 runs diverged)"),
+        ([Pair(0, None, None, failed=2), Pair(1, None, None, failed=1)], "not reproduced (0 of 2 seeds agree, 3 runs diverged)"),
+        (against(-500.0, -500.0), "not reproduced (0 of 2 seeds agree)"),
     ],
 )
 def test_verdict_on_a_relation(pairs, text):
@@ -135,7 +141,7 @@ def test_verdict_on_a_relation(pairs, text):
 
 
 def test_a_relation_at_smaller_scale_says_which_way_it_points():
-    verdict = judge_relation(against(-0.1, -0.1), "200 units")
+    verdict = judge_relation(against(-0.1, -0.101), "200 units")
     assert (verdict.status, verdict.finding) == (Status.SMALLER, Finding.AGAINST)
     assert str(verdict) == "run at smaller scale (200 units; 0 of 2 seeds agree): disagrees"
     assert judge_relation(against(0.1, 0.11, 0.12), "200 units").finding is Finding.FOR
@@ -150,6 +156,25 @@ def test_at_smaller_scale_seeds_must_differ_significantly():
     assert judge_relation([Pair(0, None, None)], "200 units").finding is Finding.NONE
     assert judge_relation([*against(0.1, 0.11, 0.12), Pair(3, 0.1, None)], "200 units").finding is Finding.OPEN
     assert judge_relation([Pair(seed, 0.0, True) for seed in range(3)], "200 units").finding is Finding.OPEN
+    assert judge_relation(against(1.0, 1.0), "200 units").finding is Finding.OPEN  # two counts that are equal by chance
+
+
+def test_a_value_that_some_seeds_reached_is_undecided():
+    assert judge(LOSS, [short(2.9), short(2.8)]).finding is Finding.FOR
+    assert judge(LOSS, [short(2.9), seen(3.0), seen(3.1)]).finding is Finding.OPEN
+
+
+@pytest.mark.parametrize(
+    ("pairs", "ahead", "behind"),
+    [
+        ([Pair(0, 7.0, True, bound=True), Pair(1, 5.0, True)], "at least ", "at most "),
+        ([Pair(0, -7.0, False, bound=True), Pair(1, 9.0, True)], "at most ", "at least "),
+        ([Pair(0, -7.0, False, bound=True), Pair(1, 9.0, True, bound=True)], "about ", "about "),
+        ([Pair(0, None, None, bound=True, settled=False), Pair(1, 9.0, True)], "", ""),
+    ],
+)
+def test_a_mean_is_a_bound_on_the_side_of_its_pairs(pairs, ahead, behind):
+    assert (bound_of(pairs), bound_of(pairs, -1)) == (ahead, behind)
 
 
 def test_difference_of_pairs_is_that_of_means_with_its_standard_error():

@@ -9,7 +9,7 @@ from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
-from experiments.report.texts import at_published_size, lead
+from experiments.report.texts import at_published_size, lead, points, seeds_in_words
 from experiments.report.verdicts import Status
 from lrpt.runs.console import in_series
 
@@ -27,9 +27,10 @@ def takeaways(judged: Judged) -> Sequence[str]:
     equal = judged.relation("depth helps at 1.5 million parameters: 6 better than 1, tied")
     rhn = judged.relation("depth does not harm")
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
+    seeds = seeds_in_words([len(one.observed) for one in ours.values()])
     return (
-        f"{_of_equal(judged, equal)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} (one "
-        f"seed). That is no evidence for depth at equal size: the deeper network has more parameters.",
+        f"{_of_equal(judged, equal)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} "
+        f"({seeds}). That is no evidence for depth at equal size: the deeper network has more parameters.",
         f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
         f"{lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little of how depth changes the optimization of RHNs "
@@ -49,19 +50,16 @@ def _of_layers(judged: Judged) -> str:
     intact = found[0]["lesions"]["intact"]
     costs = [loss - intact for loss in found[0]["lesions"]["shut"]]
     gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
+    contributes = "contributes" if costs[0] > max(costs[1:]) else "does not contribute"
     return (
-        f"In an RHN of depth {len(costs)} on JSB Chorales (one seed), closing the first layer's gates raises the training loss by "
-        f"{costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}: the first "
-        f"one contributes most ({_agrees(most)}). That closing any of them costs substantially, {_agrees(some)}: it is "
+        f"In an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}), closing the first layer's gates raises the "
+        f"training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to "
+        f"{max(costs[1:]):.2f}: the first one {contributes} most ({points(most)}). That closing any of them costs substantially, "
+        f"{points(some)}: it is "
         f"{min(costs[1:]) / intact:.1%} to {max(costs[1:]) / intact:.1%} of the loss. After training, gates have a mean of "
         f"{gates['trained'][0]:.2f} in the first layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the "
         f"others, and {gates['untrained'][0]:.2f} before. The weights are those of the lowest validation loss."
     )
-
-
-def _agrees(relation: JudgedRelation) -> str:
-    """Return how what one network shows relates to the paper."""
-    return "as in the paper" if all(pair.agrees for pair in relation.pairs) else "against the paper"
 
 
 def _of_equal(judged: Judged, ends: JudgedRelation) -> str:

@@ -102,8 +102,9 @@ def _epochs(judged: Judged, other: str) -> str:
 
 def _fewer(relation: JudgedRelation) -> str:
     """Return how many epochs fewer, or more."""
-    words = relation.advantage.replace("+", "").replace("-", "").replace("at most", "at least")
-    return f"{words} epochs {'fewer' if relation.difference is None or relation.difference.mean >= 0 else 'more'}"
+    if relation.difference is None:
+        return "an unknown number of epochs more or fewer"
+    return f"{relation.distance} epochs {'fewer' if relation.difference.mean >= 0 else 'more'}"
 
 
 def _even(judged: Judged) -> str:

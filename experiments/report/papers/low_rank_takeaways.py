@@ -6,8 +6,9 @@ from experiments.copy_memory import EXPERIMENT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
-from experiments.report.texts import lead
-from experiments.report.verdicts import NOT_RUN, span
+from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
+from experiments.report.texts import lead, seeds_in_words
+from experiments.report.verdicts import NOT_RUN
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
 
@@ -31,10 +32,10 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"At N = 500 the full GRU, solved in the paper: {gru.ours}. The LR-GRU, said not to converge: {lr_gru.ours}"
         f"{' updates' * any(o.value is not None for o in lr_gru.observed)} ({lr_gru.verdict}).",
         f"Weight normalization is faster on {_holding(faster)} copying tasks, and more stable in {_holding(stable)} comparisons at 10 to "
-        f"100 times the published learning rate ({_least(faster + stable)}); the paper says both of all. At 100 times the rate, networks "
-        f"with it may end above the memoryless predictor.",
-        f"{lead(urnn.verdict or NOT_RUN)} held-out sequences of the uRNN at N = 500, said to overfit, meet the criterion after {urnn.ours} "
-        f"updates ({urnn.verdict}). That it is ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
+        f"100 times the published learning rate ({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each); the paper says "
+        f"both of all.{_above(judged)}",
+        f"{lead(urnn.verdict or NOT_RUN)} held-out sequences of the uRNN at N = 500, said to overfit, {_meets(urnn)} ({urnn.verdict}). "
+        f"That it is ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
         f"On the Penn Treebank the LRD-GRUs 1000/64 have perplexities of {tied.ours} tied and {untied.ours} untied, published "
         f"{tied.quantity.published} and {untied.quantity.published}; {tied.verdict} and {untied.verdict}."
         f"{'' if full.observed else ' No full GRU was run beside them.'}",
@@ -52,16 +53,34 @@ def _solved(quantities: Iterable[JudgedQuantity]) -> str:
     return f"{sum(value is not None for value in values)} of {len(values)}"
 
 
+def _decided(relations: Sequence[JudgedRelation]) -> Sequence[JudgedRelation]:
+    """Return the relations of which a seed says something."""
+    return [relation for relation in relations if any(pair.agrees is not None for pair in relation.pairs)]
+
+
 def _holding(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many relations hold for most of their seeds, such as '1 of 3'."""
-    holding = sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in relations)
-    return f"{holding} of {len(relations)}"
+    """Return how many of the decided relations hold for most of their seeds, such as '1 of 3'."""
+    decided = _decided(relations)
+    holding = sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in decided)
+    return f"{holding} of {len(decided)}"
 
 
-def _least(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many seeds each relation has."""
-    seeds = [len(relation.pairs) for relation in relations]
-    return "one seed each" if max(seeds) == 1 else f"{span(seeds)} seeds each"
+def _above(judged: Judged) -> str:
+    """Return a sentence on the networks with weight normalization that are above the memoryless predictor at the highest learning rate."""
+    found = [
+        (text, judged.quantity(NORMALIZED, "last test cross-entropy", setting=f"{text}, rate {max(RATES)}").observed)
+        for text in VARIANTS.values()
+    ]
+    ends = [o.value > MEMORYLESS[text] for text, observed in found for o in observed if o.value is not None]
+    times = f"At {max(RATES) / 0.001:.0f} times the rate"
+    return f" {times}, {sum(ends)} of {len(ends)} networks with it end above the memoryless predictor." if any(ends) else ""
+
+
+def _meets(overfits: JudgedQuantity) -> str:
+    """Return whether held-out sequences meet the criterion, and after how many updates."""
+    if any(o.value is not None for o in overfits.observed):
+        return f"meet the criterion after {overfits.ours} updates"
+    return f"do not meet the criterion: {overfits.ours}" if overfits.observed else "may meet the criterion"
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:
@@ -69,7 +88,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
     copies = runs_of(configuration(EXPERIMENT, "--preset paper"), EXPERIMENT, evidence.records)
     counts = {seed: max((line["recoveries"] for line in r.metrics if "recoveries" in line), default=0) for seed, r in copies.items()}
     parts = []
-    if counts:
+    if any(counts.values()):
         each = ", ".join(f"seed {seed}: {count:.0f}" for seed, count in sorted(counts.items()))
         parts.append(
             f"**Recoveries at the published learning rate.** At N = 500 the LRD-GRU recovered from gradients that are not finite ({each}). "

@@ -6,7 +6,7 @@ from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.matching import recorded
 from experiments.report.records import Record
-from experiments.report.texts import at_published_size, gap, says
+from experiments.report.texts import at_published_size, gap, points, says, seeds_in_words
 from experiments.report.verdicts import Status
 
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")
@@ -17,9 +17,10 @@ def takeaways(judged: Judged) -> Sequence[str]:
     bits = judged.relation("VCRNN-128 > an RNN of as many")
     characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
     gated = judged.relation("VCGRU-1024 > GRU-458")
+    vcrnn = "At smaller scale, a VCRNN" if characters.smaller else "A VCRNN"
     return (
         gap(bits, "At smaller scale, a VCRNN", "an RNN of as many operations on bits", BITS),
-        f"{gap(characters, 'At smaller scale, a VCRNN', 'an RNN of as many operations on characters', BITS)} "
+        f"{gap(characters, vcrnn, 'an RNN of as many operations on characters', BITS)} "
         f"{gap(gated, 'A VCGRU', 'a GRU of as many operations on characters', BITS)}",
         f"{gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250 on melodies', 'of perplexity')}"
         + _operations(judged) * (melodies.verdict.status is not Status.NOT_RUN),
@@ -78,14 +79,9 @@ def _unpenalized(judged: Judged) -> str:
     everything = judged.relation("with neither a penalty")
     return (
         f"Section 4.2 says that training with neither a penalty nor a growing sharpness ends where everything is updated. On characters, "
-        f"the share of the state that is updated is {neither} with neither ({_one_way(everything)}), {growing} with a growing sharpness "
-        f"alone, and {penalized} with a penalty alone (one seed each). "
+        f"the share of the state that is updated is {neither} with neither ({points(everything)}), {growing} with a growing sharpness "
+        f"alone, and {penalized} with a penalty alone ({seeds_in_words([len(one.observed) for one in found])} each). "
     )
-
-
-def _one_way(relation: JudgedRelation) -> str:
-    """Return which way the runs of a relation point, however few they are."""
-    return "as in the paper" if all(pair.agrees for pair in relation.pairs) else "against the paper"
 
 
 def _operations(judged: Judged) -> str:
