@@ -23,11 +23,14 @@ def _of_lattice(summary: Summary) -> str:
 
 
 STUDIES: Mapping[str, Callable[[Summary], str]] = {
-    "fair_crossing.json": lambda summary: f"fair_crossing_{summary['options']['equal']}",
+    "fair_crossing.json": lambda summary: {kind: f"fair_crossing_{kind}" for kind in ("parameters", "time")}[summary["options"]["equal"]],
     "swarm.json": lambda summary: {"jsb": "jsb_swarm"}[summary["options"]["data"]["source"]],
     **dict.fromkeys(("convergence.json", "efficiency.json", "gradients.json"), _of_lattice),
 }
 """Summary in the work directory of a study -> name under which it is kept."""
+
+ROWS = "runs", "dots", "norms"
+"""Fields of which a summary has one: the last one in old files only."""
 
 
 def load_summary(path: Path) -> dict[str, Any] | None:
@@ -69,11 +72,21 @@ def keep(source: Path, target: Path, content: dict[str, Any], console: Console) 
 
 
 def _size(summary: Summary) -> int:
-    return len(summary.get("runs", summary.get("dots", ())))
+    return len(next(summary[name] for name in ROWS if name in summary))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except ValueError:
-        raise UsageError(f"{path} is damaged (it is not JSON): restore it, or remove it", code=1) from None
+        raise _damaged(path, "it is not JSON") from None
+    if not isinstance(content, dict) or not isinstance(content.get("options"), dict):
+        raise _damaged(path, "it has no options")
+    rows = next((content[name] for name in ROWS if name in content), None)
+    if not rows or not isinstance(rows, list | dict):
+        raise _damaged(path, "it has no runs")
+    return content
+
+
+def _damaged(path: Path, what: str) -> UsageError:
+    return UsageError(f"{path} is damaged ({what}): restore it, or remove it", code=1)

@@ -152,6 +152,27 @@ def test_studies_that_the_report_does_not_show_are_refused(name, data, tmp_path,
     assert not (tmp_path / "experiments").exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[]", "has no options"),
+        ('{"options": {"equal": "time"}}', "has no runs"),
+        ('{"options": {"equal": "time"}, "runs": null}', "has no runs"),
+        ('{"options": {"equal": "time"}, "runs": []}', "has no runs"),
+        ('{"options": {"equal": "money"}, "runs": [{"seed": 0}]}', "is no study that the report shows"),
+    ],
+)
+def test_a_damaged_summary_is_refused_by_name(content, says, tmp_path, assert_refused):
+    write(tmp_path / "study" / "fair_crossing.json", content)
+    assert_refused(
+        command(tmp_path), ["--collect", str(tmp_path)], f"fair_crossing.json {'is damaged (it ' * says.startswith('has')}{says}", code=1
+    )
+    assert not (tmp_path / "experiments").exists()
+    if says.startswith("has"):
+        write(tmp_path / "experiments" / "results" / "fair_crossing_time.json", content)
+        assert_refused(command(tmp_path), [], f"fair_crossing_time.json is damaged (it {says})", code=1)
+
+
 def test_two_runs_of_one_name_are_refused_before_anything_is_written(kept, assert_refused):
     before = files(kept / "experiments")
     make_run(kept / "others", flags=f"{LENGTH} --train.batch-size 10")
