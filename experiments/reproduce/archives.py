@@ -61,6 +61,7 @@ def restore(path: Path, folder: Path) -> bool:
     if path.exists() or not source.exists():
         return False
     half = path.with_name(f".{path.name}.unpacking")
+    shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it unpacked another version
     try:
         with tarfile.open(source) as archive:
             members = archive.getmembers()
@@ -77,8 +78,8 @@ def restore(path: Path, folder: Path) -> bool:
 
 def _check(source: Path, members: list[tarfile.TarInfo]) -> None:
     for member in members:
-        first = member.name.split("/")[0]
-        if not member.isfile() or first not in (CONFIG, ENVIRONMENT, METRICS, CHECKPOINTS):
+        first, *rest = member.name.split("/")
+        if not member.isfile() or first not in (CONFIG, ENVIRONMENT, METRICS, CHECKPOINTS) or ".." in rest:
             raise UsageError(f"{source} holds '{member.name}', which is no file of a run: remove the archive", code=1)
     if (size := sum(member.size for member in members)) > 10 * LARGEST:
         raise UsageError(f"{source} unpacks to {size:,} bytes, of at most {10 * LARGEST:,}: remove the archive", code=1)

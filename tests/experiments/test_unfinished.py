@@ -62,6 +62,7 @@ def test_what_is_there_is_left_alone(stopped, tmp_path):
     ("files", "says"),
     [
         ({"../outside": b""}, "holds '../outside', which is no file of a run"),
+        ({"checkpoints/../../outside": b""}, "holds 'checkpoints/../../outside', which is no file of a run"),
         ({"result.json": b"{}"}, "holds 'result.json'"),
         ({"checkpoints/1/state": bytes(10 * LARGEST + 1)}, "unpacks to 50,000,001 bytes"),
     ],
@@ -82,6 +83,15 @@ def test_a_damaged_archive(stopped, tmp_path):
     with pytest.raises(UsageError, match="is damaged"):
         restore(stopped, tmp_path / "archives")
     assert not list(stopped.parent.iterdir())
+
+
+def test_nothing_is_left_of_an_unpacking_that_was_killed(stopped, tmp_path):
+    keep(stopped, tmp_path / "archives")
+    moved = tmp_path / "second" / "copy_memory" / "quick-seed0"
+    stale = moved.with_name(f".{moved.name}.unpacking") / "checkpoints" / "99"
+    stale.mkdir(parents=True)
+    assert restore(moved, tmp_path / "archives")
+    assert not (moved / "checkpoints" / "99").exists()
 
 
 def test_a_run_that_is_too_large(stopped, tmp_path, monkeypatch):
