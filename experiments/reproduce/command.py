@@ -12,7 +12,8 @@ on CPUs they are multiplied by the ratio that `experiments.costs` measured for t
 stored for this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed
 with their commands and not started.
 
-Exit status: 0 everything that was started is finished, 1 some runs have failed or could not start, 2 a flag is wrong, 128 + n on signal n.
+Exit status: 0 everything that was started is finished, 1 some runs have failed, or could not start, be collected or be packed, 2 a flag is
+wrong, 128 + n on signal n.
 """
 
 import heapq
@@ -210,11 +211,12 @@ def refusals(units: Sequence[Unit]) -> list[str]:
 
 
 def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: Console) -> bool:
-    """Train runs and collect them, also after a signal. Return whether some have failed."""
+    """Train runs and collect them, also after a signal. Return whether some have failed, or could not be collected or packed."""
     console.say(
         f"{len(ready)} of {len(plan.startable)} open runs are trained in {options.workdir}" if ready else "there is nothing to train"
     )
-    collect_run = _collector(options, console)
+    missed: list[Path] = []
+    collect_run = _collector(options, missed, console)
     try:
         failed = train_all([run.job for run in ready], options, console, ended=collect_run).failed if ready else {}
         for path, reason in failed.items():
@@ -224,9 +226,9 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
             collect_run(run.job.job.path)
         now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
         if options.unfinished is not None:
-            _keep(now, options.unfinished, console)
+            missed += _keep(now, options.unfinished, console)
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
-    return bool(failed)
+    return bool(failed or missed)
 
 
 def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> None:
@@ -239,8 +241,9 @@ def _restore(plan: Sequence[Configuration], options: Options, folder: Path, cons
             console.error(str(error))
 
 
-def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> None:
-    """Pack the runs that have begun and are not done; remove the archives of those that are."""
+def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> list[Path]:
+    """Pack the runs that have begun and are not done; remove the archives of those that are. Return the runs that cannot be packed."""
+    missed = []
     for run in planned:
         path = run.job.job.path
         if run.state.done:
@@ -250,10 +253,18 @@ def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> None
                 console.say(f"{archives.keep(path, folder)}: update {run.state.updates:,}")
             except UsageError as error:
                 console.error(str(error))
+                missed.append(path)
+    return missed
 
 
-def _collector(options: Options, console: Console) -> Callable[[Path], None]:
-    """Return a function that collects a run once if it has ended. It names a run that cannot be collected, so that the others go on."""
+def _collector(options: Options, missed: list[Path], console: Console) -> Callable[[Path], None]:
+    """Return a function that collects a run once if it has ended. It names a run that cannot be collected, so that the others go on.
+
+    Args:
+      options: where runs are collected.
+      missed: is given the runs that cannot be collected.
+      console: where they are named.
+    """
     collected = set()
 
     def collect_run(path: Path) -> None:
@@ -263,6 +274,7 @@ def _collector(options: Options, console: Console) -> Callable[[Path], None]:
                 collect(path, options.collect, console, options.data.dir)
             except UsageError as error:
                 console.error(f"{path} is not collected: {error}")
+                missed.append(path)
 
     return collect_run
 

@@ -118,6 +118,22 @@ def test_another_machine_goes_on_with_what_was_left(plan, tmp_path, capsys):
     assert not list(archives.rglob("*.tar.xz"))
 
 
+@pytest.mark.parametrize("how", ["packed", "collected"])
+def test_a_run_that_cannot_be_kept_is_named_and_the_status_says_so(how, plan, tmp_path, capsys, monkeypatch):
+    job = configured()[0].jobs(tmp_path / "runs")[0]
+    with interrupted_after(2):
+        fit(job.job.config, {0: job.job.path}, names=NAMES, devices=1)
+    if how == "packed":
+        monkeypatch.setattr("experiments.reproduce.archives.LARGEST", 100)
+        assert reproduced(plan, "--hours", "0.01", "--unfinished", str(tmp_path / "archives")) == 1
+        assert "of at most 100: keep" in capsys.readouterr().err
+    else:
+        fit(job.job.config, {0: job.job.path}, names=NAMES, devices=1)
+        (job.job.path / "metrics.jsonl").write_text("{\n")
+        assert reproduced(plan, "--hours", "0.01", "--collect", str(tmp_path / "results")) == 1
+        assert "is not collected: " in capsys.readouterr().err
+
+
 def test_missing_data_and_a_strange_directory_do_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
     """The book is not there, and one directory holds a run of another width."""
     book = Row("Table 4", "book", (), network("book", NEEDS_BOOK, lattice.EXPERIMENT))
