@@ -39,7 +39,7 @@ from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
-from lrpt.runs.console import Console
+from lrpt.runs.console import Console, in_series
 from lrpt.runs.files import write_json
 from lrpt.training.loop import Job, fit_all
 
@@ -63,7 +63,7 @@ def pairs(options: Options) -> list[Pair]:
                     size = sizing.size(cell, kind)
                     known[key] = {**size._asdict(), "storage": asdict(size.storage)}
                     write_json(path, {"options": decides, "sizes": known})
-                size = Size(**{**known[key], "storage": MatrixConfig(**known[key]["storage"])})
+                size = _size_of(known[key])
                 found.append(Pair(options, name, sizing.problem, sizing.frame(cell).sized(size), size))
     return found
 
@@ -72,17 +72,25 @@ def _known(path: Path, decides: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sizes of an earlier call.
 
     Raises:
-      UsageError: it had other options.
+      UsageError: it had other options, or the file is damaged.
     """
     if not path.exists():
         return {}
     try:
         content = json.loads(path.read_text())
-    except ValueError:
-        raise UsageError(f"{path} is damaged (it is not JSON): remove it, and widths are found again", code=1) from None
-    if content["options"] != json.loads(json.dumps(decides)):
-        raise UsageError(f"{path} holds sizes for other options ({content['options']}): name another --workdir")
-    return content["sizes"]
+        before, sizes = content["options"], dict(content["sizes"])
+        for size in sizes.values():
+            _size_of(size)
+    except (ValueError, LookupError, TypeError):
+        raise UsageError(f"{path} is damaged: remove it, and widths are found again", code=1) from None
+    if before != json.loads(json.dumps(decides)):
+        raise UsageError(f"{path} holds sizes for other options ({before}): name another --workdir")
+    return sizes
+
+
+def _size_of(stored: Mapping[str, Any]) -> Size:
+    """Return a size from `sizes.json`."""
+    return Size(**{**stored, "storage": MatrixConfig(**stored["storage"])})
 
 
 class Sizing:
@@ -125,6 +133,21 @@ def run(options: Options, console: Console) -> None:
     with concluding(partial(conclude, options, found, console)):
         while jobs := [job for pair in found for job in pair.missing()]:
             _train(jobs, options, console)
+    _name_lost(found, console)
+
+
+def _name_lost(found: Sequence[Pair], console: Console) -> None:
+    """Warn of pairs that are in no table, as they diverged at all learning rates.
+
+    Raises:
+      UsageError: all pairs are.
+    """
+    lost = ["-".join(pair.names.values()) for pair in found if pair.rate() is None]
+    said = f"{in_series(lost)} diverged at all learning rates that were tried: add lower ones to --rates"
+    if len(lost) == len(found):
+        raise UsageError(said, code=1)
+    if lost:
+        console.warn(said)
 
 
 def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:

@@ -19,6 +19,7 @@ from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
+from lrpt.runs.console import Console
 from lrpt.tasks import NextSymbol
 
 INITIAL = InitialConfig(trainable_state=False)
@@ -103,6 +104,27 @@ def test_sizes_that_were_measured_against_another_cell_are_refused(tmp_path):
     assert command.pairs(options) == [pair]
     with pytest.raises(UsageError, match=r"holds sizes for other options .*'reference': 'gru'"):
         command.pairs(replace(options, cells=("lstm",)))
+
+
+@pytest.mark.parametrize("content", ["nope", "[]", '{"sizes": {}}', '{"options": {}, "sizes": {"copy-gru-dense": {"size": 3}}}'])
+def test_damaged_sizes_are_refused(content, tmp_path):
+    (tmp_path / command.SIZES).write_text(content)
+    with pytest.raises(UsageError, match=r"sizes\.json is damaged: remove it"):
+        command.pairs(command.Options(tasks=("copy",), cells=("gru",), matrices=("dense",), workdir=tmp_path))
+
+
+def pair_at(rate, kind):
+    return SimpleNamespace(rate=lambda: rate, names={"task": "copy", "cell": "gru", "parametrization": kind})
+
+
+def test_pairs_that_diverged_at_all_rates_are_named(capsys):
+    command._name_lost([pair_at(0.1, "dense"), pair_at(None, "monarch")], Console())
+    assert "copy-gru-monarch diverged at all learning rates" in " ".join(capsys.readouterr().err.split())
+    command._name_lost([pair_at(0.1, "dense")], Console())
+    assert not capsys.readouterr().err
+    with pytest.raises(UsageError, match="copy-gru-monarch diverged at all") as error:
+        command._name_lost([pair_at(None, "monarch")], Console())
+    assert error.value.code == 1
 
 
 def errors(rng, centres):
