@@ -19,6 +19,7 @@ from experiments.report.judged import Judged
 from experiments.report.matching import Wanted, differences
 from experiments.report.papers import highway, lattice, low_rank, low_rank_takeaways, variable_computation
 from experiments.report.papers import low_rank_copying as copying
+from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
@@ -74,7 +75,7 @@ def test_the_evaluation_interval_counts_where_it_decides_halving_or_patience(exp
 
 
 def test_what_is_smaller_is_said():
-    small, paper = variable_computation.SMALL_RNN.config, variable_computation.CHAR_NETWORKS["RNN-760"].config
+    small, paper = computing.SMALL_RNN.config, computing.CHAR_NETWORKS["RNN-760"].config
     assert differences(small, paper) == "128 units instead of 760, 37,620 updates instead of 62,700"
 
 
@@ -354,7 +355,7 @@ def characters(root, flags, seed, operations, bits):
     test = {"bits_per_character": bits, "multiplications": operations}
     make_run(
         root,
-        variable_computation.CHARS,
+        computing.CHARS,
         f"--preset {flags}",
         seed,
         {37_620: bits},
@@ -381,7 +382,7 @@ def test_a_network_that_was_not_trained_to_the_end_is_not_put_on_the_line(update
     characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 2.0)
     characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
     test = None if diverged else {"bits_per_character": 1.0, "multiplications": 24_576.0}
-    path = make_run(tmp_path, variable_computation.CHARS, "--preset small", 0, {updates: 1.0}, "bits_per_character", test, name="small-0")
+    path = make_run(tmp_path, computing.CHARS, "--preset small", 0, {updates: 1.0}, "bits_per_character", test, name="small-0")
     if diverged:
         write(path / "failure.json", {"update": updates + 1, "what": "the training loss is nan"})
     pairs = relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER).pairs
@@ -480,11 +481,11 @@ def count(paper, place):
         (low_rank.PAPER, low_rank.TABLE_1, 9),
         (low_rank.PAPER, low_rank.TABLE_2, 14),
         (low_rank.PAPER, low_rank.APPENDIX, 2),
-        (variable_computation.PAPER, variable_computation.TABLE_1, 3),
-        (variable_computation.PAPER, variable_computation.TABLE_2, 12),
-        (variable_computation.PAPER, variable_computation.TABLE_3_BITS, 6),
-        (variable_computation.PAPER, variable_computation.TABLE_3_CHARS, 11),
-        (variable_computation.PAPER, variable_computation.TABLE_3_TEXT8, 10),
+        (variable_computation.PAPER, computing.TABLE_1, 3),
+        (variable_computation.PAPER, computing.TABLE_2, 12),
+        (variable_computation.PAPER, computing.TABLE_3_BITS, 6),
+        (variable_computation.PAPER, computing.TABLE_3_CHARS, 11),
+        (variable_computation.PAPER, computing.TABLE_3_TEXT8, 10),
         (highway.PAPER, highway.TABLE_1, 12),
         (highway.PAPER, highway.FIGURE_5A, 20),
         (highway.PAPER, highway.TABLE_2, 8),

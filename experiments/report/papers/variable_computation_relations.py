@@ -1,0 +1,211 @@
+"""Orderings of models, and of what one model does, in Jernite et al. (ICLR 2017)."""
+
+from functools import partial
+
+from experiments import europarl
+from experiments.report.claims import Network
+from experiments.report.contests import Final
+from experiments.report.papers.variable_computation_networks import (
+    ABLATION,
+    ABLATION_SCALE,
+    BIT_NETWORKS,
+    CHAR_NETWORKS,
+    CRNN_100,
+    CRNN_500,
+    CURVE_TARGETS,
+    FIGURE_2,
+    FIGURE_3,
+    FIGURE_4,
+    FIGURE_5,
+    GRU_CURVE,
+    LEARNT_GERMAN,
+    NAIVE,
+    OF_BUFFERS,
+    OF_LANGUAGE,
+    OTHER_RNN_BITS,
+    OTHER_TUNES,
+    OTHER_VC,
+    RNN_BITS_CURVE,
+    RNN_CURVE,
+    RNNS_OF_LANGUAGE,
+    SECTION_42,
+    SMALL_BITS,
+    SMALL_GUIDE,
+    SMALL_VC,
+    SMALL_VCGRU,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3_BITS,
+    TABLE_3_CHARS,
+    TABLE_3_TEXT8,
+    TEXT8_NETWORKS,
+    TUNES,
+    VCRNN_460,
+)
+from experiments.report.papers.variable_computation_rows import updated
+from experiments.report.records import Record
+from experiments.report.relations import Figure, OnCurve, Relation, Versus, Within
+from lrpt.cli.schedule_numbers import REACH
+
+BPC = Final("test bits per character", "bits_per_character", "{:.3f}")
+PERPLEXITY = Final("test perplexity", "perplexity", "{:.2f}")
+SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
+SMALL_BITS_SCALE = "128 units instead of 1,000; 4 epochs"
+
+
+def _beats(
+    where: str, better: Network, worse: Network, small: tuple[Versus | OnCurve, ...] = (), strict: bool = True, of: str = ""
+) -> Relation:
+    sign = ">" if strict else ">="
+    return Relation(where, f"{better.name} {sign} {worse.name}{of}", BPC, (Versus(better, worse), *small), strict)
+
+
+def _same_operations(where: str, better: Network, others: tuple[Network, ...], scale: str, of: str) -> Relation:
+    return Relation(where, f"{better.name} > an RNN of as many operations ({of})", BPC, (OnCurve(better, others, scale),))
+
+
+AS_MANY, TWICE = " of as many operations (characters)", " with more than twice the operations (characters)"
+
+
+def _chars_beat(better: str, worse: str, of: str, small: tuple[Versus | OnCurve, ...] = (), strict: bool = True) -> Relation:
+    return _beats(TABLE_3_CHARS, CHAR_NETWORKS[better], CHAR_NETWORKS[worse], small, strict, of)
+
+
+VCGRUS = ("VCGRU-1024, target 0.3", "VCGRU-1024, target 0.4", "VCGRU-1024, target 0.5")
+IN_ENGLISH = "A stand-in for Figure 4: characters of the Penn Treebank"
+IN_ENGLISH_SCALE = "English instead of Czech and German; 256 units, 12 epochs"
+SHARE = Figure("mean m", "{:.3f}")
+
+
+def _of_notes(sentence: str, larger: tuple[str, str], other: tuple[str, str]) -> Relation:
+    one, two = (partial(_mean_m, group) for group in (larger, other))
+    return Relation(TABLE_2, sentence, SHARE, (Within(TUNES["VCRNN-500"], one, two, OTHER_TUNES),))
+
+
+def _mean_m(group: tuple[str, str], run: Record) -> float | None:
+    return run.analysed("notes", *group, "0")
+
+
+OF_SCHEDULES = (
+    _of_notes("bars are mostly ignored: less computation than on other symbols", ("bars", "no bar"), ("bars", "bar")),
+    _of_notes("less computation on rests than on notes", ("kind", "note"), ("kind", "rest")),
+    _of_notes("less computation on the second note of a repetition than on the first", ("repetition", "first"), ("repetition", "second")),
+    *(
+        _of_notes(f"more computation on fast passages: {fast} rather than {slow} notes", ("length", one), ("length", other))
+        for one, fast in (("1/4", "sixteenth notes"), ("1/3", "triplets"))
+        for other, slow in (("1", "quarter"), ("1/2", "eighth"))
+    ),
+)
+
+
+def _about_word_ends(run: Record, steps: int) -> float | None:
+    """Return the mean of m some steps after the white space that ends a word."""
+    return run.analysed("words", "means", str(REACH + steps))
+
+
+def _on_average(run: Record) -> float | None:
+    """Return the mean of m over all symbols."""
+    return run.analysed("schedule", "mean")
+
+
+ALIKE = 0.02
+"""nats per character between training and validation loss that count as none"""
+
+
+def _last_loss(split: str, run: Record, more: float = 0.0) -> float | None:
+    """Return the last loss of the training or the validation part."""
+    losses = [line["loss"] for line in run.metrics if line["split"] == split and "loss" in line]
+    return losses[-1] + more if losses else None
+
+
+def _melodies(worse: str, operations: str) -> Relation:
+    sentence = f"VCRNN-500 > {worse} with {operations} operations (melodies)"
+    return Relation(TABLE_1, sentence, PERPLEXITY, (Versus(TUNES["VCRNN-500"], TUNES[worse], OTHER_TUNES),))
+
+
+def _on_characters(run: Record) -> float | None:
+    """Return the share of the operations on characters; the others are on buffer bits."""
+    return run.analysed("schedule", "on_characters")
+
+
+EVERYTHING = 0.95
+"""share of the dimensions in the mean over the test part that counts as all of them"""
+
+RELATIONS = (
+    _chars_beat("VCRNN-1024", "RNN-760", AS_MANY, (OnCurve(SMALL_VC, RNN_CURVE, SMALL_CHARS_SCALE),)),
+    _chars_beat("VCRNN-1024", "RNN-1024", " with more operations (characters)"),
+    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is told words (characters)"),
+    *(
+        _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], BIT_NETWORKS[name], of=" with more operations (bits)")
+        for name in ("RNN-1000", "RNN-500")
+    ),
+    _same_operations(TABLE_3_BITS, SMALL_BITS, RNN_BITS_CURVE, SMALL_BITS_SCALE, "bits"),
+    Relation(
+        TABLE_3_BITS,
+        f"{SMALL_BITS.name} > RNN-64 with fewer operations (bits)",
+        BPC,
+        (Versus(SMALL_BITS, OTHER_RNN_BITS[64], SMALL_BITS_SCALE),),
+    ),
+    _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], CRNN_100, of=", which is told characters (bits)"),
+    _chars_beat("VCGRU-1024", "GRU-458", AS_MANY, (OnCurve(SMALL_VCGRU, GRU_CURVE, SMALL_CHARS_SCALE),)),
+    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY),
+    _chars_beat("VCGRU-1024", "GRU-1024", TWICE, strict=False),
+    _chars_beat("VCGRU-1024", "LSTM-1024", TWICE, strict=False),
+    *(_beats(TABLE_3_TEXT8, TEXT8_NETWORKS[name], TEXT8_NETWORKS["RNN-512"], of=" (text8)") for name in VCGRUS),
+    _beats(TABLE_3_TEXT8, TEXT8_NETWORKS[VCGRUS[0]], TEXT8_NETWORKS["GRU-512"], strict=False, of=" (text8)"),
+    *(_beats(TABLE_3_TEXT8, TEXT8_NETWORKS[name], TEXT8_NETWORKS["GRU-512"], of=" (text8)") for name in VCGRUS[1:]),
+    *(
+        Relation(
+            TABLE_3_TEXT8,
+            f"{name} does not overfit: its validation loss is at most {ALIKE} above its training loss (text8)",
+            Figure("nats per character", "{:.3f}"),
+            (Within(network, partial(_last_loss, "train", more=ALIKE), partial(_last_loss, "valid")),),
+            strict=False,
+        )
+        for name, network in TEXT8_NETWORKS.items()
+    ),
+    _melodies("RNN-250", "more"),
+    _melodies("RNN-200", "fewer"),
+    *OF_SCHEDULES,
+    *(
+        Relation(
+            FIGURE_4,
+            f"{setting} is better than an RNN of as many operations ({europarl.LANGUAGES[language]})",
+            BPC,
+            (OnCurve(network, RNNS_OF_LANGUAGE[language]),),
+        )
+        for (language, setting), network in OF_LANGUAGE.items()
+    ),
+    Relation(FIGURE_4, "guide is slightly more efficient than learn (German)", BPC, (OnCurve(OF_LANGUAGE["de", "guide"], LEARNT_GERMAN),)),
+    _same_operations(IN_ENGLISH, SMALL_GUIDE, RNN_CURVE, IN_ENGLISH_SCALE, "guide, English in place of Czech and German"),
+    *(
+        _same_operations(IN_ENGLISH, OTHER_VC[target], RNN_CURVE, IN_ENGLISH_SCALE, "learn, English in place of Czech and German")
+        for target in CURVE_TARGETS
+    ),
+    *(
+        Relation(
+            FIGURE_2,
+            f"{bits} buffer bits are mostly ignored: more than half of the operations are on characters",
+            Figure("share of the operations on characters", "{:.2f}"),
+            tuple(Within(network, _on_characters, lambda run: 0.5, scale) for network, scale in of_size),
+        )
+        for bits, of_size in OF_BUFFERS.items()
+    ),
+    Relation(
+        SECTION_42,
+        f"with {NAIVE}, everything is updated: {EVERYTHING:.0%} of the dimensions and more",
+        Figure("share of updated dimensions", "{:.3f}"),
+        (Within(ABLATION[NAIVE], updated, lambda run: EVERYTHING, ABLATION_SCALE),),
+    ),
+    *(
+        Relation(
+            FIGURE_3,
+            f"more computation at word boundaries{of}: {what} against the average (English)",
+            SHARE,
+            (Within(network, partial(_about_word_ends, steps=steps), _on_average, SMALL_CHARS_SCALE),),
+        )
+        for network, of in ((SMALL_VC, ""), (SMALL_VCGRU, ", by a VCGRU too"))
+        for steps, what in enumerate(("on the white space", "on the first letter of a word"))
+    ),
+    Relation(FIGURE_5, "morphemes are found", None, note="needs a text whose morphemes are marked"),
+)

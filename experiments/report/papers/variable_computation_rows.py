@@ -1,0 +1,146 @@
+"""Rows of the tables, points of the figures and sentences about one model in Jernite et al. (ICLR 2017)."""
+
+from experiments.report.claims import QUOTED, Network, Quantity, Row
+from experiments.report.papers.variable_computation_networks import (
+    ABLATION,
+    ABLATION_SCALE,
+    BIT_NETWORKS,
+    BIT_TABLE,
+    BUFFERED,
+    CHAR_NETWORKS,
+    CHAR_TABLE,
+    CRNN_100,
+    CRNN_500,
+    FIGURE_2,
+    FIGURE_4,
+    OF_LANGUAGE,
+    OTHER_TUNES,
+    SECTION_42,
+    SMALL_BITS,
+    SMALL_RNN,
+    SMALL_RNN_BITS,
+    SMALL_UNITS,
+    SMALL_VC,
+    TABLE_1,
+    TABLE_2,
+    TABLE_3_BITS,
+    TABLE_3_CHARS,
+    TABLE_3_TEXT8,
+    TEXT8_NETWORKS,
+    TEXT8_TABLE,
+    TUNE_FIGURES,
+    TUNES,
+    VCRNN_340,
+    ZHANG,
+)
+from experiments.report.quantities import analysed, autocorrelation, equivalent_size, from_test, mean_of_m, mean_share
+from experiments.report.records import Record
+from lrpt.cli.schedule_tables import PUBLISHED as NOTES
+from lrpt.tasks.bits import WIDTH
+
+
+def _learnt(name: str, size: int) -> int | None:
+    """Return the published equivalent size of a unit that learns how much it computes; None for others, whose own follows from theirs."""
+    return size if name.startswith("VC") else None
+
+
+def _tune_row(name: str) -> Row:
+    perplexity, size = TUNE_FIGURES[name]
+    computed = (mean_share(),) if name.startswith("VC") else ()
+    quantities = (from_test("test perplexity", "perplexity", perplexity, 2), equivalent_size(_learnt(name, size)), *computed)
+    return Row(TABLE_1, name, quantities, TUNES[name], scale=OTHER_TUNES)
+
+
+MEANS = {
+    ("bars", "bar"): "bar symbols",
+    ("bars", "no bar"): "all other symbols",
+    ("kind", "rest"): "rests",
+    ("repetition", "first"): "first note of a repetition",
+    ("repetition", "second"): "second note of a repetition",
+    **{("length", length): f"notes of length {length}" for length in NOTES["length"]},
+}
+
+
+def _mean_row(group: tuple[str, str], what: str) -> Row:
+    quantity = mean_of_m(NOTES[group[0]][group[1]], "notes", *group)
+    return Row(TABLE_2, f"VCRNN-500, {what}", (quantity,), TUNES["VCRNN-500"], scale=OTHER_TUNES)
+
+
+def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, smaller: tuple[Network, ...] = ()) -> Row:
+    _, size, published = figures
+    computed = (mean_share(),) if name.startswith("VC") else ()
+    return Row(
+        where,
+        name,
+        (from_test("bits per character", "bits_per_character", published, 2), equivalent_size(_learnt(name, size)), *computed),
+        network,
+        smaller=smaller,
+    )
+
+
+def _bit_row(name: str) -> Row:
+    _, size, published = BIT_TABLE[name]
+    smaller = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
+    quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(_learnt(name, size)))
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], smaller=smaller)
+
+
+def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int) -> Row:
+    quantities = (from_test(score.replace("_", " "), score, published, decimals), equivalent_size(None))
+    return Row(where, network.name, quantities, network)
+
+
+def _zhang_row(name: str, published: float) -> Row:
+    quantity = Quantity("bits per character", lambda run: None, "{:.2f}", f"{published:.2f}")
+    return Row(TABLE_3_TEXT8, name, (quantity,), note=QUOTED)
+
+
+def _schedule_row(network: Network, lag: int, published: str = "") -> Row:
+    quantity = autocorrelation(lag)
+    seen = Quantity(quantity.name, quantity.read, quantity.form, published, best=True)
+    control = analysed(f"autocorrelation of the bits at lag {lag}", "{:+.2f}", "schedule", "of_symbols", str(lag))
+    place, symbol = (
+        analysed(f"share of the variance of m that {what} explains", "{:.2f}", "schedule", "explained", name)
+        for what, name in (("the place in a character", "place"), ("the bit read", "symbol"))
+    )
+    on_characters = analysed("share of the operations on characters", "{:.0%}", "schedule", "on_characters")
+    quantities = (seen, control, place, symbol, *([on_characters] if lag > WIDTH else []), mean_share(), equivalent_size(None))
+    return Row(FIGURE_2, network.name, quantities, network, scale=SMALL_UNITS)
+
+
+def _language_row(network: Network) -> Row:
+    quantities = (
+        Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.2f}", "no number in the text", best=True),
+        equivalent_size(None),
+    )
+    return Row(FIGURE_4, network.name, quantities, network)
+
+
+def updated(run: Record) -> float | None:
+    """Return the share of the dimensions that are updated, in the mean over the test part."""
+    return run.tested("active")
+
+
+def _ablation_row(what: str, network: Network) -> Row:
+    quantity = Quantity("share of updated dimensions", updated, "{:.3f}", best=True)
+    return Row(SECTION_42, f"VCRNN, {what}", (quantity,), network, scale=ABLATION_SCALE)
+
+
+ROWS = (
+    *(_tune_row(name) for name in TUNES),
+    *(_mean_row(group, what) for group, what in MEANS.items()),
+    *(_bit_row(name) for name in BIT_TABLE),
+    _crnn_row(TABLE_3_BITS, CRNN_100, "bits_per_bit", 0.222, 3),
+    *(
+        _char_row(TABLE_3_CHARS, name, figures, CHAR_NETWORKS[name], {"VCRNN-1024": (SMALL_VC,), "RNN-760": (SMALL_RNN,)}.get(name, ()))
+        for name, figures in CHAR_TABLE.items()
+    ),
+    _crnn_row(TABLE_3_CHARS, CRNN_500, "bits_per_character", 1.46, 2),
+    *(_zhang_row(name, published) for name, published in ZHANG.items()),
+    *(_char_row(TABLE_3_TEXT8, name, figures, TEXT8_NETWORKS[name]) for name, figures in TEXT8_TABLE.items()),
+    _schedule_row(SMALL_BITS, 8, "modified roughly every 8 bits"),
+    _schedule_row(BUFFERED[8], 16),
+    _schedule_row(BUFFERED[24], 32),
+    *(_language_row(network) for network in OF_LANGUAGE.values()),
+    *(_ablation_row(what, network) for what, network in ABLATION.items()),
+)  # fmt: skip
