@@ -1,7 +1,7 @@
 """Exceptions with a message for the user, and checks of configuration values that raise them."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -22,9 +22,10 @@ class UnknownName(UsageError):
 
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
-    """Raise an UnknownName unless `value` is one of `choices`."""
+    """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table."""
     if value not in choices:
-        raise UnknownName(f"{flag} is '{value}': choose from {', '.join(choices)}")
+        kind = UnknownName if isinstance(choices, Mapping) else UsageError
+        raise kind(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
 
 def check_distinct(flag: str, values: Collection[str]) -> None:

@@ -97,7 +97,8 @@ def check_choices(config: object, prefix: str) -> None:
       prefix: the flag of the group, as 'model.loop'.
     """
     for name, one_of in _annotated(type(config)).items():
-        check_choice(f"{prefix}.{name}", getattr(config, name), one_of.choices)
+        choices = one_of.tables[0] if len(one_of.tables) == 1 else one_of.choices
+        check_choice(f"{prefix}.{name}", getattr(config, name), choices)
 
 
 def check_groups(config: Any, prefix: str) -> None:

@@ -246,3 +246,11 @@ def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
     np.testing.assert_array_equal(leading_block(Bias(diagonal), k).bias, diagonal[:k])
     with pytest.raises(UsageError, match="a Rotation matrix has no leading block"):
         leading_block(Rotation(diagonal), k)
+
+
+@pytest.mark.parametrize("matrix", [Dense(jnp.ones((0, 3))), LowRank(jnp.ones((0, 3)), jnp.ones((0, 0)))], ids=["dense", "low_rank"])
+def test_inputs_without_components_give_zeros(matrix):
+    """As a cell has them that runs on without inputs."""
+    v = jnp.ones((2, 0))
+    np.testing.assert_array_equal(matrix.apply(v), jnp.zeros((2, 3)))
+    assert jax.tree.map(jnp.shape, jax.grad(lambda matrix: jnp.sum(matrix.apply(v)))(matrix)) == jax.tree.map(jnp.shape, matrix)

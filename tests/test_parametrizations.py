@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax.core import freeze
 from table import (
     INPUT_SIZE,
     RANK,
@@ -381,3 +382,10 @@ def test_a_factor_of_one_axis_is_drawn_as_a_matrix_of_one_row(initialization):
     assert jax.tree.map(lambda a: a.shape, shapes) == {"a": {"vector": (5,)}, "b": {"vector": (1, 5)}}
     key, start = jax.random.key(1), INITIALIZATIONS[initialization]
     assert_equal(Stored((5,)).draw(key, start, 0.1), Stored((1, 5)).draw(key, start, 0.1)[0])
+
+
+@pytest.mark.parametrize("config", [MatrixConfig("low_rank", RANK, tied=True), MatrixConfig("adapter", RANK)], ids=["tied", "adapter"])
+def test_variables_may_be_frozen_dicts(config):
+    module = gru_parameters(config)
+    stored = jax.jit(module.init)(jax.random.key(0, impl="unsafe_rbg"))
+    assert_equal(module.apply(freeze(stored)), module.apply(stored))

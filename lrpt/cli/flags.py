@@ -18,7 +18,7 @@ from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.tyro_errors import one_line
 from lrpt.devices.parallel import check_devices
 from lrpt.devices.processes import Distributed
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UnknownName, UsageError, check_at_least
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
 from lrpt.training.config import D, RunConfig, TrainConfig
@@ -219,7 +219,7 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
 
 @contextlib.contextmanager
 def _one_line_errors(program: str) -> Iterator[None]:
-    """Convert the error that tyro prints before it exits into a UsageError."""
+    """Convert the error that tyro prints before it exits into a UsageError, an UnknownName if it was raised for one."""
     captured = io.StringIO()
     try:
         with contextlib.redirect_stderr(captured):
@@ -227,4 +227,12 @@ def _one_line_errors(program: str) -> Iterator[None]:
     except SystemExit as leaving:
         if leaving.code in (0, None):
             raise
-        raise UsageError(f"{one_line(captured.getvalue())}; see {program} --help") from None
+        kind = UnknownName if any(isinstance(error, UnknownName) for error in _contexts(leaving)) else UsageError
+        raise kind(f"{one_line(captured.getvalue())}; see {program} --help") from None
+
+
+def _contexts(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__

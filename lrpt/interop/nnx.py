@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from lrpt.interop import linen
 from lrpt.interop.sequences import check_cell
 from lrpt.networks.configuration import SequenceLoopConfig
-from lrpt.parametrizations import MatrixConfig
+from lrpt.parametrizations import FROZEN, MatrixConfig
 
 DENSE, FAST = MatrixConfig(), SequenceLoopConfig()
 
@@ -28,6 +28,10 @@ Bidirectional = nnx.Bidirectional
 
 class Setting(nnx.Variable):
     """A non-trainable scalar of a cell, such as the sharpness of the mask of units with variable computation."""
+
+
+class Frozen(nnx.Variable):
+    """An array of a matrix that training leaves alone, such as the full matrix under an adapter."""
 
 
 class Cell(nnx.RNNCellBase):
@@ -69,6 +73,7 @@ class Cell(nnx.RNNCellBase):
         for name, part in found["params"].items():
             setattr(self, name, nnx.data(_variables(nnx.Param, part)))
         self.settings = nnx.data(_variables(Setting, found.get("settings", {})))
+        self.frozen = nnx.data(_variables(Frozen, found.get(FROZEN, {})))
 
     @property
     def num_feature_axes(self) -> int:
@@ -81,7 +86,7 @@ class Cell(nnx.RNNCellBase):
     def variables(self) -> dict[str, Any]:
         """Return the variables of the module of `flax.linen`."""
         params = {name: _arrays(getattr(self, name)) for name in self.names}
-        return {"params": params, "settings": _arrays(self.settings)}
+        return {"params": params, "settings": _arrays(self.settings), FROZEN: _arrays(self.frozen)}
 
     def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
         """Return (new state, output) of one step."""

@@ -169,6 +169,8 @@ def _recur(step: Step, params: Any, carry: Any, xs: Array, lengths: Array | None
 
 def _last(lengths: Array, first: Array, carries: Array) -> Array:
     """Select the state after the last step of each row."""
+    if not carries.shape[0]:
+        return first
     picked = carries[jnp.maximum(lengths - 1, 0), jnp.arange(carries.shape[1])]
     return jnp.where(lengths[:, None] > 0, picked, first)
 

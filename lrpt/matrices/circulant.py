@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
@@ -16,6 +16,11 @@ from lrpt.matrices.rows import broadcastable
 def _transforms(n: int, count: int) -> int:
     """Return the real multiplications of `count` FFTs of n real numbers, by radix 2."""
     return count * n * max(1, (n - 1).bit_length())
+
+
+def _rfft(x: Float[Array, "*b n"], n: int | None = None) -> Complex[Array, "*b k"]:
+    """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision."""
+    return jnp.fft.rfft(jnp.asarray(x, jnp.promote_types(x.dtype, jnp.float32)), n)
 
 
 def _places(n: int) -> np.ndarray:
@@ -60,7 +65,8 @@ class Circulant:
         return Work(_transforms(n, 2) + 2 * n)
 
     def apply(self, v: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        return jnp.fft.irfft(jnp.fft.rfft(v) * broadcastable(jnp.fft.rfft(self.first_row), v), v.shape[-1])
+        y = jnp.fft.irfft(_rfft(v) * broadcastable(_rfft(self.first_row), v), v.shape[-1])
+        return y.astype(jnp.result_type(v, self.first_row))
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.first_row[_places(self.first_row.size)]
@@ -106,10 +112,10 @@ class ToeplitzLike:
         A product with a skew-circulant matrix is the linear convolution, of length 2n, with its second half subtracted from its first.
         """
         n = v.shape[-1]
-        u = jnp.fft.irfft(jnp.fft.rfft(v)[..., None, :] * broadcastable(jnp.fft.rfft(self.circulant), v), n)
-        spectrum = jnp.sum(jnp.fft.rfft(u, 2 * n) * broadcastable(jnp.fft.rfft(self.skew, 2 * n), v), -2)
+        u = jnp.fft.irfft(_rfft(v)[..., None, :] * broadcastable(_rfft(self.circulant), v), n)
+        spectrum = jnp.sum(_rfft(u, 2 * n) * broadcastable(_rfft(self.skew, 2 * n), v), -2)
         convolved = jnp.fft.irfft(spectrum, 2 * n)
-        return 0.5 * (convolved[..., :n] - convolved[..., n:])
+        return (0.5 * (convolved[..., :n] - convolved[..., n:])).astype(jnp.result_type(v, self.skew))
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.apply(jnp.eye(self.skew.shape[1], dtype=self.skew.dtype))

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self, get_args
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
@@ -217,7 +218,7 @@ class Recurrent(nn.Module):
     def initial_carry(self, batch: int) -> Any:
         """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes."""
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
-        row = self.param("initial_state", self._draw_state, zeros) if self.config.initial.trainable_state else zeros
+        row = as_state(self.param("initial_state", self._draw_state, zeros), zeros) if self.config.initial.trainable_state else zeros
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:
@@ -248,8 +249,14 @@ def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: A
 
 def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
     """Return the state before the first step of `rows` sequences, from the same parameters."""
-    row = params.get("initial_state", jax.tree.map(jnp.zeros, network.cell.carry(network.spec)))
+    zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
+    row = as_state(params.get("initial_state", zeros), zeros)
     return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
+
+
+def as_state(row: Any, own: Any) -> Any:
+    """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
+    return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
 
 
 class Embedding(nn.Module):
@@ -377,9 +384,21 @@ class SequenceModel(nn.Module):
         else:
             if self.is_initializing():
                 self.readout(jnp.zeros((1, width)))
-            params = self.readout.variables["params"]
+            params = self._readout_of(width)
             readout = Affine(Dense(params["kernel"]), Bias(params["bias"]))
         return Masked(readout, draw_mask(self.make_rng("dropout"), rate, (rows, width))) if train and rate else readout
+
+    def _readout_of(self, width: int) -> Any:
+        """Return the arrays of the readout. Flax checks the shapes of all parameters but these, which its layer does not apply."""
+        params = self.readout.variables.get("params", {})
+        given = {name: jnp.shape(params[name]) for name in ("kernel", "bias") if name in params}
+        expected = {"kernel": (width, self.output_size), "bias": (self.output_size,)}
+        if given != expected:
+            raise UsageError(
+                f"the readout has arrays of shapes {given}: expected {expected}; give the variables that `init` of this model returned, "
+                f"with the collection 'params'"
+            )
+        return params
 
     def _inputs(self, xs: Array, train: bool) -> Any:
         """Embed time-major inputs, if there is an embedding, and apply word dropout."""

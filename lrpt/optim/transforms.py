@@ -4,7 +4,7 @@ Parameters are recognized by name (`lrpt.parametrizations.Parameters`): `.../rec
 `.../recurrent_scale/update/left` contains the scales of its weight-normalized rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -58,7 +58,7 @@ def clip_or_shrink(max_delta: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.Gradi
     _check_positive("max_delta", max_delta)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
-        finite = jnp.stack([jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(updates)]).all()
+        finite = _all_of(jnp.all(jnp.isfinite(g)) for g in jax.tree.leaves(updates))
         return finite, jax.tree.map(lambda g: jnp.clip(g, -max_delta, max_delta), updates)
 
     return _or_shrink(clip, shrink, "clip_or_shrink")
@@ -83,8 +83,9 @@ def _or_shrink(
 
 
 def recoveries(opt_state: optax.OptState) -> Int[Array, ""] | None:
-    """Return the recoveries counted anywhere in a chain's state, or None if nothing in the chain recovers."""
-    return optax.tree.get(opt_state, "recoveries")
+    """Return the recoveries counted anywhere in a chain's state, added up, or None if nothing in the chain recovers."""
+    counts = [count for _, count in optax.tree.get_all_with_path(opt_state, "recoveries")]
+    return jnp.asarray(sum(counts)) if counts else None
 
 
 def by_part(tree: Any) -> dict[str, list[Array]]:
@@ -112,7 +113,7 @@ def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
         norms = {part: optax.tree.norm(leaves) for part, leaves in by_part(updates).items()}
-        finite = jnp.stack([jnp.isfinite(norm) for norm in norms.values()]).all()
+        finite = _all_of(jnp.isfinite(norm) for norm in norms.values())
         scale = {part: max_norm / jnp.maximum(norm, max_norm) for part, norm in norms.items()}
         return finite, jax.tree_util.tree_map_with_path(lambda path, g: g * scale[_part(path)], updates)
 
@@ -212,8 +213,15 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     return jnp.linalg.norm(value, axis=axes[names[-1]], keepdims=True) / max_norm
 
 
+def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:
+    """Return whether all conditions hold. There is none if `optax.masked` leaves no parameter."""
+    return jnp.all(jnp.asarray([*conditions], bool))
+
+
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
+    """Return the keys of a path, without the attribute `value` of a box: `nnx.Param` and `flax.linen.Partitioned` hold arrays so."""
+    boxed = path[-1:] == (jax.tree_util.GetAttrKey("value"),)
+    return tuple(jax.tree_util.keystr((key,), simple=True) for key in (path[:-1] if boxed else path))
 
 
 def _check_positive(name: str, value: Scalar) -> None:

@@ -48,7 +48,7 @@ class Parametrization(nn.Module):
 
         found: dict[str, Array] = self.param(name, partial(draw, trained)) if trained else {}
         if frozen:
-            found = found | self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value
+            found = {**found, **self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value}
         return found
 
 
@@ -69,7 +69,7 @@ class Structured(Parametrization):
         arrays = self.form.arrays(name, spec, self.config)
         shared = {field: stored for field, stored in arrays.items() if self.config.tied and field in self.form.shared}
         found = self.create(name, {field: stored for field, stored in arrays.items() if field not in shared})
-        return self.form.matrix(name, spec, self.config, found | self.of_group(spec, shared) if shared else found)
+        return self.form.matrix(name, spec, self.config, {**found, **self.of_group(spec, shared)} if shared else found)
 
     def of_group(self, spec: MatrixSpec, shared: Mapping[str, Stored]) -> dict[str, Array]:
         """Return the arrays that the matrices of a group share; the first matrix of the group creates them."""

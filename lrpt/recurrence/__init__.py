@@ -93,7 +93,8 @@ def recur(
         return carry, _read(readout, y if mask is None else _select(jnp.any(mask, 0), y, jnp.zeros_like(y)), outputs)
     first = jax.tree.map(lambda a: a[0], xs if mask is None else (xs, mask))
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
-    (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jnp.zeros(y.shape, y.dtype)), xs)
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), y)
+    (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, zeros), xs)
     return carry, _read(readout, y, outputs)
 
 
@@ -142,7 +143,10 @@ def _without_output(body: Step) -> Step:
 def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | None:
     """Return the number of the leaf of the new state that is also the output, None if there is none: it need not be carried twice."""
     first = jax.tree.map(lambda a: a[0], xs)
-    *state, y = jax.make_jaxpr(lambda carry, x: jax.tree.leaves(body(params, carry, x)))(carry, first).jaxpr.outvars
+    traced, (_, y) = jax.make_jaxpr(partial(body, params), return_shape=True)(carry, first)
+    if not isinstance(y, jax.ShapeDtypeStruct):
+        return None  # several arrays, or none
+    *state, y = traced.jaxpr.outvars
     return next((i for i, leaf in enumerate(state) if leaf is y), None)
 
 

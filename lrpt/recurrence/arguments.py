@@ -15,7 +15,7 @@ def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loo
 
     Raises:
       UsageError: the step is no function; inputs, mask and carry do not have the same steps and rows, or not those that are needed; the
-        mask is not boolean.
+        mask is not boolean; there are no inputs.
     """
     if not callable(step):
         given = repr(step) if isinstance(step, str) else f"a {type(step).__name__}"
@@ -23,9 +23,14 @@ def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loo
     if mask is not None and jnp.result_type(mask) != jnp.bool_:
         raise UsageError(f"the mask is {jnp.result_type(mask)}: give booleans, true for steps that count, such as mask > 0")
     shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(xs)]
+    if not shapes:
+        raise UsageError("the inputs contain no arrays: give arrays of shape (t, b, ...), of width 0 if the cell has no inputs")
     for shape in shapes:
         _check_steps_and_rows(shape, shapes[0], mask, outputs, loop)
     _check_rows(carry, xs)
+    if mask is not None and any(jnp.shape(leaf) == () for leaf in jax.tree.leaves(carry)):
+        rows = jnp.shape(mask)[1]
+        raise UsageError(f"the carry has an array of shape (), and there is a mask: give it a row for each of {rows} rows, ({rows}, ...)")
 
 
 def _check_steps_and_rows(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outputs: str, loop: str) -> None:
@@ -54,7 +59,7 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step that checks its result when it is traced: (carry, (y, info)), with a carry of the given shapes and types.
 
     An array of two rows would otherwise be read as a pair. A UsageError of the step, and an error of JAX about shapes, is raised as a
-    UsageError that also names the carry and the input.
+    UsageError that also names the carry and the input. Other errors may be the cell's own: they get a note.
     """
 
     def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
@@ -62,8 +67,11 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
             result = step(params, carry, x)
         except UsageError as error:
             raise type(error)(f"{error} ({_where(carry, x)})", error.code) from error
-        except (TypeError, ValueError) as error:
-            if "shape" not in str(error):
+        except (AttributeError, TypeError, ValueError) as error:
+            if isinstance(error, AttributeError) or "shape" not in str(error):
+                error.add_note(
+                    f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell"
+                )
                 raise
             raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}") from error
         _check_result(result)

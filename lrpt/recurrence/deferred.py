@@ -28,6 +28,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array
 
@@ -62,6 +63,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     steps = jax.tree.leaves(xs)[0].shape[0]
     if steps == 0:
         return plain(step, params, carry, xs)
+    params, carry = jax.tree.map(_as_array, (params, carry))
     calls = trace_calls(step, params, carry, _first(xs))
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
@@ -75,6 +77,11 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
             raise TypeError(
                 f"the fast loop has no forward-mode derivative: use {in_words('plain')} for jvp, jacfwd and linearize"
             ) from error
+        if isinstance(error, jax.errors.UnexpectedTracerError):
+            error.add_note(
+                "the fast loop differentiates what a step gets as arguments, in calls of `apply` outside of lax.scan and lax.cond: pass a "
+                f"value that the step closes over in its parameters, carry or inputs, or use {in_words('plain')}"
+            )
         raise
 
 
@@ -135,7 +142,7 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
         return lax.scan(lambda carry, x: body(carry, x)[0], carry, xs)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
-        arrays, carry, xs = jax.tree.map(lambda p: p.value, perturbed)
+        arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
         frozen = [None if p.perturbed else () for p in perturbed[0]]
 
@@ -224,6 +231,11 @@ def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, se
     (d_before, raw), (stored, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
     matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal])
     return (d_before, (matrices, raw)), d_x
+
+
+def _as_array(leaf: Any) -> Any:
+    """Return a Python number as an array. Arrays stay the same objects, by which shared ones are known."""
+    return leaf if isinstance(leaf, jax.Array | np.ndarray) else jnp.asarray(leaf)
 
 
 def _first(xs: Any) -> Any:

@@ -6,11 +6,13 @@ Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from lrpt.errors import check_at_least, check_choice
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 Store = Literal["auto", "all", "boundaries"]
@@ -30,12 +32,20 @@ class Tuning:
       sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
       pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' packs
         batches of at least 8 rows on CPUs.
+
+    Raises:
+      UsageError: there is no such choice, or a number is no integer or below 1.
     """
 
     chunk: int | None = None
     store: Store = "auto"
     sharers: int = 1
     pack: Pack = "auto"
+
+    def __post_init__(self) -> None:
+        check_at_least(1, self, "chunk", "sharers")
+        check_choice("store", self.store, get_args(Store))
+        check_choice("pack", self.pack, get_args(Pack))
 
 
 BY_RULE = Tuning()

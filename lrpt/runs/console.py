@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from lrpt.errors import UsageError
+from lrpt.errors import UnknownName, UsageError
 
 SHOWN = 3
 """Metrics in the line of an evaluation."""
@@ -80,7 +80,8 @@ class Explained:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, UsageError):
-            self.console.error(str(error))
+            hint = "; or import the module that adds it, with --import MODULE" * isinstance(error, UnknownName)
+            self.console.error(f"{error}{hint}")
             sys.exit(error.code)
 
 

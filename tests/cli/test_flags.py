@@ -10,6 +10,7 @@ import pytest
 from experiments.copy_memory import EXPERIMENT
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from lrpt.cells import CELLS
+from lrpt.cli.command import main
 from lrpt.cli.flags import combinations, parse, words
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
@@ -100,3 +101,14 @@ def test_help_starts_without_what_draws_plots_and_writes_checkpoints():
     check = "print([name for name in ('matplotlib', 'orbax', 'tensorflow_datasets', 'sklearn', 'scipy.io') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", f"{command}; {check}"], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "mentions"), [("--model.cell mine", True), ("--optim.recipe mine", True), ("--model.loop.store mine", False)]
+)
+def test_a_name_that_a_module_may_add_says_how(flags, mentions, capsys):
+    with pytest.raises(SystemExit):
+        main(EXPERIMENT, flags.split())
+    line = capsys.readouterr().err
+    assert "is 'mine': choose from " in line
+    assert ("; or import the module that adds it, with --import MODULE" in line) == mentions

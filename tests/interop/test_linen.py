@@ -164,6 +164,14 @@ def test_a_sequence_without_steps_keeps_its_state(length):
     assert_close(end, carry if length == 0 else ys[:, -1])
 
 
+def test_a_batch_without_steps_keeps_its_state():
+    module, carry = RNN(Cell("gru", SIZE), return_carry=True), jnp.full((BATCH, SIZE), 0.5)
+    params, lengths = module.init(jax.random.key(1), inputs()), jnp.zeros(BATCH, int)
+    end, ys = module.apply(params, inputs()[:, :0], initial_carry=carry, seq_lengths=lengths)
+    assert_close(end, carry)
+    assert ys.shape == (BATCH, 0, SIZE)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "checkpoint"])
 def test_loops_are_twins(kind):

@@ -9,7 +9,7 @@ from table import CELLS, RANK, SIZE, assert_close, weighted_sum
 
 from lrpt.errors import UsageError
 from lrpt.interop import linen
-from lrpt.interop.nnx import RNN, Bidirectional, Cell
+from lrpt.interop.nnx import RNN, Bidirectional, Cell, Frozen
 from lrpt.parametrizations import MatrixConfig
 
 BATCH, STEPS, WIDTH = 3, 7, 4
@@ -129,3 +129,13 @@ def test_it_trains():
 
     losses = [update(model, optimizer) for _ in range(60)]
     assert losses[-1] < 0.2 < losses[0]
+
+
+@pytest.mark.parametrize("kind", ["adapter", "adapter_plus_diagonal"])
+def test_frozen_matrices_are_no_parameters(kind):
+    rnn, xs = RNN(Cell("gru", WIDTH, SIZE, MatrixConfig(kind, RANK), rngs=nnx.Rngs(0))), inputs()
+    frozen = nnx.state(rnn, Frozen)
+    assert {leaf.shape for leaf in jax.tree.leaves(frozen)} == {(SIZE, SIZE)}
+    trained = nnx.to_flat_state(nnx.grad(lambda rnn: weighted_sum(rnn(xs)))(rnn))
+    assert not {path for path, _ in trained} & {path for path, _ in nnx.to_flat_state(frozen)}
+    assert_close(rnn(xs), linen.RNN(rnn.cell.module).apply({name: {"cell": part} for name, part in rnn.cell.variables().items()}, xs))

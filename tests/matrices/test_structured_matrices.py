@@ -185,3 +185,13 @@ def test_a_sum_is_the_sum_of_its_terms():
     assert (total.shape, num_params(total)) == ((6, 6), 6 * 3 + 3 * 4 + 24 + 6)
     assert total.work().products == sum(work.products for work in works)
     assert total.dense_products == sum(term.dense_products for term in terms)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_stays_half(kind, dtype):
+    matrix = jax.tree.map(lambda a: jnp.asarray(a, dtype), make(kind))
+    v = jnp.ones((4, matrix.shape[0]), dtype)
+    y, full = matrix.apply(v), matrix.to_dense()
+    assert y.dtype == full.dtype == dtype
+    np.testing.assert_allclose(np.asarray(y, np.float32), np.asarray(v @ full, np.float32), rtol=0.05, atol=0.1)

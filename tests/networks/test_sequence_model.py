@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from flax.serialization import msgpack_restore, to_bytes
 from table import (
     BATCH,
     INPUT_SIZE,
@@ -26,7 +27,7 @@ from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
@@ -335,3 +336,32 @@ def test_the_default_rank_says_that_it_is_the_default():
     says = "rank 24 does not fit .* 8 x 8: choose .*24 is the default rank, and low_rank_plus_diagonal the default parametrization"
     with pytest.raises(UsageError, match=says):
         ModelConfig("gru", size=8).parameter_shapes(3, 2)
+
+
+def test_variables_of_another_readout_are_one_line():
+    model, variables = model_and_params(LRD.config())
+    wider = SequenceModel(model.config, INPUT_SIZE, OUTPUT_SIZE + 1)
+    says = rf"readout has arrays of shapes .*\({SIZE}, {OUTPUT_SIZE}\).*: expected .*\({SIZE}, {OUTPUT_SIZE + 1}\)"
+    with pytest.raises(UsageError, match=says):
+        wider.apply(variables, XS)
+    with pytest.raises(UsageError, match=r"readout has arrays of shapes \{\}: .* with the collection 'params'"):
+        model.apply(variables["params"], XS)
+
+
+@pytest.mark.parametrize("read", [lambda v: msgpack_restore(to_bytes(v)), lambda v: json_like(v)], ids=["msgpack", "lists"])
+def test_an_initial_state_may_come_from_a_file_without_types(read):
+    model, variables = model_and_params(ModelConfig("lstm", size=SIZE, rank=2, layers=2))
+    recurrent = Recurrent(model.config, INPUT_SIZE)
+    found = read(variables)
+    assert_equal(model.apply(found, XS), model.apply(variables, XS))
+    first, expected = (initial_carry(v["params"]["recurrent"], recurrent, BATCH) for v in (found, variables))
+    assert_equal(first, expected)
+
+
+def json_like(tree):
+    """Return a tree with a dict for each named tuple and a list for each other tuple, as Orbax restores it."""
+    if hasattr(tree, "_asdict"):
+        tree = tree._asdict()
+    if isinstance(tree, dict):
+        return {name: json_like(part) for name, part in tree.items()}
+    return [json_like(part) for part in tree] if isinstance(tree, tuple) else tree

@@ -2,11 +2,13 @@
 
 from functools import cache
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import nnx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -284,3 +286,36 @@ def test_bounds_may_be_parameters_of_the_state(transform):
     found, _ = jax.jit(injected.update)(gradient, injected.init(params), params)
     expected, _ = plain.update(gradient, plain.init(params), params)
     assert_tree(found, as_float64(expected))
+
+
+@pytest.mark.parametrize("clip", [clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink])
+def test_a_clip_of_no_parameters_leaves_them_alone(clip):
+    """As `optax.masked` and `optax.multi_transform` apply it to a group without members."""
+    params = {"w": jnp.ones(3)}
+    optimizer = optax.masked(clip(), {"w": False})
+    updates, state = optimizer.update(params, optimizer.init(params), params)
+    np.testing.assert_array_equal(updates["w"], params["w"])
+    assert recoveries(state) == 0
+
+
+def test_recoveries_of_several_clips_are_added_up():
+    params = {"a": jnp.ones(3), "b": jnp.ones(2)}
+    optimizer = optax.multi_transform({"norm": clip_by_norm_or_shrink(), "component": clip_or_shrink()}, {"a": "norm", "b": "component"})
+    state = optimizer.init(params)
+    for spoilt in ({"a"}, {"a", "b"}):
+        gradients = {name: jnp.nan * p if name in spoilt else p for name, p in params.items()}
+        _, state = optimizer.update(gradients, state, params)
+    assert recoveries(state) == 3
+
+
+@pytest.mark.parametrize("transform", [clip_all_but_first_seven, project_rows])
+def test_boxed_parameters_are_known_by_the_names_of_their_boxes(transform):
+    """`nnx.Param` and `flax.linen.Partitioned` hold their array in an attribute `value`."""
+    params, gradients = draw(LOW_RANK, 0), draw(LOW_RANK, 1)
+    boxed = [jax.tree.map(lambda leaf: nn.Partitioned(leaf, (None,) * leaf.ndim), tree) for tree in (gradients, params)]  # type: ignore[arg-type]
+    params_of_nnx = [nnx.State(jax.tree.map(nnx.Param, tree)) for tree in (gradients, params)]
+    optimizer = transform(0.1)
+    expected, _ = optimizer.update(gradients, optimizer.init(params), params)
+    for of_kind in (boxed, params_of_nnx):
+        found, _ = optimizer.update(of_kind[0], optimizer.init(of_kind[1]), of_kind[1])
+        jax.tree.map(np.testing.assert_array_equal, jax.tree.leaves(found), jax.tree.leaves(expected))

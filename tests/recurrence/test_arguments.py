@@ -9,7 +9,7 @@ from table import BATCH, INPUT_SIZE, SIZE, STEPS, Row, network
 
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, LowRank
-from lrpt.recurrence import LOOPS, recur
+from lrpt.recurrence import LOOPS, Tuning, recur
 
 XS = (STEPS, BATCH, INPUT_SIZE)
 
@@ -87,3 +87,58 @@ def test_single_sequences_and_carries_of_open_type_pass(loop):
     assert end.dtype == jnp.float32
     halves = jax.tree.map(lambda a: a.astype(jnp.float16), (net.params, net.carry, net.xs))
     assert recur(net.cell.step, *halves, loop=loop)[1].dtype == jnp.float16
+
+
+def test_inputs_without_arrays():
+    assert_one_line("the inputs contain no arrays: give arrays", lambda _, h, x: (h, (h, None)), None, jnp.ones((2, 1)), ())
+
+
+def test_a_mask_needs_rows_in_every_part_of_the_carry():
+    carry = jnp.ones((BATCH, SIZE)), jnp.zeros(())
+    says = rf"the carry has an array of shape \(\), and there is a mask: give it a row for each of {BATCH} rows"
+    assert_one_line(says, lambda _, c, x: (c, (c[0], None)), None, carry, jnp.ones(XS), jnp.ones((STEPS, BATCH), bool))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"chunk": 0}, "chunk is 0: expected 1 or more"),
+        ({"chunk": 2.5}, "chunk is 2.5: expected an integer"),
+        ({"sharers": 0}, "sharers is 0: expected 1 or more"),
+        ({"store": "some"}, "store is 'some': choose from auto, all, boundaries"),
+        ({"pack": "often"}, "pack is 'often': choose from auto, always, never"),
+    ],
+)
+def test_choices_of_a_loop(settings, says):
+    with pytest.raises(UsageError, match=says):
+        unwrap(Tuning.__init__)(object.__new__(Tuning), **settings)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("cell", "carry"), [("gru", lambda h: (h, h)), ("gru", lambda h: None), ("lstm", lambda h: h), ("lstm", lambda h: {"h": h, "c": h})]
+)
+def test_an_error_about_a_carry_of_another_cell_says_which_it_was(loop, cell, carry):
+    net = network(Row(cell, "dense"))
+    with pytest.raises((TypeError, AttributeError)) as error:
+        unwrap(recur)(unwrap(net.cell.step), net.params, carry(jnp.zeros((BATCH, SIZE))), net.xs, loop=loop)
+    note, *_ = error.value.__notes__  # the others are JAX's
+    assert f"parameters of type {type(net.params).__name__}, in a step with the carry" in note
+    assert "of the same cell" in note
+
+
+def test_python_numbers_are_parameters_and_states_like_others():
+    def counted(params, carry, x):
+        gain, matrix = params
+        h, steps = carry
+        h = jnp.tanh(gain * matrix["recurrent"].apply(h) + matrix["input"].apply(x))
+        return (h, steps + 1), (h, None)
+
+    def loss(params, loop):
+        (h, steps), _ = recur(counted, params, (jnp.ones((BATCH, SIZE)), 0), jnp.ones(XS), loop=loop)
+        return jnp.sum(h) * steps
+
+    expected, gradient = jax.value_and_grad(loss)((0.5, PARAMS), "plain")
+    for loop in LOOPS:
+        assert float(loss((0.5, PARAMS), loop)) == pytest.approx(float(expected))
+        assert float(jax.grad(loss)((0.5, PARAMS), loop)[0]) == pytest.approx(float(gradient[0]), rel=1e-5)

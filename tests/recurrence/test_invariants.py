@@ -135,6 +135,15 @@ def test_a_call_under_inner_control_flow_is_refused():
         jax.grad(lambda kernel: jnp.sum(fast(step, Dense(kernel), CARRY, XS)[0]))(normal(SIZE, SIZE))
 
 
+def test_a_value_that_is_differentiated_is_an_argument_of_the_step():
+    def loss(gain):
+        return jnp.sum(fast(lambda matrix, h, _: (jnp.tanh(gain * matrix.apply(h)), None), Dense(normal(SIZE, SIZE)), CARRY, XS)[0])
+
+    with pytest.raises(jax.errors.UnexpectedTracerError) as error:
+        jax.grad(loss)(0.5)
+    assert any("pass a value that the step closes over in its parameters" in note for note in error.value.__notes__)
+
+
 def test_matrices_are_no_residuals_of_a_step():
     """Those that do not depend on the step are fixed, so that a batch of steps has one copy of each."""
     linear, calls = linear_step()

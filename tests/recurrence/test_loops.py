@@ -1,5 +1,6 @@
 """Every loop gives the numbers and gradients of the plain one."""
 
+from functools import partial
 from inspect import unwrap
 
 import jax
@@ -102,3 +103,17 @@ def test_sequences_without_the_steps_or_rows_that_are_needed_are_refused():
 def test_a_step_that_returns_no_info_is_refused_even_with_two_rows(loop):
     with pytest.raises(UsageError, match=r"the step of a cell returned \(.*\): return \(carry, \(y, info\)\)"):
         recur(lambda params, h, x: (h + x, h), None, jnp.zeros((2, 3)), jnp.ones((4, 2, 3)), loop=loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_last_output_may_be_several_arrays_or_none(loop, masked):
+    def step(of_states, _, states, x):
+        c, h = states = states[0] + x, jnp.tanh(states[1] + x)
+        return states, (of_states(c, h), None)
+
+    xs, carry = jnp.arange(24.0).reshape(4, 3, 2) / 24, (jnp.ones((3, 2)), jnp.ones((3, 2)))
+    mask = jnp.arange(4)[:, None] < jnp.array([[4, 2, 1]]) if masked else None
+    for of_states in (lambda c, h: (c, h), lambda c, h: {"twice": 2 * h, "c": c}, lambda c, h: None):
+        end, last = recur(partial(step, of_states), None, carry, xs, mask, outputs="last", loop=loop)
+        assert_close(last, of_states(*end))
