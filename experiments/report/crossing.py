@@ -172,17 +172,17 @@ def _listed(kind: str, found: Found) -> str:
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
     return (
-        f"At equal {terms}, over all cells, the idea of the low-rank paper, a wide state with cheap matrices, is "
-        f"{_sides(full, 'low_rank', DIAGONAL)} than full matrices; its diagonal is {_sides(low_rank, DIAGONAL)} than low rank alone."
+        f"At equal {terms}, over all cells, low rank with or without a diagonal is {_sides('full matrices', full, 'low_rank', DIAGONAL)}. "
+        f"With the diagonal it is {_sides('low rank alone', low_rank, DIAGONAL)}."
     )
 
 
-def _sides(found: Found, *kinds: str) -> str:
-    """Return on which tasks one of some parametrizations is significantly better, and on which all of them are worse, in words."""
+def _sides(other: str, found: Found, *kinds: str) -> str:
+    """Return on which tasks one of some parametrizations is significantly better than others, and on which all are worse, in words."""
     own = {task: [differences[kind] for kind in kinds if kind in differences] for task, differences in found.items()}
     won = [task for task, differences in own.items() if any(map(_wins, differences))]
     lost = [task for task, differences in own.items() if differences and all(map(_loses, differences))]
-    return f"significantly better on {in_series(won or ['no task'])} and worse on {in_series(lost or ['no task'])}"
+    return f"significantly better than {other} on {in_series(won or ['no task'])}, and worse on {in_series(lost or ['no task'])}"
 
 
 def _wins(one: Difference) -> bool:

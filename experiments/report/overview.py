@@ -62,10 +62,12 @@ def _paper(judged: Judged) -> list[str]:
 
 
 def _further(crossing: Sequence[str]) -> str:
-    return (
-        f"## More\n\n[Kept runs, hardware and commands]({page_path('runs')}). [Trained networks]({page_path('models')}), with a card each. "
-        + " ".join([f"[Cells and parametrizations on equal terms]({page_path('crossing')}) are in none of the papers.", *crossing])
-    )
+    lines = [
+        f"[Kept runs, hardware and commands]({page_path('runs')})",
+        f"[Trained networks]({page_path('models')}), with a card each",
+        f"[Cells and parametrizations on equal terms]({page_path('crossing')}), which are in none of the papers",
+    ]
+    return "## More\n\n" + "\n".join(f"- {line}" for line in [*lines, *crossing])
 
 
 VERDICTS = """\

@@ -5,6 +5,11 @@ import numpy as np
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.verdicts import Finding, Status, Verdict
 
+def points(head: str, *items: str) -> str:
+    """Return a sentence and a list below it, as one item of a list: nested lists of the site need four spaces."""
+    return "\n".join([head, *(f"    - {item}" for item in items if item)])
+
+
 AT_SMALLER_SCALE = {
     Finding.FOR: "At smaller scale, as the paper says,",
     Finding.AGAINST: "At smaller scale, against the paper,",

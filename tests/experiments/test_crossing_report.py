@@ -54,9 +54,9 @@ def test_a_sentence_says_what_it_means_for_the_paper(root):
     text = crossing.section(root)
     (said,) = crossing.meanings(root)
     assert said in text
-    assert "At equal parameters, over all cells, the idea of the low-rank paper, a wide state with cheap matrices, is " in text
-    assert "is significantly better on characters and worse on no task than full matrices; " in text
-    assert "its diagonal is significantly better on digits and worse on characters than low rank alone." in text
+    assert "At equal parameters, over all cells, low rank with or without a diagonal is " in text
+    assert "is significantly better than full matrices on characters, and worse on no task. " in text
+    assert "With the diagonal it is significantly better than low rank alone on digits, and worse on characters." in text
 
 
 def test_each_task_has_a_figure_on_either_terms(root):
