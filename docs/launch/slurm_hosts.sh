@@ -3,7 +3,7 @@
 #
 #   sbatch docs/launch/slurm_hosts.sh wiki --preset text8-10x1500 --data.dir DIR --workdir DIR
 #
-# All hosts must see the directory of --data.dir. Put that of --workdir on a shared disk, as the first host may be another one after requeueing.
+# All hosts must see the directory of --data.dir. --workdir belongs on a shared disk: after requeueing, another host may be the first.
 #
 #SBATCH --job-name=lrpt-hosts
 #SBATCH --nodes=4
