@@ -109,8 +109,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   negative: Student's test on pairs, at 5 % for each ordering by itself.
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
 - **One seed** decides nothing at any size.
-- **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the cap
-  on epochs, if more epochs could change which model is ahead.
+- **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
+  cap on epochs, if more epochs could change which model is ahead.
 - **Divergence**: a run that diverged loses against one that did not. A pair with such a run has no number and cannot be significant.
 - Orderings of the lattice paper that its own table does not have are left out.
 

@@ -5,11 +5,6 @@ import numpy as np
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.verdicts import Finding, Status, Verdict
 
-def points(head: str, *items: str) -> str:
-    """Return a sentence and a list below it, as one item of a list: nested lists of the site need four spaces."""
-    return "\n".join([head, *(f"    - {item}" for item in items if item)])
-
-
 AT_SMALLER_SCALE = {
     Finding.FOR: "At smaller scale, as the paper says,",
     Finding.AGAINST: "At smaller scale, against the paper,",
@@ -67,3 +62,8 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
     return f"{one} {verb} {least}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+
+
+def points(head: str, *items: str) -> str:
+    """Return a sentence and a list below it, as one item of a list: nested lists of the site need four spaces."""
+    return "\n".join([head, *(f"    - {item}" for item in items if item)])

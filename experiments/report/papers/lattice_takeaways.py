@@ -25,9 +25,7 @@ OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was fo
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return takeaways on the scale, the orders of losses, epochs, shares of the data, and gradients."""
     return (
-        points(
-            f"**Scale.** {at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller:", *_scales(judged)
-        ),
+        points(f"**Scale.** {at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller:", *_scales(judged)),
         *(f"**Losses, {BOOKS[text]}.** {_order(judged, text)}" for text in BOOKS),
         points("**Epochs** until the best one:", _epochs(judged, "LSTM"), _epochs(judged, "GRU"), _censored(judged)),
         points("**Shares of the data, and gradients.**", _shares(judged), _even(judged)),
