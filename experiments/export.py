@@ -180,21 +180,24 @@ def report(options: Options, console: Console) -> dict[str, Any]:
         raise UsageError("no run is given: name a run directory, or the directory of a kept result")
     runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
     first = runs[0]
-    arrays = _factorized(first)
+    arrays, reason = _factorized(first)
     rows = [row for trained in runs for row in contenders(trained)] + of_pytorch(first)
     rows += factorized_contender(first, arrays) if arrays else []
     times = microseconds({row.name: row.step for row in rows}, options.rounds)
     table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times[r.name]} for r in rows]
     written = [] if options.output is None else _written(first, options.output, arrays)
-    return {"run": str(options.run), "table": table, "written": written, "scaling": first.scaling.to_json()}
+    missing = {"network.py": reason} if reason and options.output is not None else {}
+    return {"run": str(options.run), "table": table, "written": written, "not_written": missing, "scaling": first.scaling.to_json()}
 
 
-def _factorized(trained: Loaded) -> factorized.Network | None:
-    """Return the network for PyTorch's module, None if the module has no such cell or matrices."""
-    with suppress(UsageError):
-        task = trained.interface
-        return factorized.of_model(trained.variables["params"], trained.recurrent.config, int(task.input_size), task.reads, task.scaling)
-    return None
+def _factorized(trained: Loaded) -> tuple[factorized.Network | None, str]:
+    """Return the network for PyTorch's module, or None and the reason if the module has no such cell or matrices."""
+    task = trained.interface
+    try:
+        found = factorized.of_model(trained.variables["params"], trained.recurrent.config, int(task.input_size), task.reads, task.scaling)
+    except UsageError as error:
+        return None, str(error)
+    return found, ""
 
 
 def _written(trained: Loaded, output: Path, arrays: factorized.Network | None) -> list[str]:
@@ -233,6 +236,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     console.table(["network", "parameters", "kB", *(f"test {name}" for name in metrics), "us a step, batch 1"], rows)
     for path in found["written"]:
         console.say(f"written: {path} ({Path(path).stat().st_size / 1000:.1f} kB)")
+    for name, reason in found["not_written"].items():
+        console.say(f"not written: {name}: {reason}")
     if found["written"] and found["scaling"]:
         console.say(_on_units(found))
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# One run over several hosts, whose processes JAX finds by itself. Where one is lost, all end, and the job asks for another turn.
+# One run over several hosts. JAX detects its processes. If one process is lost, all end, and the job is requeued.
 #
 #   sbatch docs/launch/slurm_hosts.sh wiki --preset text8-10x1500 --data.dir DIR --workdir DIR
 #
-# DIR of --workdir need only be seen by the first host, which may be another one at the next turn; that of --data.dir by all.
+# All hosts must see the directory of --data.dir. --workdir belongs on a shared disk: after requeueing, another host may be the first.
 #
 #SBATCH --job-name=lrpt-hosts
 #SBATCH --nodes=4
@@ -22,7 +22,7 @@ turns=${LRPT_TURNS:-100}
 status=0
 srun --kill-on-bad-exit=1 "${PYTHON:-python}" -m "experiments.$experiment" --distributed.auto "$@" || status=$?
 
-# 2: the command line is wrong, and would be again.
+# 2: the command line is wrong, so requeueing would not help.
 if ((status != 0 && status != 2 && ${SLURM_RESTART_COUNT:-0} < turns)); then
     scontrol requeue "$SLURM_JOB_ID"
 fi

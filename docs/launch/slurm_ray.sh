@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A Ray cluster for the time of a job, and a sweep on it.
+# A Ray cluster for the duration of a job, and a sweep on it.
 #
 #   sbatch docs/launch/slurm_ray.sh copy_memory adding --presets paper --seeds 5 --workdir DIR
 #
-# DIR is on a disk that all nodes share. The sweep runs on the first node; the others may be lost.
+# DIR is on a disk that all nodes share. The sweep runs on the first node, and goes on if other nodes are lost.
 #
 #SBATCH --job-name=lrpt-ray
 #SBATCH --nodes=4

@@ -18,8 +18,8 @@ experiment=${1:?the name of an experiment, as in permuted_mnist}
 shift
 workdir=${LRPT_RUNS:-runs}/$experiment/seed${SLURM_ARRAY_TASK_ID:?submit this script with sbatch}
 
-# Two minutes before its time is over (USR1) the task writes a checkpoint, leaves with 143, and asks for another turn. When it is preempted
-# or cancelled (TERM) it does the same, and Slurm decides whether there is another turn.
+# Two minutes before its time limit (USR1) the task writes a checkpoint, exits with 143, and requeues itself. If it is preempted or
+# cancelled (TERM), it writes a checkpoint and exits, and Slurm decides whether to requeue it.
 again=no
 # shellcheck disable=SC2329 # the traps call it
 stop() {

@@ -86,8 +86,10 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
     times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train"}
     if name not in times:
         return ""
-    ratio = f" ({times['plain'] / times[name]:.1f}x)" if "plain" in times and name != "plain" else ""
-    return f"{times[name]:.1f}{ratio}"
+    if "plain" not in times or name == "plain":
+        return f"{times[name]:.1f}"
+    ratio = times["plain"] / times[name]
+    return f"{times[name]:.1f} ({ratio:.{1 if ratio >= 0.1 else 2}f}x)"
 
 
 def draw(report: dict[str, Any], path: Path) -> Path:

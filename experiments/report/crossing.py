@@ -25,17 +25,25 @@ TERMS = {
 
 TITLE = "# Cells and parametrizations on equal terms"
 ABOUT = """\
-In none of the papers: six cells, whose recurrent matrices are stored in several ways, on three tasks (copies of variable length, permuted
-digits, characters). Structured matrices hold about a quarter of the parameters of full ones, so that their networks are wider. Each pair of
-a cell and a parametrization has its own learning rate: the best one of a grid on the validation part with one seed, where the grid is
-widened, up to its limits, while the best rate lies at its end. Networks are compared by the ratio of their errors: losses, bits, or 1 less
-the accuracy. Ratios are of geometric means over seeds; the tables below have arithmetic means and standard deviations. A * marks ratios
-that differ from 1 significantly at 5 %: Student's test on logarithms of errors, whose variance within pairs is pooled over all pairs of a
-task, with Holm's correction for all cells of a table together, and for its last column by itself."""
+Six cells, whose recurrent matrices are stored in several ways, on three tasks: copies of variable length, permuted digits, characters. None
+of the papers has this comparison.
+
+- **Widths**: structured matrices hold about a quarter of the parameters of full ones, so their networks are wider.
+- **Learning rates**: each pair of a cell and a parametrization has its own. It is the best one of a grid on the validation part with one
+  seed. The grid is widened, up to its limits, while the best rate lies at its end.
+- **Errors** (losses, bits, or 1 less the accuracy) are compared by their ratios. Ratios are of geometric means over seeds; the tables below
+  have arithmetic means and standard deviations.
+- **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Student's test on logarithms of errors. The variance within
+  pairs is pooled over all pairs of a task. Holm's correction is for all cells of a table together, and for its last column by itself."""
 LIMITS = """\
-What this does not show: networks that are trained for longer, or that are larger (with 1,000 units, full matrices take several times as
-long as those of low rank: [Performance](../performance.md)); other shares of parameters; and learning rates outside of the grid. Errors
-are those of seeds: the test parts are one text, one set of digits and one set of copies."""
+What this does not show:
+
+- networks that are trained for longer, or that are larger (with 1,000 units, full matrices take several times as long as those of low rank:
+  [Performance](../performance.md));
+- other shares of parameters;
+- learning rates outside of the grid.
+
+Errors are those of seeds: the test parts are one text, one set of digits and one set of copies."""
 
 DIAGONAL = "low_rank_plus_diagonal"
 
@@ -56,17 +64,17 @@ def kept(root: Path) -> dict[str, Summary]:
 def section(root: Path) -> str:
     """Return the page: what came out, tables and figures, or the commands that would make them."""
     summaries = kept(root)
-    parts = [TITLE, ABOUT.replace("\n", " "), *_conclusion(summaries)]
+    parts = [TITLE, ABOUT, *_conclusion(summaries)]
     for terms, (heading, command) in TERMS.items():
         said = _comparison(terms, summaries[terms]) if terms in summaries else [f"Not yet run: `{command}`"]
         parts += [f"## {heading}", *said]
-    return "\n\n".join([*parts, LIMITS.replace("\n", " ")])
+    return "\n\n".join([*parts, LIMITS])
 
 
 def meanings(root: Path) -> list[str]:
     """Return what the kept comparisons of low rank, with and without a diagonal, mean for the paper: a sentence for each."""
     found = {terms: (_over(summary, "dense"), _over(summary, "low_rank")) for terms, summary in kept(root).items()}
-    return [_meaning(terms, full, low_rank) for terms, (full, low_rank) in found.items() if _listed(DIAGONAL, low_rank)]
+    return [_meaning(terms, full, low_rank) for terms, (full, low_rank) in found.items() if _has(DIAGONAL, low_rank)]
 
 
 def draw(root: Path) -> None:
@@ -146,11 +154,13 @@ def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
     for terms, summary in summaries.items():
         full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
         kinds = dict.fromkeys(kind for own in full.values() for kind in own)
-        said = "; ".join(f"{words(kind)} {_listed(kind, full)}" for kind in kinds)
-        if said:
-            yield f"**Equal {terms}.** Errors over those of full matrices, in the geometric mean over cells: {said}."
-        if added := _listed(DIAGONAL, low_rank):
-            yield f"Low rank plus diagonal over low rank: {added}."
+        rows = [[f"{words(kind)} / full", *_each(kind, full)] for kind in kinds]
+        if _has(DIAGONAL, low_rank):
+            rows.append([f"{words(DIAGONAL)} / {words('low_rank')}", *_each(DIAGONAL, low_rank)])
+        if rows:
+            yield f"**Equal {terms}.** Ratios of errors, in the geometric mean over cells:"
+            yield table(["errors", *full], rows)
+        if _has(DIAGONAL, low_rank):
             yield _meaning(terms, full, low_rank)
 
 
@@ -164,25 +174,30 @@ def _by_kind(found: Sequence[Difference]) -> dict[str, Difference]:
     return {one.parametrization: one for one in found}
 
 
-def _listed(kind: str, found: Found) -> str:
-    """Return the ratios of a parametrization on all tasks, in words."""
-    return ", ".join(f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant} ({task})" for task, own in found.items() if kind in own)
+def _has(kind: str, found: Found) -> bool:
+    """Return whether a parametrization was compared on any task."""
+    return any(kind in own for own in found.values())
+
+
+def _each(kind: str, found: Found) -> list[str]:
+    """Return the ratios of a parametrization on all tasks."""
+    return [f"{_rounded(own[kind].ratio)}{' *' * own[kind].significant}" if kind in own else "–" for own in found.values()]
 
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
     return (
-        f"At equal {terms}, over all cells, the idea of the low-rank paper, a wide state with cheap matrices, is "
-        f"{_sides(full, 'low_rank', DIAGONAL)} than full matrices; its diagonal is {_sides(low_rank, DIAGONAL)} than low rank alone."
+        f"At equal {terms}, over all cells, low rank with or without a diagonal is {_sides('full matrices', full, 'low_rank', DIAGONAL)}. "
+        f"With the diagonal it is {_sides('low rank alone', low_rank, DIAGONAL)}."
     )
 
 
-def _sides(found: Found, *kinds: str) -> str:
-    """Return on which tasks one of some parametrizations is significantly better, and on which all of them are worse, in words."""
+def _sides(other: str, found: Found, *kinds: str) -> str:
+    """Return on which tasks one of some parametrizations is significantly better than others, and on which all are worse, in words."""
     own = {task: [differences[kind] for kind in kinds if kind in differences] for task, differences in found.items()}
     won = [task for task, differences in own.items() if any(map(_wins, differences))]
     lost = [task for task, differences in own.items() if differences and all(map(_loses, differences))]
-    return f"significantly better on {in_series(won or ['no task'])} and worse on {in_series(lost or ['no task'])}"
+    return f"significantly better than {other} on {in_series(won or ['no task'])}, and worse on {in_series(lost or ['no task'])}"
 
 
 def _wins(one: Difference) -> bool:

@@ -62,10 +62,12 @@ def _paper(judged: Judged) -> list[str]:
 
 
 def _further(crossing: Sequence[str]) -> str:
-    return (
-        f"## More\n\n[Kept runs, hardware and commands]({page_path('runs')}). [Trained networks]({page_path('models')}), with a card each. "
-        + " ".join([f"[Cells and parametrizations on equal terms]({page_path('crossing')}) are in none of the papers.", *crossing])
-    )
+    lines = [
+        f"[Kept runs, hardware and commands]({page_path('runs')})",
+        f"[Trained networks]({page_path('models')}), with a card each",
+        f"[Cells and parametrizations on equal terms]({page_path('crossing')}), which are in none of the papers",
+    ]
+    return "## More\n\n" + "\n".join(f"- {line}" for line in [*lines, *crossing])
 
 
 VERDICTS = """\
@@ -87,27 +89,40 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or no command here makes it; the reason stands below the table |
 
-**Values.** A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
-Where the paper reports a failure (LR-GRU 9.88), a value agrees if it is above that of the worst baseline by more than half, and one as low
-as the baseline contradicts the paper. The equivalent size (RNN-d) of a unit that learns its schedule agrees within a tenth on both sides;
-that of a usual unit follows from its width and is no claim. What has not happened yet, where the paper sets no limit to the updates,
-is neither for nor against it. Accuracies have a sampling error:
-about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations. A value without a published one has no
-verdict. At smaller scale values are not compared with published ones: they are *not judged*.
+## Values
 
-**Orderings.** Both models are compared seed by seed; the table has the mean advantage, its standard error over seeds, and how many
-seeds agree. An ordering at the published size is *reproduced* if all seeds agree, and *contradicted* if the mean advantage is
-significantly negative: Student's test on pairs, at 5 % for each ordering by itself. At smaller scale it *agrees* or *disagrees* if the
-mean advantage is significant by that test, and is *undecided* otherwise. One seed decides nothing at any size. Nothing is said of networks
-that were trained for less than a tenth of the updates, and of losses and epochs that the cap on epochs cut where more epochs could change
-who is ahead. A run that diverged loses against one that did not and that came further; a pair with such a run has no number and cannot
-be significant, nor can advantages that are equal for all seeds.
-Orderings of the lattice paper that its own table does not have are left out.
+- A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
+- If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
+  baseline contradicts the paper.
+- The equivalent size (RNN-d) of a unit that learns its schedule agrees within a tenth on both sides. The size of a usual unit follows from
+  its width and is no claim.
+- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper.
+- Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
+- A value without a published one has no verdict.
+- At smaller scale, values are not compared with published ones: they are *not judged*.
 
-**Means.** Ours are means ± standard deviations (n - 1) over seeds; *mean of 2 of 3 seeds* leaves out seeds without the value, and
-*at least* marks a value at a cap.
+## Orderings
 
-**Configurations.** A run bears on a claim if every setting is the claim's but those that decide nothing (devices, memory,
-checkpoints). The evaluation interval counts where it decides when the learning rate is halved, when training ends, or which
-evaluation is the best one.
+Both models are compared seed by seed. The table has the mean advantage, its standard error over seeds, and how many seeds agree.
+
+- **At the published size**, an ordering is *reproduced* if all seeds agree. It is *contradicted* if the mean advantage is significantly
+  negative: Student's test on pairs, at 5 % for each ordering by itself.
+- **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
+- **One seed** decides nothing at any size.
+- **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
+  cap on epochs, if more epochs could change which model is ahead.
+- **Divergence**: a run that diverged loses against one that did not and that came further. A pair with such a run has no number and cannot
+  be significant.
+- **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
+- Orderings of the lattice paper that its own table does not have are left out.
+
+## Means
+
+Ours are means ± standard deviations (n - 1) over seeds. *Mean of 2 of 3 seeds* leaves out seeds without the value. *At least* marks a value
+at a cap.
+
+## Configurations
+
+A run counts for a claim if all its settings are those of the claim. Settings that cannot change results (devices, memory, checkpoints) may
+differ. The evaluation interval must agree if it decides when the learning rate is halved, when training ends, or which evaluation is best.
 """

@@ -68,12 +68,12 @@ def _short(verdict: Verdict | None, smaller: str) -> str:
 
 
 def _shared(notes: dict[str, None]) -> dict[str, None]:
-    """Return notes with the models that share one joined: 'a, b: note'."""
+    """Return notes with the models that share one joined: 'a: note', or 'note: a; b' as names of models have commas."""
     by_note: dict[str, list[str]] = {}
     for note in notes:
         model, _, text = note.rpartition(": ")
         by_note.setdefault(text, []).append(model)
-    return dict.fromkeys(f"{', '.join(models)}: {text}" for text, models in by_note.items())
+    return dict.fromkeys(f"{models[0]}: {text}" if len(models) == 1 else f"{text}: {'; '.join(models)}" for text, models in by_note.items())
 
 
 def _notes(title: str, notes: dict[str, None]) -> str:
@@ -83,9 +83,9 @@ def _notes(title: str, notes: dict[str, None]) -> str:
 def _relations(judged: Judged) -> list[str]:
     parts = [
         "## Orderings",
-        "Judged on the seeds that both models have. The advantage is that of the model which the paper calls better, with its standard "
-        "error; it is on the test part where both networks were trained to the end, and else on the "
-        "validation part up to the last common update.",
+        "Both models are compared on the seeds that both have. The advantage is that of the model which the paper calls better, with its "
+        "standard error. It is computed on the test part if both networks were trained to the end. Otherwise it is computed on the "
+        "validation part, up to the last common update.",
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]

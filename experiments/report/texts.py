@@ -53,7 +53,7 @@ def says(verdict: Verdict) -> str:
     return {Finding.FOR: "as in the paper", Finding.AGAINST: "against the paper"}.get(verdict.finding, verdict.finding.value)
 
 
-def points(relation: JudgedRelation) -> str:
+def direction(relation: JudgedRelation) -> str:
     """Return which way the runs of a relation point, however few they are."""
     agrees = [pair.agrees for pair in relation.pairs]
     if not any(one is not None for one in agrees):
@@ -84,3 +84,8 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
     return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+
+
+def points(head: str, *items: str) -> str:
+    """Return a sentence and a list below it, as one item of a list: nested lists of the site need four spaces."""
+    return "\n".join([head, *(f"    - {item}" for item in items if item)])

@@ -1,4 +1,4 @@
-"""Gersgorin discs and eigenvalues of the temporal Jacobian at initialization, for different scales of the recurrent matrices."""
+"""Gershgorin discs and eigenvalues of the temporal Jacobian at initialization, for different scales of the recurrent matrices."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,8 @@
-r"""The temporal Jacobian of a cell, its eigenvalues, and the Gersgorin discs that contain them.
+r"""The temporal Jacobian of a cell, its eigenvalues, and the Gershgorin discs that contain them.
 
 **Orientation.** J_ij is the derivative of component i of the state after a step with respect to component j of the state before it.
 Zilly et al. 2017 write its transpose, A (eqs. 2 and 10 to 13); both have the same eigenvalues. Rows of J are columns of A, and discs can
-be formed along either (Gersgorin 1931): every eigenvalue is within :math:`\sum_{j \ne i} |J_{ij}|` of some J_ii.
+be formed along either (Gershgorin 1931): every eigenvalue is within :math:`\sum_{j \ne i} |J_{ij}|` of some J_ii.
 
 **Equation 14 of the paper has an index slip.** By eq. 10, :math:`A_{ij} = H'_{ij} t_j + C'_{ij} y_j + T'_{ij} h_j` for :math:`i \ne j`.
 Eq. 14 prints t_i, y_i and h_i in the radii instead. Its centres are correct, but its discs need not contain the eigenvalues: two units
@@ -99,7 +99,7 @@ def step_jacobian(step: Step, params: Any, carry: Any, x: Any) -> Float[Array, "
 
 
 class Discs(NamedTuple):
-    """Gersgorin discs in the complex plane: `centres` and `radii`, (..., n)."""
+    """Gershgorin discs in the complex plane: `centres` and `radii`, (..., n)."""
 
     centres: Float[np.ndarray, "*b n"]
     radii: Float[np.ndarray, "*b n"]

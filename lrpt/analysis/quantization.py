@@ -26,7 +26,7 @@ class Quantized(NamedTuple):
 
 
 def quantize(params: Any) -> Any:
-    """Return parameters with each matrix as `Quantized`. Vectors (biases, diagonals, states) and scalars stay.
+    """Return parameters with each matrix as `Quantized`. Other arrays stay: biases, diagonals, states, blocks of structured matrices.
 
     Raises:
       FloatingPointError: a parameter is not finite.

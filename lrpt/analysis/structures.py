@@ -2,8 +2,9 @@
 
 For most structures the nearest matrix in the Frobenius norm is known: a part of the entries (block-diagonal, sparse), a mean over wrapped
 diagonals (circulant), a truncated singular value decomposition of the rearranged entries (Kronecker products, Van Loan and Pitsianis 1993),
-or of each slice (Monarch, Dao et al. 2022, section 3.3). Two results are near, but not the nearest: for Toeplitz-like matrices the
-displacement is truncated, and for products of reflections the polar factor. Alternation finds a diagonal and never increases the error.
+or of each slice (Monarch, Dao et al. 2022, section 3.3). Two results are not the nearest: for Toeplitz-like matrices the displacement is
+truncated, and for products of reflections the polar factor. Both may be farther from the matrix than the zero matrix is. Alternation finds
+a diagonal and never increases the error.
 
 Low rank, with and without a diagonal, is in `lrpt.analysis.nearest`. Everything here is NumPy in float64.
 """

@@ -311,7 +311,10 @@ class Loaded:
         template = init_state(self.model, self.task, self.config.optim.build(), self.seed, self.config.train.batch_size)
         newest = checkpoints.latest(jax.device_get(jax.block_until_ready(template)))  # fetching what found no memory would never end
         if newest is None:
-            raise UsageError(f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run")
+            raise UsageError(
+                f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
+                "(docs/reproduction/models.md lists kept results with weights)"
+            )
         check_text(self.path, newest.metadata.get("sha256"), self.task, "name another run")
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation

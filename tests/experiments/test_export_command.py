@@ -58,6 +58,16 @@ def test_the_table(finished, capsys):
     assert not any(line.startswith("written") for line in lines)
 
 
+@pytest.mark.slow
+def test_it_says_why_there_is_no_module_for_pytorch(tmp_path, capsys):
+    run = tmp_path / "run"
+    words = tiny.flags(tiny.EVEN)
+    train(tiny.EXPERIMENT, [*words, "--model.parametrization", "monarch", "--model.blocks", "2", "--workdir", str(run)])
+    main([str(run), "--output", str(tmp_path / "out"), "--rounds", "1"])
+    assert "not written: network.py: a matrix is a Monarch, and the PyTorch module has" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "network.py").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "says"), [([], ["no run is given"]), (["gone"], ["config.json cannot be read"]), (["gone", "--rounds", "0"], ["rounds is 0"])]
 )

@@ -9,7 +9,7 @@ from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.studies import NATS, best_dot
-from experiments.report.texts import at_published_size, lead, points, seeds_in_words
+from experiments.report.texts import at_published_size, direction, lead, points, seeds_in_words
 from experiments.report.verdicts import Status
 from lrpt.runs.console import in_series
 
@@ -22,21 +22,32 @@ CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
 
 def takeaways(judged: Judged) -> Sequence[str]:
-    """Return four sentences, agreeing and disagreeing ones."""
+    """Return four takeaways, agreeing and disagreeing ones."""
     whole = judged.relation("depth 10 with the smaller weight decay")
     equal = judged.relation("depth helps at 1.5 million parameters: 6 better than 1, tied")
     rhn = judged.relation("depth does not harm")
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
     seeds = seeds_in_words([len(one.observed) for one in ours.values()])
     return (
-        f"{_of_equal(judged, equal)} At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} "
-        f"({seeds}). That is no evidence for depth at equal size: the deeper network has more parameters.",
-        f"The paper's main sentence, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
+        points(
+            "**Depth.**",
+            f"{_of_equal(judged, equal)}",
+            f"At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} ({seeds}). That is no "
+            f"evidence for depth at equal size: the deeper network has more parameters.",
+        ),
+        f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
-        f"{lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little of how depth changes the optimization of RHNs "
-        f"({_extent(judged.evidence)}). {_losses(judged.evidence)} {_better(judged.evidence)}.",
-        f"{_of_layers(judged)} {at_published_size(judged, 'Table 2', 'Table 2 (enwik8)')} "
-        f"{at_published_size(judged, 'Table 3', 'Table 3 (text8)')}",
+        points(
+            f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little of how depth changes the "
+            f"optimization of RHNs ({_extent(judged.evidence)}).",
+            _losses(judged.evidence),
+            f"{_better(judged.evidence)}.",
+        ),
+        points(
+            f"**Layers.** {_of_layers(judged)}",
+            at_published_size(judged, "Table 2", "Table 2 (enwik8)"),
+            at_published_size(judged, "Table 3", "Table 3 (text8)"),
+        ),
     )
 
 
@@ -54,11 +65,11 @@ def _of_layers(judged: Judged) -> str:
     return (
         f"In an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}), closing the first layer's gates raises the "
         f"training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to "
-        f"{max(costs[1:]):.2f}: the first one {contributes} most ({points(most)}). That closing any of them costs substantially, "
-        f"{points(some)}: it is "
-        f"{min(costs[1:]) / intact:.1%} to {max(costs[1:]) / intact:.1%} of the loss. After training, gates have a mean of "
+        f"{max(costs[1:]):.2f}: the first one {contributes} most ({direction(most)}). The paper says that closing any layer costs "
+        f"substantially. Here the others cost {min(costs[1:]) / intact:.1%} to {max(costs[1:]) / intact:.1%} of the loss "
+        f"({direction(some)}). Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have "
         f"{gates['trained'][0]:.2f} in the first layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the "
-        f"others, and {gates['untrained'][0]:.2f} before. The weights are those of the lowest validation loss."
+        f"others (weights of the lowest validation loss)."
     )
 
 

@@ -13,7 +13,7 @@ from experiments.report.judged import Judged, JudgedRelation, summarize
 from experiments.report.lattice_studies import Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import GRADIENTS, PARTS, STUDIES, TABLE_1, converted
 from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, gap, says
+from experiments.report.texts import at_published_size, gap, points, says
 from experiments.report.verdicts import Finding, Observation
 from lrpt.runs.console import in_series
 
@@ -23,12 +23,12 @@ OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was fo
 
 
 def takeaways(judged: Judged) -> Sequence[str]:
-    """Return sentences on the scale, the orders of losses, epochs, shares of the data, and gradients."""
+    """Return takeaways on the scale, the orders of losses, epochs, shares of the data, and gradients."""
     return (
-        f"{at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller: {_scales(judged)}.",
-        *(_order(judged, text) for text in BOOKS),
-        f"{_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')} {_censored(judged)}",
-        f"{_shares(judged)} {_even(judged)}",
+        points(f"**Scale.** {at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller:", *_scales(judged)),
+        *(f"**Losses, {BOOKS[text]}.** {_order(judged, text)}" for text in BOOKS),
+        points("**Epochs** until the best one:", _epochs(judged, "LSTM"), _epochs(judged, "GRU"), _censored(judged)),
+        points("**Shares of the data, and gradients.**", _shares(judged), _even(judged)),
     )
 
 
@@ -42,11 +42,11 @@ def _first_start(study: Study | None) -> str:
     return next(iter(starts_in(study)), "") if study else ""
 
 
-def _scales(judged: Judged) -> str:
+def _scales(judged: Judged) -> list[str]:
     """Return the scale of each kept study of convergence."""
     studies = {text: _study(judged, name) for text, name in STUDIES.items()}
-    kept = [f"{scale_of(study, _first_start(study))} ({BOOKS[text]})" for text, study in studies.items() if study]
-    return "; ".join(kept) or "no study is kept"
+    kept = [f"{BOOKS[text]}: {scale_of(study, _first_start(study))}" for text, study in studies.items() if study]
+    return kept or ["no study is kept"]
 
 
 def _order(judged: Judged, text: str) -> str:
@@ -97,7 +97,7 @@ def _epochs(judged: Judged, other: str) -> str:
     """Say how many epochs fewer, or more, LRUs need than another model, on both texts."""
     found = {text: judged.relation(f"LRU < {other}: fewer epochs ({text}") for text in BOOKS}
     said = [f"{_fewer(r)} on {BOOKS[text]} ({says(r.verdict)})" for text, r in found.items() if r.pairs]
-    return f"Against {other}s, LRUs need {' and '.join(said)} until their best epoch." if said else f"Epochs of {other}s are not yet run."
+    return f"Against {other}s, LRUs need {' and '.join(said)}." if said else f"Epochs of {other}s are not yet run."
 
 
 def _fewer(relation: JudgedRelation) -> str:

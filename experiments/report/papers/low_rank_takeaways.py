@@ -7,17 +7,17 @@ from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
-from experiments.report.texts import lead, seeds_in_words
+from experiments.report.texts import lead, points, seeds_in_words
 from experiments.report.verdicts import NOT_RUN
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
 
 
 def takeaways(judged: Judged) -> Sequence[str]:
-    """Return five sentences, agreeing and disagreeing ones."""
+    """Return five takeaways, agreeing and disagreeing ones."""
     lrd = "LRD-GRU 128/50"
     times = {name: judged.quantity(lrd, "updates until test", setting=name) for name in (LENGTH, LAG, FIXED)}
-    copying = "; ".join(f"{name}: {q.ours} updates against {q.quantity.published}, {q.verdict}" for name, q in times.items())
+    copying = [f"{name}: {q.ours} updates, published {q.quantity.published}; {q.verdict}" for name, q in times.items()]
     faster = [judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)]
     stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable (variable")]
     gru, lr_gru = (judged.quantity(name, "updates until test", setting=FIXED) for name in ("GRU 128", "LR-GRU 128/50"))
@@ -28,22 +28,34 @@ def takeaways(judged: Judged) -> Sequence[str]:
     digits, full = judged.quantity("LRD-GRU 128/24", "test accuracy", "Table 1"), judged.quantity("GRU 1000", "test perplexity")
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return (
-        f"An LRD-GRU with fewer parameters than the full GRU solves {_solved(times.values())} runs of the three copying tasks ({copying}). "
-        f"At N = 500 the full GRU, solved in the paper: {gru.ours}. The LR-GRU, said not to converge: {lr_gru.ours}"
-        f"{' updates' * any(o.value is not None for o in lr_gru.observed)} ({lr_gru.verdict}).",
-        f"Weight normalization is faster on {_holding(faster)} copying tasks, and more stable in {_holding(stable)} comparisons at 10 to "
-        f"100 times the published learning rate ({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each); the paper says "
-        f"both of all.{_above(judged)}",
-        f"{lead(urnn.verdict or NOT_RUN)} held-out sequences of the uRNN at N = 500, said to overfit, {_meets(urnn)} ({urnn.verdict}). "
-        f"That it is ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
-        f"On the Penn Treebank the LRD-GRUs 1000/64 have perplexities of {tied.ours} tied and {untied.ours} untied, published "
-        f"{tied.quantity.published} and {untied.quantity.published}; {tied.verdict} and {untied.verdict}."
-        f"{'' if full.observed else ' No full GRU was run beside them.'}",
-        f"On permuted MNIST, the headline table, the LRD-GRU 128/24 has a test accuracy of {digits.ours}, published "
-        f"{digits.quantity.published} ({digits.verdict}). That it is better than the full GRU: {images.verdict}. On MNIST without order "
-        f"the LRD-Highway network has {diagonal.ours} and the LR-Highway network {lr.ours}, in the paper {diagonal.quantity.published} and "
-        f"{lr.quantity.published}; the published ordering: {highway.verdict}. Accuracies of 10,000 images have a sampling error of about "
-        f"0.1 points.",
+        points(
+            f"**Copying.** An LRD-GRU with fewer parameters than the full GRU solves {_solved(times.values())} runs of three tasks:",
+            *copying,
+            f"fixed lag, full GRU, which solves the task in the paper: {gru.ours}",
+            f"fixed lag, LR-GRU, which does not converge in the paper: {lr_gru.ours}"
+            f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
+        ),
+        f"**Weight normalization** makes training faster and more stable, says the paper. Here it is faster on {_holding(faster)} copying "
+        f"tasks, and more stable in {_holding(stable)} comparisons at 10 to 100 times the published learning rate "
+        f"({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each).{_above(judged)}",
+        points(
+            "**Unitary network** (uRNN):",
+            f"{lead(urnn.verdict or NOT_RUN)} held-out sequences of the uRNN at N = 500, said to overfit, {_meets(urnn)}; {urnn.verdict}.",
+            f"That it is ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
+        ),
+        points(
+            "**Characters of the Penn Treebank.** Test perplexities of LRD-GRUs 1000/64:",
+            *(f"{name}: {q.ours}, published {q.quantity.published}; {q.verdict}" for name, q in (("tied", tied), ("untied", untied))),
+            "" if full.observed else "No full GRU was run beside them.",
+        ),
+        points(
+            "**Images.** Accuracies of 10,000 images have a sampling error of about 0.1 points.",
+            f"Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published {digits.quantity.published}; "
+            f"{digits.verdict}.",
+            f"Permuted MNIST, LRD-GRU better than the full GRU: {images.verdict}.",
+            f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
+            f"{lr.quantity.published}. The published ordering: {highway.verdict}.",
+        ),
     )
 
 

@@ -6,27 +6,31 @@ from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.matching import recorded
 from experiments.report.records import Record
-from experiments.report.texts import at_published_size, gap, points, says, seeds_in_words
+from experiments.report.texts import at_published_size, direction, gap, points, says, seeds_in_words
 from experiments.report.verdicts import Status
 
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")
 
 
 def takeaways(judged: Judged) -> Sequence[str]:
-    """Return five sentences, agreeing and disagreeing ones."""
+    """Return five takeaways, agreeing and disagreeing ones."""
     bits = judged.relation("VCRNN-128 > an RNN of as many")
     characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
     gated = judged.relation("VCGRU-1024 > GRU-458")
     vcrnn = "At smaller scale, a VCRNN" if characters.smaller else "A VCRNN"
     return (
-        gap(bits, "At smaller scale, a VCRNN", "an RNN of as many operations on bits", BITS),
-        f"{gap(characters, vcrnn, 'an RNN of as many operations on characters', BITS)} "
-        f"{gap(gated, 'A VCGRU', 'a GRU of as many operations on characters', BITS)}",
-        f"{gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250 on melodies', 'of perplexity')}"
+        f"**Bits.** {gap(bits, 'At smaller scale, a VCRNN', 'an RNN of as many operations', BITS)}",
+        f"**Characters.** {gap(characters, vcrnn, 'an RNN of as many operations', BITS)} "
+        f"{gap(gated, 'A VCGRU', 'a GRU of as many operations', BITS)}",
+        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'of perplexity')}"
         + _operations(judged) * (melodies.verdict.status is not Status.NOT_RUN),
         _schedules(judged),
-        f"{_unpenalized(judged)}{at_published_size(judged, 'Table 3', 'Table 3')} "
-        f"{at_published_size(judged, 'Figure 4', 'Figure 4 (Czech and German)')}",
+        points(
+            "**Other claims.**",
+            _unpenalized(judged),
+            at_published_size(judged, "Table 3", "Table 3"),
+            at_published_size(judged, "Figure 4", "Figure 4 (Czech and German)"),
+        ),
     )
 
 
@@ -34,7 +38,7 @@ BITS = "bits per character"
 
 
 def _schedules(judged: Judged) -> str:
-    """Return a sentence about what schedules follow."""
+    """Return a sentence about what schedules follow, and a list of measurements."""
     m, bits, place, symbol = (
         judged.quantity("VCRNN-128", f"{name}")
         for name in (
@@ -50,13 +54,15 @@ def _schedules(judged: Judged) -> str:
     spaces, letters = (judged.relation(f"more computation at word boundaries: on the {where}") for where in ("white space", "first letter"))
     if not m.observed or not bits.observed:
         return "Not yet run: whether schedules follow the structure of the data."
-    return (
-        f"Schedules follow the structure of the data in part. On bits, m has an autocorrelation of {m.ours} at the distance of a "
-        f"character, and the bits themselves of {bits.ours}; the place in the character explains {place.ours} of the variance of m, and "
-        f"the bit that is read {symbol.ours}. With 24 buffer bits to a character, {buffered.ours} of the operations are on characters, a "
-        f"quarter of the steps. In melodies, the share of the state that is updated is "
-        f"{_compared(bars, 'on bars than on other symbols', -1)}, and {_compared(triplets, 'on triplets than on quarter notes')}; in text, "
-        f"against the average, {_compared(spaces, 'on white spaces')}, and {_compared(letters, 'on first letters of words')}."
+    return points(
+        "**Schedules** follow the structure of the data in part. m is the share of the state that is updated.",
+        f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in the "
+        f"character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",
+        f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of the steps.",
+        f"Melodies: m is {_compared(bars, 'on bars than on other symbols', -1)}, and "
+        f"{_compared(triplets, 'on triplets than on quarter notes')}.",
+        f"Characters: compared to the average, m is {_compared(spaces, 'on white spaces')}, and "
+        f"{_compared(letters, 'on first letters of words')}.",
     )
 
 
@@ -78,9 +84,9 @@ def _unpenalized(judged: Judged) -> str:
     neither, growing, penalized = (one.ours for one in found)
     everything = judged.relation("with neither a penalty")
     return (
-        f"Section 4.2 says that training with neither a penalty nor a growing sharpness ends where everything is updated. On characters, "
-        f"the share of the state that is updated is {neither} with neither ({points(everything)}), {growing} with a growing sharpness "
-        f"alone, and {penalized} with a penalty alone ({seeds_in_words([len(one.observed) for one in found])} each). "
+        f"Section 4.2 says that training without a penalty and without a growing sharpness ends where everything is updated. On "
+        f"characters, the updated share is {neither} without both ({direction(everything)}), {growing} with a growing sharpness alone, and "
+        f"{penalized} with a penalty alone ({seeds_in_words([len(one.observed) for one in found])} each)."
     )
 
 
