@@ -168,8 +168,8 @@ class First:
         if diverged(config, run):
             return Pair(run.seed, None, sign > 0, failed=1)
         ahead = run.updates - update
-        known = ahead >= 0 or is_over(config, run)
-        return Pair(run.seed, sign * ahead if ahead >= 0 else None, sign > 0 if known else None, bound=True, settled=known)
+        known = ahead >= 0  # even a run that ended earlier, as its claim asks for fewer updates, could have been the faster one
+        return Pair(run.seed, sign * ahead if known else None, sign > 0 if known else None, bound=True, settled=known)
 
 
 @dataclass(frozen=True)

@@ -320,6 +320,13 @@ def test_a_diverged_run_never_gets_there(tmp_path):
     assert (str(found.verdict), found.advantage) == ("one seed only (as the paper says, 1 run diverged)", "–")
 
 
+def test_a_run_of_a_shorter_claim_might_have_been_faster(tmp_path):
+    make_run(tmp_path, COPY, "--preset unitary", 0, {LAST: 2e-3}, "loss", {})
+    make_run(tmp_path, COPY, "--preset paper", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
+    found = relation(tmp_path, "the uRNN converges faster than the LRD-GRU (fixed")
+    assert (found.verdict.status, found.verdict.finding, found.advantage) == (Status.SMALLER, Finding.NONE, "not known")
+
+
 def test_two_runs_that_never_get_there_are_not_at_smaller_scale(tmp_path):
     for preset in ("weight-norm-variable-lag", "paper-variable-lag"):
         make_run(tmp_path, COPY, f"--preset {preset}", 0, {38_000: 2e-3}, "loss", {})

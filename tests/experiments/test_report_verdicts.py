@@ -159,6 +159,12 @@ def test_at_smaller_scale_seeds_must_differ_significantly():
     assert judge_relation(against(1.0, 1.0), "200 units").finding is Finding.OPEN  # two counts that are equal by chance
 
 
+@pytest.mark.parametrize(("spread", "finding"), [(0.40, Finding.FOR), (0.41, Finding.OPEN)])
+def test_the_level_of_significance_is_five_percent(spread, finding):
+    """With values 1 - d, 1 and 1 + d, t is the square root of 3 over d; its limit with two degrees of freedom is 4.303."""
+    assert judge_relation(against(1 - spread, 1.0, 1 + spread), "200 units").finding is finding
+
+
 def test_a_value_that_some_seeds_reached_is_undecided():
     assert judge(LOSS, [short(2.9), short(2.8)]).finding is Finding.FOR
     assert judge(LOSS, [short(2.9), seen(3.0), seen(3.1)]).finding is Finding.OPEN
