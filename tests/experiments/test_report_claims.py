@@ -191,6 +191,20 @@ def test_a_diverged_seed_counts_as_a_failed_one(tmp_path):
     assert (str(found.verdict), found.ours) == ("reproduced by 1 of 2 seeds, 1 of 2 diverged", "0.0005 (mean of 1 of 2 seeds, 1 diverged)")
 
 
+@pytest.mark.parametrize(("recovered", "words"), [(0, "With it, 0 of 1 needed it. Seed 0 diverged"), (2, "With it, 1 of 1 needed it.")])
+def test_recovery_on_adding_is_counted_with_and_without(recovered, words, tmp_path):
+    path = make_run(tmp_path, ADD, "--preset paper", curve={8_500: 0.0006})
+    write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
+    make_run(tmp_path, ADD, "--preset paper", seed=1, curve={14_500: 0.0005}, test={})
+    path = make_run(tmp_path, ADD, "--preset paper-recovery", curve={14_500: 0.0005}, test={})
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": recovered}) + "\n" for line in lines))
+    (said,) = (text for text in low_rank_takeaways.remarks(Evidence(load(tmp_path))) if "Recovery on adding" in text)
+    assert f"1 of 2 LRD-GRUs diverged. {words}" in said
+    assert said.endswith("versions." if recovered == 0 else words)
+    assert judged(tmp_path).quantity("LRD-GRU 128/24, recovery", "recoveries").ours == str(recovered)
+
+
 def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):
     for name, last in (("a", 10_000), ("b", 12_000), ("c", 11_000)):
         make_run(tmp_path, curve={last: 0.01}, name=name)

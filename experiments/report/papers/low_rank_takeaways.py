@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from experiments.adding import EXPERIMENT as ADD
 from experiments.copy_memory import EXPERIMENT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
@@ -9,6 +10,7 @@ from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
 from experiments.report.texts import lead, points, seeds_in_words
 from experiments.report.verdicts import NOT_RUN
+from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
 
@@ -88,6 +90,24 @@ def _above(judged: Judged) -> str:
     return f" {times}, {sum(ends)} of {len(ends)} networks with it end above the memoryless predictor." if any(ends) else ""
 
 
+def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
+    """Return a paragraph on how often adding needs recovery from gradients that are not finite, if there are runs with and without it."""
+    without, recovering = (runs_of(configuration(ADD, f"--preset {name}"), ADD, evidence.records) for name in ("paper", "paper-recovery"))
+    if not without or not recovering:
+        return ()
+    diverged = [seed for seed, run in without.items() if run.failure is not None]
+    needed = [seed for seed, run in recovering.items() if any(line.get("recoveries") for line in run.metrics)]
+    spared = in_series([str(seed) for seed in sorted(set(diverged) & recovering.keys() - set(needed))])
+    rounding = (
+        f" Seed {spared} diverged without recovery, and met no such gradient with it. Both recipes train alike until there is one. So "
+        f"rounding decided, which differs between processors and versions."
+    )
+    return (
+        f"**Recovery on adding.** Without recovery from gradients that are not finite, {len(diverged)} of {len(without)} LRD-GRUs "
+        f"diverged. With it, {len(needed)} of {len(recovering)} needed it.{rounding * bool(spared)}",
+    )
+
+
 def _meets(overfits: JudgedQuantity) -> str:
     """Return whether held-out sequences meet the criterion, and after how many updates."""
     if any(o.value is not None for o in overfits.observed):
@@ -106,6 +126,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
             f"**Recoveries at the published learning rate.** At N = 500 the LRD-GRU recovered from gradients that are not finite ({each}). "
             "Instability is thus not confined to high learning rates."
         )
+    parts += _recovery_of_adding(evidence)
     failed = [r for r in evidence.records if r.failure is not None]
     parts += [
         f"**Divergence.** `{r.experiment}/{r.name}`: {r.failure['what']} at update {r.failure['update']:,}; it counts as a failed seed. "
