@@ -49,5 +49,6 @@ def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure
             share = BESIDE_A_LEGEND if figure.legends else 1.0
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width * share)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Software": None})  # else the file depends on the version of Matplotlib
+        # Without an entry for the software, the file does not depend on the version of Matplotlib.
+        figure.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
         figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})
