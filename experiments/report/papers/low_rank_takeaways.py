@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from experiments.adding import EXPERIMENT as ADD
 from experiments.copy_memory import EXPERIMENT
 from experiments.report.claims import Evidence
+from experiments.report.contests import recovered
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
@@ -96,7 +97,7 @@ def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
     if not without or not recovering:
         return ()
     diverged = [seed for seed, run in without.items() if run.failure is not None]
-    needed = [seed for seed, run in recovering.items() if any(line.get("recoveries") for line in run.metrics)]
+    needed = [seed for seed, run in recovering.items() if recovered(run, run.updates)]
     spared = in_series([str(seed) for seed in sorted(set(diverged) & recovering.keys() - set(needed))])
     rounding = (
         f" Seed {spared} diverged without recovery, and met no such gradient with it. Both recipes train alike until there is one. So "
@@ -118,7 +119,7 @@ def _meets(overfits: JudgedQuantity) -> str:
 def remarks(evidence: Evidence) -> Sequence[str]:
     """Return paragraphs on recoveries and divergence."""
     copies = runs_of(configuration(EXPERIMENT, "--preset paper"), EXPERIMENT, evidence.records)
-    counts = {seed: max((line["recoveries"] for line in r.metrics if "recoveries" in line), default=0) for seed, r in copies.items()}
+    counts = {seed: recovered(run, run.updates) for seed, run in copies.items()}
     parts = []
     if any(counts.values()):
         each = ", ".join(f"seed {seed}: {count:.0f}" for seed, count in sorted(counts.items()))
