@@ -24,7 +24,7 @@ PAPER = RunConfig(
     TrainConfig(updates=14_500, order="reshuffle", evaluate_every=500),
     Adding(750),
 )
-# Not the paper's: one of two seeds of PAPER diverged.
+# Not the paper's: a seed of PAPER diverged (docs/reproduction/low_rank.md).
 RECOVERY = replace(PAPER, optim=OptimConfig("adding_recovery"))
 QUICK = RunConfig(
     ModelConfig(size=64, matrices=TiedStorageConfig("low_rank_plus_diagonal", 8), initial=InitialConfig(carry_bias=4.0)),

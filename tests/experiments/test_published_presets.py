@@ -86,6 +86,9 @@ PINNED["adding", "paper"] = {
     "data.length": 750,
 }
 
+# Not the paper's: the same network with recovery from NaN (lrpt/optim/recipes.py), for the row that compares the two.
+PINNED["adding", "paper-recovery"] = PINNED["adding", "paper"] | {"optim.recipe": "adding_recovery"}
+
 # Section 3.3 and RNN_mnist.py: carry bias 5, learning rate 5e-4, batches of 20 in one order, evaluation every 300.
 PINNED["permuted_mnist", "paper"] = {
     **{name: COPY[name] for name in sorted(OF_GRUS)},
@@ -496,6 +499,7 @@ CLIPPING = {
     "copy_memory_unitary": "RMSProp without clipping",
     "weight_norm": "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10",
     "adding": "component clipping at 1, RMSProp without epsilon",
+    "adding_recovery": "adding with the NaN recovery of copy_memory",
     "permuted_mnist": "component clipping at 1, RMSProp without epsilon",
     "char_lm": "norm clipping at 1 with NaN recovery, Adam",
     "char_lstm": "Adam, weight decay of 1e-7 within the gradient",
