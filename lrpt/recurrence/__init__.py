@@ -13,6 +13,7 @@ from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
 from lrpt.recurrence.packing import SEGMENT, RowWise, packed
+from lrpt.recurrence.varying import alike
 
 Outputs = Literal["all", "last", "info"]
 
@@ -77,6 +78,7 @@ def recur(
     check_choice("loop", loop, [*LOOPS, KERNEL])
     check_choice("outputs", outputs, get_args(Outputs))
     check_arguments(step, carry, xs, mask, outputs, loop)
+    params, readout, carry, xs, mask = alike((params, readout, carry, xs, mask))
     if loop == KERNEL:
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
         return carry, _read(readout, ys, outputs)
@@ -93,8 +95,7 @@ def recur(
         return carry, _read(readout, y if mask is None else _select(jnp.any(mask, 0), y, jnp.zeros_like(y)), outputs)
     first = jax.tree.map(lambda a: a[0], xs if mask is None else (xs, mask))
     y = jax.eval_shape(lambda: body(params, carry, first)[1])
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), y)
-    (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, zeros), xs)
+    (carry, y), _ = run(_keep_last(body, mask is not None), (params, None), (carry, jax.tree.map(jnp.zeros_like, y)), xs)
     return carry, _read(readout, y, outputs)
 
 

@@ -184,7 +184,7 @@ def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any,
 
 def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_steps: bool) -> tuple[Any, Any, Any]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
-    nothing = jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), linear.calls.kept_outputs())
+    nothing = jax.tree.map(jnp.zeros_like, linear.calls.kept_outputs())
     fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
     d_last, d_ys = (instantiated(part) for part in cotangents)
     if length == 1 and all_steps:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from lrpt.matrices import Composite, Projection
 from lrpt.recurrence.leaves import Leaves, distinct, places
@@ -76,7 +77,7 @@ class Survey(Interception):
             self._members.append([])
             self._kept += [number] if is_costly(operator, v, y) else []
         start = sum(other.shape[-1] for _, other in self._members[number])
-        self._members[number].append((part, y))
+        self._members[number].append((part, jax.typeof(y)))
         self._pieces.append((number, slice(start, start + y.shape[-1])))
         return y
 
@@ -87,7 +88,7 @@ class Survey(Interception):
 
 
 def _side_by_side(outputs: Sequence[Any]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((*outputs[0].shape[:-1], sum(y.shape[-1] for y in outputs)), outputs[0].dtype)
+    return jax.eval_shape(lambda outputs: jnp.concatenate(outputs, axis=-1), outputs)
 
 
 class Replay(Interception):

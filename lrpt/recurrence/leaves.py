@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array
 
 from lrpt.matrices import is_operator
 from lrpt.recurrence.loops import in_words
@@ -86,7 +87,12 @@ def inexact(tree: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 def instantiated(cotangents: Any) -> list[Any]:
     """Return the cotangents of everything differentiable, with zeros for symbolic zeros."""
     leaves = [leaf for leaf in jax.tree.leaves(cotangents) if leaf.dtype != jax.dtypes.float0]
-    return [jnp.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]  # pyright: ignore[reportArgumentType]
+    return [_zeros(leaf.aval) if isinstance(leaf, SymbolicZero) else leaf for leaf in leaves]
+
+
+def _zeros(of_type: Any) -> Array:
+    """Return zeros of the type that `jax.typeof` returns: the axes of a mesh over which an array varies are part of it."""
+    return jnp.zeros_like(jax.eval_shape(lambda a: a, of_type))
 
 
 def or_none(tree: Any, cotangents: list[Any]) -> Any:

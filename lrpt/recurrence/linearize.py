@@ -61,7 +61,7 @@ class LinearStep:
             outputs = replay.finish(self.step(replay.intercepted(params, with_raw(raw)), with_c(c), with_x(dx)))
             return [inexact(output)[0] for output in outputs], replay.inputs
 
-        zeros = [jnp.zeros(p.shape, p.dtype) for p in self.calls.outputs]
+        zeros = jax.tree.map(jnp.zeros_like, self.calls.outputs)
         if self.wants_x:
             _, pull, inputs = jax.vjp(intercepted, c, zeros, raw, dx, has_aux=True)
         else:

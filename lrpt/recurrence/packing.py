@@ -117,7 +117,7 @@ def branches(segment: Segment, counts: Sequence[int]) -> list[Segment]:
 
     def nothing(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
         ys = jax.eval_shape(segment, parameters, carry, sequence)[1]
-        return carry, jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), ys)
+        return carry, jax.tree.map(jnp.zeros_like, ys)
 
     def of_first(count: int) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
         def branch(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:

@@ -1,0 +1,81 @@
+"""Within `jax.shard_map`, with its check of what varies, every loop gives the numbers and gradients of the whole batch."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+from table import BATCH, SPEC, STEPS, Row, assert_close, every_kind_of_state, network
+
+from lrpt.cells import CELLS
+from lrpt.matrices import Dense
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.recurrence import LOOPS, Tuning, recur
+
+DEVICES = 2
+MASK = np.arange(STEPS)[:, None] < np.array([[6, 2, 4, 1]])
+GRU = Row("gru", "low_rank_plus_diagonal")
+READOUT = Dense(jnp.asarray(np.random.default_rng(0).standard_normal((6, 5)), jnp.float32))
+
+
+def sharded(function, specs, out_specs):
+    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:DEVICES])
+    return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out_specs))
+
+
+def gradients(row, params, xs, mask, axis=None, **choices):
+    """Return (loss, gradients of (parameters, readout), gradient of inputs) from a state of zeros, which varies over no axis."""
+
+    def loss(params, xs):
+        carry = jax.tree.map(lambda n: jnp.zeros((xs.shape[1], n)), CELLS[row.cell].carry(SPEC))
+        results = recur(CELLS[row.cell].step, params[0], carry, xs, mask, readout=params[1], **choices)
+        return sum(jnp.sum(jnp.sin(3 * a)) for a in jax.tree.leaves(results))
+
+    value, found = jax.value_and_grad(loss, (0, 1))(params, xs)
+    return (jax.lax.psum(value, axis) if axis else value), *found
+
+
+def check(row, mask=None, readout=None, **choices):
+    net = network(row)
+    params = net.params, readout
+    by_row, tuned = P(None, "data"), partial(gradients, row, **choices)
+    split = sharded(partial(tuned, axis="data"), (P(), by_row, by_row), (P(), P(), by_row))
+    assert_close(split(params, net.xs, mask), jax.jit(tuned)(params, net.xs, mask), rtol=1e-4, atol=1e-5)
+
+
+@every_kind_of_state
+def test_the_fast_loop(row):
+    check(row, loop="fast", tuning=Tuning(chunk=4))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("outputs", ["all", "last"])
+def test_a_mask_and_a_readout(loop, outputs):
+    check(GRU, MASK, READOUT, loop=loop, outputs=outputs)
+
+
+@pytest.mark.parametrize("loop", ["fast", *(pytest.param(loop, marks=pytest.mark.slow) for loop in LOOPS if loop != "fast")])
+def test_packed_rows(loop):
+    check(GRU, MASK, READOUT, loop=loop, tuning=Tuning(pack="always"))
+
+
+@pytest.mark.parametrize("tuning", [Tuning(chunk=1), Tuning(chunk=4, store="boundaries")], ids=["steps", "boundaries"])
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+def test_choices_of_the_fast_loop(kind, tuning):
+    """Of a kernel stored both ways, and of projections side by side."""
+    check(Row("gru", kind), loop="fast", outputs="last", tuning=tuning)
+
+
+def test_outputs_that_are_no_state():
+    """The last output of an LSTM with a mask is carried beside the state, from zeros."""
+    check(Row("vclstm", "dense"), MASK, loop="fast", outputs="last")
+
+
+def test_a_network():
+    model = ModelConfig("gru", size=8, rank=2, state_dropout=0.5).build(input_size=3, output_size=2, reads="last")
+    xs = jax.random.normal(jax.random.key(0), (BATCH, 5, 3))
+    variables = model.init(jax.random.key(1), xs)
+    split = sharded(model.apply, (P(), P("data")), P("data"))
+    assert_close(split(variables, xs), model.apply(variables, xs))
