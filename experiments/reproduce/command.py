@@ -111,9 +111,9 @@ class Plan:
 def reproduce(options: Options, console: Console) -> int:
     """Print or train the plan. Return the exit status."""
     plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds), options.data)
-    if options.unfinished is not None and not options.list:
-        _restore(plan, options, options.unfinished, console)
-    planned = runs([one for one in plan if not one.is_study], load(ROOT / RESULTS), options.workdir)
+    folder = None if options.list else options.unfinished
+    damaged = {} if folder is None else _restore(plan, options, folder, console)
+    planned = runs([one for one in plan if not one.is_study], load(ROOT / RESULTS), options.workdir, damaged)
     with closing(open_engine(options)) as engine:
         costs = Costs(engine)
         found = Plan([one for one in plan if one.is_study], planned, costs, engine.slots)
@@ -231,14 +231,16 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
     return bool(failed or missed)
 
 
-def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> None:
-    """Unpack the archives of runs that are not in the work directory. Name those that cannot be unpacked, so that the others go on."""
+def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> dict[Path, str]:
+    """Unpack the archives of runs that are not in the work directory. Return for each run that cannot be unpacked why not."""
+    problems = {}
     for path in (job.job.path for one in plan if not one.is_study for job in one.jobs(options.workdir)):
         try:
             if archives.restore(path, folder):
                 console.say(f"{path}: unpacked, at update {newest_checkpoint(path):,}")
         except UsageError as error:
-            console.error(str(error))
+            problems[path] = str(error)
+    return problems
 
 
 def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> list[Path]:

@@ -1,7 +1,7 @@
 """Plan of a reproduction: chosen claims, the configurations that they need, one run for each seed, and how far each run is."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -154,19 +154,31 @@ def configurations(found: Sequence[Need], data: Data) -> list[Configuration]:
     return [Configuration(planned, claims, data) for planned, claims in distinct_runs(found).items()]
 
 
-def runs(plan: Sequence[Configuration], records: Sequence[Record], workdir: Path) -> list[PlannedRun]:
-    """Return every run of the plan, without those that train the same numbers as an earlier one."""
+def runs(
+    plan: Sequence[Configuration], records: Sequence[Record], workdir: Path, problems: Mapping[Path, str] | None = None
+) -> list[PlannedRun]:
+    """Return every run of the plan, without those that train the same numbers as an earlier one.
+
+    Args:
+      plan: the configurations.
+      records: kept runs.
+      workdir: where run directories are.
+      problems: why a run that is not kept cannot be trained, by its run directory.
+    """
     jobs = {configuration: configuration.jobs(workdir) for configuration in plan}
     once = {one.job.path for one in distinct([job for of_seeds in jobs.values() for job in of_seeds])}
-    return [run for one, of_seeds in jobs.items() for run in _states(one, of_seeds, records) if run.job.job.path in once]
+    found = [run for one, of_seeds in jobs.items() for run in _states(one, of_seeds, records, problems or {})]
+    return [run for run in found if run.job.job.path in once]
 
 
-def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record]) -> Iterator[PlannedRun]:
+def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record], problems: Mapping[Path, str]) -> Iterator[PlannedRun]:
     kept = runs_of(one.config, one.experiment, records)
     for job in jobs:
         record = kept.get(job.job.seed)
         is_kept = record is not None and (is_over(one.config, record) or record.failure is not None)
-        yield PlannedRun(one, job, State(done=True) if is_kept else state_of(job))
+        problem = problems.get(job.job.path)
+        open_state = State(done=False, problem=problem) if problem else state_of(job)
+        yield PlannedRun(one, job, State(done=True) if is_kept else open_state)
 
 
 def state_of(one: NamedJob) -> State:

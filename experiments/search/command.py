@@ -12,6 +12,7 @@ Models of which trial comes next, as in Optuna, would gain little at tens of tri
 """
 
 import dataclasses
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,19 +94,27 @@ class Search:
         check_sizes([command.config], self.options.huge)
         return command
 
-    def run(self, console: Console) -> list[int]:
-        """Train all rungs. Return the trials, the best first; those that went further before those that were dropped."""
-        order = list(range(len(self.trials)))
+    def run(self, console: Console) -> tuple[list[int], int]:
+        """Train all rungs, those that failed or diverged no further.
+
+        Returns:
+          The trials, the best first: those that went further before those that were dropped, and those that are out last; and how many are
+          not out.
+        """
+        order, out = list(range(len(self.trials))), list[int]()
         for rung in self.rungs:
             going = order[: rung.trials]
+            if not going:
+                break
             console.say(f"{len(going)} trials up to update {rung.updates:,}")
             report = train_all([self._job(trial, rung.updates) for trial in going], self.options, console, self.commands[0].devices)
             for path, reason in report.failed.items():
                 console.warn(f"{path.name} is out: {reason}")
             losses = {trial: lowest(self.evaluations(trial), rung.updates) for trial in going}
             losses |= {trial: float("inf") for trial in going if self.path(trial) in report.failed}
-            order = ranked(losses) + order[len(going) :]
-        return order
+            out = [trial for trial in going if not math.isfinite(losses[trial])] + out
+            order = [trial for trial in ranked(losses) if trial not in out] + order[len(going) :]
+        return order + out, len(order)
 
     def path(self, trial: int) -> Path:
         """Return the run directory of a trial."""
@@ -127,8 +136,12 @@ def label(trial: Trial) -> str:
     return ", ".join(f"{flag.partition('.')[2]} {value}" for flag, value in trial.items())
 
 
-def tell(search: Search, order: Sequence[int], console: Console) -> None:
-    """Print the table, write search.json, and draw the learning curves."""
+def tell(search: Search, order: Sequence[int], left: int, console: Console) -> None:
+    """Print the table, write search.json, and draw the learning curves.
+
+    Raises:
+      UsageError: every trial has failed or diverged. Everything else was written.
+    """
     score, rows, kept, curves = search.experiment.score, [], [], []
     for trial in order:
         lines = search.evaluations(trial)
@@ -147,6 +160,8 @@ def tell(search: Search, order: Sequence[int], console: Console) -> None:
     write_json(search.root / "search.json", {"over": search.options.over, "rungs": search.rungs, "trials": kept})
     title = f"{search.experiment.name}: {len(rows)} trials, the best {min(NAMED, len(rows))} by name"
     figure = draw_search(curves, score, search.root / "figures" / "search.png", title)
+    if not left:
+        raise UsageError(f"all {len(order)} trials failed or diverged, so none is the best: choose other values for --over", code=1)
     console.say(f"best: {search.path(order[0])}   table: {search.root / 'search.json'}   figure: {figure}")
 
 
@@ -159,4 +174,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if len(names) != 1:
             raise UsageError(f"one experiment is searched, and {len(names)} are named: `python -m experiments` lists them")
         search = Search(experiment_named(names[0]), options, others)
-        tell(search, search.run(console), console)
+        tell(search, *search.run(console), console)

@@ -108,14 +108,17 @@ def test_another_machine_goes_on_with_what_was_left(plan, tmp_path, capsys):
     assert reproduced(plan, "--hours", "0.01", "--unfinished", str(archives)) == 0
     (archive,) = archives.rglob("*.tar.xz")
     shutil.rmtree(tmp_path / "runs")
-    archive.with_name(f"{configured()[1].jobs(tmp_path)[0].job.path.name}.tar.xz").write_bytes(b"damaged")
+    damaged = archive.with_name(f"{configured()[1].jobs(tmp_path)[0].job.path.name}.tar.xz")
+    damaged.write_bytes(b"damaged")
     capsys.readouterr()
-    assert reproduced(plan, "--unfinished", str(archives)) == 0
+    assert reproduced(plan, "--unfinished", str(archives)) == 1
     said = capsys.readouterr()
     assert "unpacked, at update " in said.out
     assert "is damaged" in said.err
-    assert "all 2 runs are done" in said.out
-    assert not list(archives.rglob("*.tar.xz"))
+    assert "1 of 2 runs are left" in said.out
+    assert list(archives.rglob("*.tar.xz")) == [damaged], "it may be restored, so it is neither removed nor trained anew"
+    damaged.unlink()
+    assert reproduced(plan, "--unfinished", str(archives)) == 0
 
 
 @pytest.mark.parametrize("how", ["packed", "collected"])

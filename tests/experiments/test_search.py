@@ -1,6 +1,7 @@
 """Search by successive halving: what is drawn, which trials go on, and a search that really trains."""
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tiny import EVEN, changed, flags
 from experiments.search.command import main
 from experiments.search.halving import lowest, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
+from lrpt.engines.schedule import Report
 
 
 def test_ranges_and_choices():
@@ -62,6 +64,27 @@ def test_a_search(tmp_path, capsys):
     assert found["trials"][-1]["optim.learning-rate"] == "1e-6"
     assert (tmp_path / "figures" / "search.png").is_file()
     assert "2 runs" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("bad", "best"), [({0}, "trial-001"), ({0, 1}, "trial-002"), ({0, 1, 2}, None)])
+def test_a_trial_that_diverged_goes_no_further_and_is_never_the_best(bad, best, tmp_path, monkeypatch, capsys):
+    trained = []
+
+    def train(jobs, *_):
+        trained.append(sorted(one.job.path.name for one in jobs))
+        return Report([], {})
+
+    def evaluations(_, trial):
+        return [{"split": "valid", "update": 1, "loss": float("nan") if trial in bad else 1.0 + trial, "accuracy": 0.5}]
+
+    monkeypatch.setattr("experiments.search.command.train_all", train)
+    monkeypatch.setattr("experiments.search.command.Search.evaluations", evaluations)
+    with pytest.raises(SystemExit) if best is None else nullcontext():
+        main(["copy_memory", "--over", "optim.learning-rate=1,1e-2,2e-2", "--runs", "3", "--workdir", str(tmp_path)])
+    said = capsys.readouterr()
+    assert trained[1:] == ([[best]] if best else [])
+    assert (f"{best}   table" in said.out) if best else ("all 3 trials failed or diverged" in said.err)
+    assert (tmp_path / "search.json").is_file()
 
 
 @pytest.mark.parametrize(
