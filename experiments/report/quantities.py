@@ -51,7 +51,7 @@ def _first_perfect(run: Record) -> int | None:
 def recoveries() -> Quantity:
     """Count the recoveries from non-finite gradients over the whole run."""
     read = lambda run: max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)  # noqa: E731
-    return Quantity("recoveries from NaN", read, "{:.0f}")
+    return Quantity("recoveries from NaN", read, "{:.1f}")
 
 
 def last_loss() -> Quantity:

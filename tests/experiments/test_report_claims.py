@@ -191,18 +191,28 @@ def test_a_diverged_seed_counts_as_a_failed_one(tmp_path):
     assert (str(found.verdict), found.ours) == ("reproduced by 1 of 2 seeds, 1 of 2 diverged", "0.0005 (mean of 1 of 2 seeds, 1 diverged)")
 
 
-@pytest.mark.parametrize(("recovered", "words"), [(0, "With it, 0 of 1 needed it. Seed 0 diverged"), (2, "With it, 1 of 1 needed it.")])
-def test_recovery_on_adding_is_counted_with_and_without(recovered, words, tmp_path):
+@pytest.mark.parametrize(
+    ("recoveries", "count", "words"),
+    [
+        ((0, 0), "0.0 ± 0.0", "0 of 2 needed it. Seed 0 diverged without recovery, and met no such gradient with it. Both"),
+        ((2, 0), "1.0 ± 1.4", "1 of 2 needed it, and ended with a mean test loss of 0.1, the others of 0.2."),
+        ((0, 1), "0.5 ± 0.7", "1 of 2 needed it, and ended with a mean test loss of 0.2, the others of 0.1. Seed 0 diverged"),
+        ((0, 1), "0.5 ± 0.7", "with it. Seed 1 needed it, and did not diverge without it. Both"),
+    ],
+)
+def test_recovery_on_adding_is_counted_with_and_without(recoveries, count, words, tmp_path):
     path = make_run(tmp_path, ADD, "--preset paper", curve={8_500: 0.0006})
     write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
     make_run(tmp_path, ADD, "--preset paper", seed=1, curve={14_500: 0.0005}, test={})
-    path = make_run(tmp_path, ADD, "--preset paper-recovery", curve={14_500: 0.0005}, test={})
-    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": recovered}) + "\n" for line in lines))
+    for seed, times in enumerate(recoveries):
+        path = make_run(tmp_path, ADD, "--preset paper-recovery", seed=seed, curve={14_500: 0.0005}, test={"loss": 0.1 * (1 + seed)})
+        lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": times}) + "\n" for line in lines))
     (said,) = (text for text in low_rank_takeaways.remarks(Evidence(load(tmp_path))) if "Recovery on adding" in text)
-    assert f"1 of 2 LRD-GRUs diverged. {words}" in said
-    assert said.endswith("versions." if recovered == 0 else words)
-    assert judged(tmp_path).quantity("LRD-GRU 128/24, recovery", "recoveries").ours == str(recovered)
+    assert "1 of 2 LRD-GRUs diverged. With it, " in said
+    assert words in said
+    assert ("rounding decided" in said) is (recoveries != (2, 0))
+    assert judged(tmp_path).quantity("LRD-GRU 128/24, recovery", "recoveries").ours == count
 
 
 def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):

@@ -22,7 +22,7 @@ CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
 
 def takeaways(judged: Judged) -> Sequence[str]:
-    """Return four takeaways, agreeing and disagreeing ones."""
+    """Return five takeaways, agreeing and disagreeing ones."""
     whole = judged.relation("depth 10 with the smaller weight decay")
     equal = judged.relation("depth helps at 1.5 million parameters: 6 better than 1, tied")
     rhn = judged.relation("depth does not harm")
@@ -43,8 +43,9 @@ def takeaways(judged: Judged) -> Sequence[str]:
             _losses(judged.evidence),
             f"{_better(judged.evidence)}.",
         ),
+        _of_layers(judged),
         points(
-            f"**Layers.** {_of_layers(judged)}",
+            "**Wikipedia.**",
             at_published_size(judged, "Table 2", "Table 2 (enwik8)"),
             at_published_size(judged, "Table 3", "Table 3 (text8)"),
         ),
@@ -52,24 +53,24 @@ def takeaways(judged: Judged) -> Sequence[str]:
 
 
 def _of_layers(judged: Judged) -> str:
-    """Return what came of lesions and gates of the network on JSB Chorales."""
+    """Return what came of lesions and gates of the network on JSB Chorales, as a list."""
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing any layer's gates raises the training loss")
     found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
     if most.verdict.status is Status.NOT_RUN or not found:
-        return "Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
+        return "**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
     intact = found[0]["lesions"]["intact"]
     costs = [loss - intact for loss in found[0]["lesions"]["shut"]]
     gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
     contributes = "contributes" if costs[0] > max(costs[1:]) else "does not contribute"
-    return (
-        f"In an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}), closing the first layer's gates raises the "
-        f"training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer by {min(costs[1:]):.2f} to "
-        f"{max(costs[1:]):.2f}: the first one {contributes} most ({direction(most)}). The paper says that closing any layer costs "
-        f"substantially. Here the others cost {min(costs[1:]) / intact:.1%} to {max(costs[1:]) / intact:.1%} of the loss "
-        f"({direction(some)}). Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have "
-        f"{gates['trained'][0]:.2f} in the first layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the "
-        f"others (weights of the lowest validation loss)."
+    return points(
+        f"**Layers** of an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}):",
+        f"Closing the first layer's gates raises the training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer by "
+        f"{min(costs[1:]):.2f} to {max(costs[1:]):.2f}. The first one {contributes} most ({direction(most)}).",
+        f"The paper says that closing any layer costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
+        f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
+        f"Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first layer "
+        f"and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation loss).",
     )
 
 

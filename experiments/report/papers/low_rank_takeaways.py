@@ -1,6 +1,8 @@
 """Takeaways about low-rank passthrough networks; every number is computed from the kept results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+import numpy as np
 
 from experiments.adding import EXPERIMENT as ADD
 from experiments.copy_memory import EXPERIMENT
@@ -9,6 +11,7 @@ from experiments.report.contests import recovered
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
+from experiments.report.records import Record
 from experiments.report.texts import lead, points, seeds_in_words
 from experiments.report.verdicts import NOT_RUN
 from lrpt.runs.console import in_series
@@ -98,15 +101,31 @@ def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
         return ()
     diverged = [seed for seed, run in without.items() if run.failure is not None]
     needed = [seed for seed, run in recovering.items() if recovered(run, run.updates)]
-    spared = in_series([str(seed) for seed in sorted(set(diverged) & recovering.keys() - set(needed))])
-    rounding = (
-        f" Seed {spared} diverged without recovery, and met no such gradient with it. Both recipes train alike until there is one. So "
-        f"rounding decided, which differs between processors and versions."
-    )
     return (
         f"**Recovery on adding.** Without recovery from gradients that are not finite, {len(diverged)} of {len(without)} LRD-GRUs "
-        f"diverged. With it, {len(needed)} of {len(recovering)} needed it.{rounding * bool(spared)}",
+        f"diverged. With it, {len(needed)} of {len(recovering)} needed it{_after_recovery(recovering, needed)}."
+        f"{_decided_by_rounding(set(diverged), without.keys(), set(needed), recovering.keys())}",
     )
+
+
+def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> str:
+    """Return the test losses of the runs that needed recovery, beside those of the others."""
+    losses = {seed: run.tested("loss") for seed, run in recovering.items()}
+    own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
+    if not own or not others:
+        return ""
+    return f", and ended with a mean test loss of {np.mean(own):.2g}, the others of {np.mean(others):.2g}"
+
+
+def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int], recovering: Set[int]) -> str:
+    """Return which seeds met a gradient that is not finite with one recipe only, and why that can be."""
+    spared, only_with = sorted(diverged & recovering - needed), sorted(needed & without - diverged)
+    said = [
+        *[f"Seed {in_series([str(seed) for seed in spared])} diverged without recovery, and met no such gradient with it."] * bool(spared),
+        *[f"Seed {in_series([str(seed) for seed in only_with])} needed it, and did not diverge without it."] * bool(only_with),
+    ]
+    why = "Both recipes train alike until there is such a gradient, so rounding decided. It differs between processors, and between programs."
+    return " ".join(["", *said, why]) if said else ""
 
 
 def _meets(overfits: JudgedQuantity) -> str:
