@@ -65,12 +65,12 @@ def _of_layers(judged: Judged) -> str:
     contributes = "contributes" if costs[0] > max(costs[1:]) else "does not contribute"
     return points(
         f"**Layers** of an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}):",
-        f"Closing the first layer's gates raises the training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer by "
-        f"{min(costs[1:]):.2f} to {max(costs[1:]):.2f}. The first one {contributes} most ({direction(most)}).",
+        f"Closing the first layer's gates raises the training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer "
+        f"by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}. The first one {contributes} most ({direction(most)}).",
         f"The paper says that closing any layer costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
         f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
-        f"Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first layer "
-        f"and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation loss).",
+        f"Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first "
+        f"layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation loss).",
     )
 
 

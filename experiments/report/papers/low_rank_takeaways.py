@@ -124,7 +124,9 @@ def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int]
         *[f"Seed {in_series([str(seed) for seed in spared])} diverged without recovery, and met no such gradient with it."] * bool(spared),
         *[f"Seed {in_series([str(seed) for seed in only_with])} needed it, and did not diverge without it."] * bool(only_with),
     ]
-    why = "Both recipes train alike until there is such a gradient, so rounding decided. It differs between processors, and between programs."
+    why = (
+        "Both recipes train alike until there is such a gradient, so rounding decided. It differs between processors and between programs."
+    )
     return " ".join(["", *said, why]) if said else ""
 
 
