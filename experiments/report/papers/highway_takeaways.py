@@ -70,7 +70,8 @@ def _of_layers(judged: Judged) -> str:
         f"The paper says that closing any layer costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
         f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
         f"Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first "
-        f"layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation loss).",
+        f"layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation "
+        f"loss).",
     )
 
 
