@@ -1,5 +1,6 @@
 """Recurrent networks as Flax modules: a cell with its parameters, initial state, loop over time and readout."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, Self, get_args
@@ -195,7 +196,7 @@ class Recurrent(nn.Module):
             params = materialized(params, config.loop.materialize, steps * rows)
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
-        carry = start_from(start, self.initial_carry(rows))
+        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, xs))))
         tuning = config.loop.tuning(self.sharers)
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
@@ -215,10 +216,14 @@ class Recurrent(nn.Module):
                 params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
         return biases_with_inputs(params) if config.biases else params
 
-    def initial_carry(self, batch: int) -> Any:
-        """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes."""
+    def initial_carry(self, batch: int, arrays: Sequence[Array]) -> Any:
+        """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes.
+
+        Zeros have the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16.
+        """
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
-        row = as_state(self.param("initial_state", self._draw_state, zeros), zeros) if self.config.initial.trainable_state else zeros
+        trainable = self.config.initial.trainable_state
+        row = as_state(self.param("initial_state", self._draw_state, zeros), zeros) if trainable else _in_precision_of(arrays, zeros)
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:
@@ -257,6 +262,12 @@ def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
 def as_state(row: Any, own: Any) -> Any:
     """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
     return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
+
+
+def _in_precision_of(arrays: Sequence[Array], state: Any) -> Any:
+    """Return a state whose real numbers have the type to which JAX promotes those of `arrays`, of which one or more have such numbers."""
+    common = jnp.result_type(*(a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)))
+    return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 
 
 class Embedding(nn.Module):

@@ -232,6 +232,18 @@ def test_multiplied_out_matrices_give_the_same_predictions_and_gradients(choice)
     assert_close(run(params, choice), run(params, "never"), atol=1e-5)
 
 
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize(("types", "expected"), [(("bfloat16", "bfloat16"), "bfloat16"), (("float32", "bfloat16"), "float32")])
+def test_a_network_computes_in_the_precision_of_its_parameters_and_inputs(types, expected, trainable):
+    """A state of zeros raises it no more than a trainable one."""
+    model = SequenceModel(ModelConfig("lstm", size=6, rank=3, trainable_initial_state=trainable), 3, 2)
+    inputs = jnp.ones((2, 5, 3))
+    params = model.init(jax.random.key(0), inputs)
+    predictions = model.apply(jax.tree.map(lambda a: a.astype(types[0]), params), inputs.astype(types[1]))
+    assert predictions.dtype == expected
+    assert_close(predictions.astype(jnp.float32), model.apply(params, inputs), rtol=0.05, atol=0.02)
+
+
 def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
     """A network that is built for two devices takes chunks for half of a cache."""
     seen = []
