@@ -221,7 +221,8 @@ def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Obser
     if waiting:
         parts += [f"not in {span([o.progress for o in waiting])} updates, and the paper sets no limit"]
     elif cut:
-        parts += [f"{span([o.progress for o in cut])} of {cut[0].length:,} updates"]
+        not_yet = f"{len(cut)} not yet in " if status is Status.BY_SOME else ""
+        parts += [f"{not_yet}{span([o.progress for o in cut])} of {cut[0].length:,} updates"]
     elif status is Status.REACHED:
         parts += ["the last evaluation is the best one"]
     return ", ".join(parts)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from lrpt.devices.processes import Distributed
 from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.environment import command
 from lrpt.training.loop import Job
 
 MOST_STACKED = 16
@@ -31,12 +32,14 @@ class Unit:
       names: 'experiment' and 'preset' of all runs.
       devices: number of devices of each process (None: all visible ones).
       distributed: addresses of the processes of the run.
+      command: command line of the program that asks for the runs, which they record.
     """
 
     jobs: tuple[Job, ...]
     names: Mapping[str, str]
     devices: int | None = 1
     distributed: Distributed = field(default_factory=Distributed)
+    command: str = field(default_factory=command)
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -10,6 +10,8 @@ from typing import Any
 
 from lrpt.devices.parallel import describe_devices
 
+_command = " ".join(["python", *sys.orig_argv[1:]])
+
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "tensorflow-datasets", "lrpt")
 
 
@@ -22,9 +24,20 @@ def environment() -> dict[str, Any]:
         "processor": processor(),
         "cpus": os.cpu_count(),
         **describe_devices(),
-        "command": " ".join(["python", *sys.orig_argv[1:]]),
+        "command": command(),
         **_commit(),
     }
+
+
+def command() -> str:
+    """Return the command line of this program, or of the one that `work_for` names."""
+    return _command
+
+
+def work_for(program: str) -> None:
+    """Record in this process the command line of another program, which has started this process for its runs."""
+    global _command
+    _command = program
 
 
 def version(package: str) -> str | None:

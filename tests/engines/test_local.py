@@ -1,5 +1,6 @@
 """The pool of processes, with real ones: what they return, how they die, and how they are stopped."""
 
+import json
 import os
 import signal
 import time
@@ -46,6 +47,8 @@ def test_a_run_has_the_numbers_of_this_process(engine, tmp_path):
     assert end(engine, engine.submit(unit(tmp_path / "run"))).how == "finished"
     fit(EVEN, {0: tmp_path / "here"}, devices=1)
     assert numbers(tmp_path / "run") == numbers(tmp_path / "here")
+    ran, here = (json.loads((tmp_path / name / "environment.json").read_text()) for name in ("run", "here"))
+    assert ran["command"] == here["command"], "the user's, not that of the process that trained it"
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
         (LOSS, [seen(2.9, settled=False)], "reached, not converged (the last evaluation is the best one)"),
         (LOSS, [short(3.0)], "run at smaller scale (40 of 100 updates)"),
         (LOSS, [short(None), short(None, 20)], "run at smaller scale (20 to 40 of 100 updates)"),
-        (LOSS, [seen(2.9), short(3.0)], "reproduced by 1 of 2 seeds, 40 of 100 updates"),
+        (LOSS, [seen(2.9), short(3.0)], "reproduced by 1 of 2 seeds, 1 not yet in 40 of 100 updates"),
         (LOSS, [short(2.9), short(3.0)], "reached, not converged (by 1 of 2 seeds, 40 of 100 updates)"),
         (LOSS, [seen(3.0), short(3.0)], "not reproduced (2 seeds, 40 of 100 updates)"),
         (LOSS, [seen(None, settled=False, failed=True)], "diverged (1 of 1 diverged)"),
