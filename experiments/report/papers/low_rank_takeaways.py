@@ -13,7 +13,7 @@ from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import MEMORYLESS, NORMALIZED, RATES, VARIANTS
 from experiments.report.records import Record
 from experiments.report.texts import lead, points, seeds_in_words
-from experiments.report.verdicts import NOT_RUN
+from experiments.report.verdicts import NOT_RUN, Finding
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
@@ -44,7 +44,8 @@ def takeaways(judged: Judged) -> Sequence[str]:
         ),
         f"**Weight normalization** makes training faster and more stable, says the paper. Here it is faster on {_holding(faster)} copying "
         f"tasks, and more stable in {_holding(stable)} comparisons at 10 to 100 times the published learning rate "
-        f"({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each).{_above(judged)}",
+        f"({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each; significant: {_significant(stable)})."
+        f"{_above(judged)}",
         points(
             "**Unitary network** (uRNN):",
             f"{lead(urnn.verdict or NOT_RUN)} held-out sequences of the uRNN at N = 500, said to overfit, {_meets(urnn)}; {urnn.verdict}.",
@@ -82,6 +83,11 @@ def _holding(relations: Sequence[JudgedRelation]) -> str:
     decided = _decided(relations)
     holding = sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in decided)
     return f"{holding} of {len(decided)}"
+
+
+def _significant(relations: Sequence[JudgedRelation]) -> str:
+    """Return how many relations hold significantly."""
+    return str(sum(len(r.pairs) > 1 and r.verdict.finding is Finding.FOR for r in relations) or "none")
 
 
 def _above(judged: Judged) -> str:
