@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,16 @@ def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure
             share = BESIDE_A_LEGEND if figure.legends else 1.0
             axes.set_title(fill(axes.get_title("left"), int(CHARACTERS_PER_INCH * width * share)))
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Without an entry for the software, the file does not depend on the version of Matplotlib.
-        figure.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
+        _save_png(figure, path)
         figure.savefig(path.with_suffix(".pdf"), metadata={"Creator": None, "Producer": None, "CreationDate": None})
+
+
+def _save_png(figure: "Figure", path: Path) -> None:
+    """Write a figure in at most 256 colors, which takes a third of the space and looks the same."""
+    from PIL import Image
+
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png")
+    with Image.open(drawn) as image:
+        # Only what is drawn goes into the file: it does not depend on the version of Matplotlib.
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, "PNG", optimize=True, dpi=(figure.dpi, figure.dpi))
