@@ -575,7 +575,7 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     said = low_rank_takeaways.takeaways(judged(tmp_path))[1]
     assert "it is faster on 1 of 1 copying tasks, and more stable in 0 of 0 comparisons" in said
-    assert "(one seed each)" in said
+    assert "(one seed each; significant: none)" in said
     assert "memoryless" not in said
 
 
