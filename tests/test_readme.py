@@ -50,7 +50,7 @@ def test_sizes_in_the_table_of_the_main_command():
 @pytest.mark.usefixtures("tables")
 def test_extensions_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_blocks(EXTENDING, 10)
+    run_blocks(EXTENDING, 11)
     result = json.loads((tmp_path / "runs/parity/result.json").read_text())
     assert result["updates"] == 40
     assert result["parameters"]["true"] == 2 * 16 + 2 * (2 * 16 + 16) + 16 + 16 * 2 + 2
