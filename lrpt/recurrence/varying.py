@@ -10,6 +10,8 @@ import jax
 from jax import lax
 from jax.core import Tracer
 
+from lrpt.recurrence.leaves import distinct
+
 
 def alike(tree: Any) -> Any:
     """Return the tree with all its arrays varying over the axes over which any of them varies: the same arrays outside of `shard_map`.
@@ -19,15 +21,8 @@ def alike(tree: Any) -> Any:
     axes = frozenset[str]().union(*map(_axes, jax.tree.leaves(tree)))
     if not axes:
         return tree
-    known: dict[int, tuple[Any, Any]] = {}  # an array that stands in several places stays one array
-
-    def cast(leaf: Any) -> Any:
-        if id(leaf) not in known:
-            missing = tuple(sorted(axes - _axes(leaf)))
-            known[id(leaf)] = leaf, lax.pcast(leaf, missing, to="varying") if missing else leaf
-        return known[id(leaf)][1]
-
-    return jax.tree.map(cast, tree)
+    leaves, build = distinct(tree)  # an array that stands in several places stays one array
+    return build([lax.pcast(leaf, tuple(sorted(axes - _axes(leaf))), to="varying") for leaf in leaves])
 
 
 def _axes(leaf: Any) -> frozenset[str]:

@@ -87,7 +87,7 @@ def _holding(relations: Sequence[JudgedRelation]) -> str:
 
 def _significant(relations: Sequence[JudgedRelation]) -> str:
     """Return how many relations hold significantly."""
-    return str(sum(len(r.pairs) > 1 and r.verdict.finding is Finding.FOR for r in relations) or "none")
+    return str(sum(r.verdict.finding is Finding.FOR for r in relations) or "none")
 
 
 def _above(judged: Judged) -> str:
