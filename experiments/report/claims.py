@@ -21,11 +21,19 @@ QUOTED = "quoted from other authors"
 
 
 class Planned(NamedTuple):
-    """Runs that a claim needs: `python -m experiments.<experiment> <flags>` for each seed."""
+    """Runs that a claim needs: `python -m experiments.<experiment> <flags>` for each seed.
+
+    Attributes:
+      experiment: name of the command.
+      flags: its flags.
+      seeds: one run each.
+      best: whether a claim depends on which evaluation was the best, so that runs with another evaluation interval do not count.
+    """
 
     experiment: str
     flags: str
     seeds: tuple[int, ...]
+    best: bool = False
 
     @property
     def command(self) -> str:
@@ -183,6 +191,11 @@ class Row:
     def title(self) -> str:
         """Return model and setting."""
         return f"{self.model}{f' ({self.setting})' if self.setting else ''}"
+
+    @property
+    def best(self) -> bool:
+        """Return whether a figure depends on which evaluation was the best."""
+        return any(quantity.best for quantity in self.quantities)
 
     @property
     def sources(self) -> tuple["Network | StudyModel", ...]:

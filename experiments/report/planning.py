@@ -18,30 +18,34 @@ class Need(NamedTuple):
       paper: name of the paper's page.
       claim: place, and model or sentence.
       runs: empty if nothing here can run it.
+      best: whether it depends on which evaluation was the best.
     """
 
     paper: str
     claim: str
     runs: tuple[Planned, ...]
+    best: bool = False
 
 
 def needs(papers: Sequence[Paper], seeds: Sequence[int] = SEEDS) -> list[Need]:
     """Return for each claim the runs that it needs, at published scale."""
-    return [Need(paper.name, name_of(claim), tuple(claim.planned(seeds))) for paper in papers for claim in (*paper.rows, *paper.relations)]
+    claims = [(paper.name, claim) for paper in papers for claim in (*paper.rows, *paper.relations)]
+    return [Need(name, name_of(claim), tuple(claim.planned(seeds)), claim.best) for name, claim in claims]
 
 
 def distinct_runs(needed: Sequence[Need]) -> dict[Planned, list[str]]:
     """Return every run once, with the claims that it bears on: seeds of one command are one entry."""
-    by_command: dict[tuple[str, str], tuple[set[int], list[str]]] = {}
+    by_command: dict[tuple[str, str], list[tuple[Planned, Need]]] = {}
     for need in needed:
         for planned in need.runs:
-            seeds, claims = by_command.setdefault((planned.experiment, planned.flags), (set(), []))
-            seeds.update(planned.seeds)
-            claims.append(need.claim)
-    return {
-        Planned(experiment, flags, tuple(sorted(seeds))): list(dict.fromkeys(claims))
-        for (experiment, flags), (seeds, claims) in by_command.items()
-    }
+            by_command.setdefault((planned.experiment, planned.flags), []).append((planned, need))
+    return {_merged(found): list(dict.fromkeys(need.claim for _, need in found)) for found in by_command.values()}
+
+
+def _merged(found: Sequence[tuple[Planned, Need]]) -> Planned:
+    """Return the runs of one command that any of its claims needs."""
+    seeds = sorted({seed for planned, _ in found for seed in planned.seeds})
+    return found[0][0]._replace(seeds=tuple(seeds), best=any(need.best for _, need in found))
 
 
 def name_of(claim: Row | Relation) -> str:

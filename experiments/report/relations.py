@@ -127,10 +127,11 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one network, and how it is printed: the contest of `Within`."""
+    """A figure of one network, and how it is printed: the contest of `Within`, which reads the best state."""
 
     name: str
     form: str
+    best: bool = True
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Relation:
     Attributes:
       where: its place in the paper.
       sentence: what is claimed, in a few words.
-      contest: what the models are compared by.
+      contest: what the models are compared by; None if nothing here runs them.
       versions: at published size first; the first one that has a pair of runs is judged.
       strict: whether equal figures do not count.
       note: for relations that nothing here runs, why.
@@ -199,6 +200,11 @@ class Relation:
                 settled = all(pair.settled for pair in pairs)
                 return pairs, version.smaller(evidence), "" if settled else version.cut(self.contest, evidence)
         return [], "", ""
+
+    @property
+    def best(self) -> bool:
+        """Return whether the comparison depends on which evaluation was the best."""
+        return self.contest is not None and self.contest.best
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that the relation needs, at published size."""

@@ -172,7 +172,7 @@ def runs(
 
 
 def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record], problems: Mapping[Path, str]) -> Iterator[PlannedRun]:
-    kept = runs_of(one.config, one.experiment, records)
+    kept = runs_of(one.config, one.experiment, records, one.planned.best)
     for job in jobs:
         record = kept.get(job.job.seed)
         is_kept = record is not None and (is_over(one.config, record) or record.failure is not None)

@@ -6,7 +6,7 @@ import pytest
 from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 
 from experiments.lattice import command as lattice
-from experiments.report.claims import Network, Planned, Row
+from experiments.report.claims import Network, Planned, Quantity, Row
 from experiments.report.collecting import collect
 from experiments.report.contests import Final
 from experiments.report.markdown import RESULTS
@@ -79,6 +79,18 @@ def test_list_says_what_is_there_and_what_is_left(plan, tmp_path, capsys):
     assert after.count("    1 of 1                    12         1.00         0.00  copy_memory quick-size4-") == 1
     assert "1 of 2 runs are left: 1.0 hours" in after
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("best", [False, True])
+def test_another_evaluation_interval_makes_another_run_if_the_best_evaluation_counts(best, plan, tmp_path, capsys, monkeypatch):
+    score = Quantity("loss", lambda run: run.tested("loss"), "{:.2f}", best=best)
+    row = Row("Table 1", "small", (score,), network("small", SMALL))
+    monkeypatch.setattr(command, "PAPERS", (Paper("fake", "", "", (row,), (), (), (), "", "", lambda judged: ()),))
+    kept = changed(configuration(EXPERIMENT, SMALL), train={"evaluate_every": 6})
+    fit(kept, {0: tmp_path / "kept"}, names=NAMES, devices=1)
+    collect(tmp_path / "kept", tmp_path / "root" / RESULTS, Console(quiet=True))
+    assert reproduced(plan, "--list") == 0
+    assert ("1 of 1 runs are left" in capsys.readouterr().out) == best
 
 
 def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tmp_path, capsys):
