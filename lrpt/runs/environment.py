@@ -8,6 +8,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from lrpt.devices.parallel import describe_devices
 
 _command = " ".join(["python", *sys.orig_argv[1:]])
@@ -24,6 +26,7 @@ def environment() -> dict[str, Any]:
         "processor": processor(),
         "cpus": os.cpu_count(),
         **describe_devices(),
+        "matmul_precision": jax.default_matmul_precision.value,  # None: what the device does by default
         "command": command(),
         **_commit(),
     }

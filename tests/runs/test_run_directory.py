@@ -50,10 +50,11 @@ def test_config(run):
 def test_environment(run):
     environment = read(run / "environment.json")
     assert environment.keys() == {
-        "python", "versions", "platform", "processor", "cpus", "device", "devices", "command", "commit", "dirty"
+        "python", "versions", "platform", "processor", "cpus", "device", "devices", "matmul_precision", "command", "commit", "dirty"
     }  # fmt: skip
     assert environment["versions"].keys() >= {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt"}
     assert environment["device"].startswith("cpu") or environment["device"].startswith("gpu")
+    assert environment["matmul_precision"] == "highest"  # as tests/conftest.py sets it
     assert environment["command"].startswith("python ")
 
 
