@@ -179,9 +179,9 @@ class OptimConfig:
         ),
     ] = "in_loss"
     decay: float = 1.0
-    """factor of the learning rate in every epoch"""
+    """factor of the learning rate from one epoch to the next"""
     decay_after: int = 0
-    """epochs before the first decay"""
+    """epochs that keep the initial learning rate, besides the first one"""
     halve_after: int | None = None
     """halve the learning rate after this many evaluations without a new lowest validation loss (None: never)"""
     halvings: int = 14
@@ -206,7 +206,14 @@ class OptimConfig:
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
     def decayed(self, learning_rate: LearningRate, update: Int[Array, ""], epoch: int) -> LearningRate:
-        """Return the learning rate after `update` updates, with decay once per epoch of `epoch` updates."""
+        r"""Return the learning rate after `update` updates, with epochs of `epoch` updates.
+
+        .. math::
+            \eta \, \delta^{\max(\lfloor t / E \rfloor - a, 0)}
+
+        Here :math:`\eta` is the learning rate, :math:`\delta` is `decay`, :math:`t` is `update`, :math:`E` is `epoch`, and :math:`a` is
+        `decay_after`. The first :math:`a + 1` epochs have the initial learning rate.
+        """
         if self.decay == 1:
             return learning_rate
         return learning_rate * self.decay ** jnp.maximum(update // epoch - self.decay_after, 0).astype(jnp.float32)
