@@ -39,7 +39,7 @@ class Options:
     """Command-line options of the benchmark."""
 
     quick: bool = False
-    """measure only the main contenders, three times, on the workloads of the main table"""
+    """measure only the main contenders, three times, on six workloads"""
     workloads: Annotated[tuple[str, ...], OneOf("what to train", ALL)] = tuple(WORKLOADS)
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     """which contenders take part"""
