@@ -47,12 +47,12 @@ def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
     values = np.asarray(m, np.float64) - np.mean(m, dtype=np.float64)
     counts = np.bincount(number)
     between = np.sum(counts * np.square(np.bincount(number, values) / counts))
-    within = np.sum(np.square(values))
-    return float(between / within) if within > 0 else 0.0
+    total = np.sum(np.square(values))
+    return float(between / total) if total > 0 else 0.0
 
 
-def knowing(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
-    """Return a control for a schedule: one that knows of each step only whether it is in the group, with the mean of m in both cases."""
+def group_means(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:
+    """Return the control of a schedule: each value of m replaced by the mean of m over the steps in the group, or over those outside."""
     values = np.asarray(m, np.float64)
     inside, outside = (float(values[chosen].mean()) if chosen.any() else 0.0 for chosen in (group, ~group))
     return np.where(group, inside, outside)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from lrpt.analysis.block_timing import Timing, time_steps
 from lrpt.analysis.schedule_groups import OTHER, around, bars_and_others, kinds, lengths, repetitions
-from lrpt.analysis.schedules import autocorrelation, explained, knowing, means_by_symbol, operations_on
+from lrpt.analysis.schedules import autocorrelation, explained, group_means, means_by_symbol, operations_on
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
@@ -169,7 +169,7 @@ def around_words(trained: Loaded, schedule: ScheduleTrace, reach: int = REACH) -
     """
     blank = np.isin(schedule.symbols, cast(Vocabulary, trained.vocabulary).white_spaces)
     ends, m = blank & ~np.append(True, blank[:-1]), schedule.proportions.mean(axis=1)
-    means, control = (around(one, ends, reach).tolist() for one in (m, knowing(m, blank)))
+    means, control = (around(one, ends, reach).tolist() for one in (m, group_means(m, blank)))
     return AroundWords(list(range(-reach, reach + 1)), means, control, explained(m, blank.tolist()), int(ends.sum()))
 
 

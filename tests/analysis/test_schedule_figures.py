@@ -6,7 +6,7 @@ import pytest
 from table import Row, network
 
 from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
-from lrpt.analysis.schedules import autocorrelation, explained, knowing, means_by_symbol, operations_on, schedule_figure
+from lrpt.analysis.schedules import autocorrelation, explained, group_means, means_by_symbol, operations_on, schedule_figure
 from lrpt.errors import UsageError
 
 
@@ -52,9 +52,9 @@ def test_figure(tmp_path):
 
 def test_a_control_knows_a_group_alone():
     m, group = np.array([0.2, 0.4, 0.9, 0.7]), np.array([False, False, True, True])
-    np.testing.assert_allclose(knowing(m, group), [0.3, 0.3, 0.8, 0.8])
-    np.testing.assert_allclose(knowing(m, ~group), [0.3, 0.3, 0.8, 0.8])
-    np.testing.assert_allclose(knowing(m, np.ones(4, bool)), np.full(4, 0.55))
+    np.testing.assert_allclose(group_means(m, group), [0.3, 0.3, 0.8, 0.8])
+    np.testing.assert_allclose(group_means(m, ~group), [0.3, 0.3, 0.8, 0.8])
+    np.testing.assert_allclose(group_means(m, np.ones(4, bool)), np.full(4, 0.55))
 
 
 def test_operations_on_a_group_are_squares():
