@@ -30,7 +30,7 @@ class Difference(NamedTuple):
       cell: the cell; None for the geometric mean over cells that have both parametrizations.
       parametrization: the one that is compared.
       ratio: its error divided by that of the other one; geometric means over seeds.
-      p: probability of a ratio at least as far from 1 if there is no difference; None if no pair has two seeds.
+      p: two-sided p-value of a ratio other than 1; None if no pair has two seeds.
       significant: whether p is below the level, with the correction of Holm (1979) for all differences that are tested together.
       better: number of cells with a ratio below 1.
       cells: number of cells.
@@ -57,7 +57,7 @@ def differences(scores: Scores, score: str, level: float = 0.05, other: str = "d
     Args:
       scores: scores of one task.
       score: metric that they are.
-      level: probability of calling any difference significant if there is none.
+      level: family-wise error rate, as in `holm`.
       other: the parametrization that all are compared with.
     """
     return _tested(scores, score, level, other, lambda cell: cell)

@@ -6,13 +6,13 @@ import numpy as np
 
 
 def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return the probability of a mean difference at least as large if there is none, by Student's test on pairs.
+    """Return the two-sided p-value of Student's t-test on pairs: how probable such a mean difference is if the models are equally good.
 
     Args:
       one, other: scores of two models, in the order of their common seeds.
 
     Returns:
-      None with fewer than two pairs.
+      None with fewer than two pairs. If all pairs have the same difference, 1 if it is zero and 0 if not.
     """
     from scipy import stats  # takes half a second
 
@@ -28,8 +28,8 @@ def holm(p_values: Sequence[float | None], level: float = 0.05) -> list[bool]:
     """Return which differences are significant by the correction of Holm (1979) for all of them together.
 
     Args:
-      p_values: probabilities; None, for which nothing is known, is never significant.
-      level: probability of calling any difference significant if there is none.
+      p_values: one for each difference; None, for which nothing is known, is never significant.
+      level: family-wise error rate, the probability of calling any difference significant if there is none.
     """
     known = sorted((i for i, p in enumerate(p_values) if p is not None), key=lambda i: p_values[i] or 0.0)
     found = [False] * len(p_values)
