@@ -17,7 +17,7 @@ from lrpt.matrices import Bias, Dense
 from lrpt.specs import MatrixSpec, OperatorSpec
 
 
-class Start(NamedTuple):
+class InitialSpectrum(NamedTuple):
     """One initialization and its spectrum, in means over examples and units.
 
     Attributes:
@@ -70,7 +70,7 @@ def initialization_sweep(
     carry_bias: float = 0.0,
     identity: bool = False,
     seed: int = 0,
-) -> list[Start]:
+) -> list[InitialSpectrum]:
     """Compute the spectrum of the temporal Jacobian at the last step of a sequence, for each size and spread.
 
     This follows Zilly et al. 2017, section 3 and Figure 2.
@@ -94,35 +94,33 @@ def initialization_sweep(
         before = jax.tree.map(lambda states: states[-1], states_before(step, params, carry, inputs))
         return step_jacobian(step, params, before, inputs[-1])
 
-    starts = []
+    spectra = []
     for size in sizes:
         spec = CellSpec(inputs.shape[-1], size, carry_bias, depth)
         carry = jax.tree.map(lambda width: jnp.zeros((inputs.shape[1], width)), CELLS[cell].carry(spec))
         for spread in spreads:
             params = drawn_params(CELLS[cell].template(spec), spread, identity, seed)
-            starts.append(_summary(size, spread, last_jacobian(params, carry)))
-    return starts
+            spectra.append(_summary(size, spread, last_jacobian(params, carry)))
+    return spectra
 
 
-def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> Start:
+def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> InitialSpectrum:
     discs = gersgorin_discs(jacobian)
     largest = np.abs(eigenvalues(jacobian)).max(axis=-1)
-    return Start(size, spread, float(discs.centres.mean()), float(discs.radii.mean()), float(largest.mean()))
+    return InitialSpectrum(size, spread, float(discs.centres.mean()), float(discs.radii.mean()), float(largest.mean()))
 
 
-def sweep_figure(starts: Sequence[Start], path: Path, title: str = "") -> Path:
+def sweep_figure(spectra: Sequence[InitialSpectrum], path: Path, title: str = "") -> Path:
     """Plot the spectral radius and the mean radius of the discs against the spread, a line for each size, and write a PNG."""
     with png(path) as figure:
         axes = figure.subplots()
-        for size in dict.fromkeys(start.size for start in starts):
-            of_size = [start for start in starts if start.size == size]
-            spreads = [start.spread for start in of_size]
+        for size in dict.fromkeys(one.size for one in spectra):
+            of_size = [one for one in spectra if one.size == size]
+            spreads = [one.spread for one in of_size]
             (line,) = axes.plot(
-                spreads, [start.spectral_radius for start in of_size], "o-", markersize=3, label=f"{size} units, spectral radius"
+                spreads, [one.spectral_radius for one in of_size], "o-", markersize=3, label=f"{size} units, spectral radius"
             )
-            axes.plot(
-                spreads, [start.radius for start in of_size], "--", color=line.get_color(), label=f"{size} units, mean radius of discs"
-            )
+            axes.plot(spreads, [one.radius for one in of_size], "--", color=line.get_color(), label=f"{size} units, mean radius of discs")
         axes.axhline(1, color="0.3", linewidth=0.8)
         axes.set(xscale="log", yscale="log", xlabel="standard deviation of recurrent entries", ylabel="radius")
         axes.set_title(title)
