@@ -1,4 +1,4 @@
-"""First words of a command line that do something else than train."""
+"""Subcommands of an experiment: command lines whose first word names something else to do than training."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

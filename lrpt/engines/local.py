@@ -66,7 +66,7 @@ class LocalEngine:
     """Processes on this machine, one for each accelerator or core.
 
     Args:
-      processes: how many at a time, if not that many.
+      processes: how many at a time, instead of one for each accelerator or core.
     """
 
     def __init__(self, processes: int | None = None) -> None:
@@ -115,7 +115,7 @@ class LocalEngine:
             child.process.terminate()
 
     def close(self) -> None:
-        """Ask what is left to end, and kill what does not."""
+        """Ask every process to end, and kill those that have not ended after `PATIENCE` seconds in all."""
         self.stop()
         until = time.monotonic() + PATIENCE
         for child in self._children.values():

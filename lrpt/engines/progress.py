@@ -15,7 +15,7 @@ TAIL = 4096
 """bytes at the end of metrics.jsonl in which the last evaluation is looked for"""
 
 ROWS = 30
-"""of the table at most"""
+"""largest number of runs that the table shows"""
 
 
 def labels(paths: Sequence[Path]) -> dict[Path, str]:

@@ -57,7 +57,7 @@ def train_all(
 
     Args:
       jobs: the runs; equal ones are trained in the directory of the first.
-      options: which engine, and how patient it is.
+      options: the engine, its resources, and how often a run whose process died is tried.
       console: where progress is shown.
       devices: how many each process uses; by default one, or all where several hosts share a run.
       ended: called with the directory of every run as soon as it has finished or failed.
@@ -137,7 +137,11 @@ class _Scheduler:
         return self.failed
 
     def _check(self) -> None:
-        """Raise what the first unit of each program would fail with, before any is trained."""
+        """Check the first unit of each program before any is trained.
+
+        Raises:
+          UsageError: a unit would fail.
+        """
         if self.options.hosts > 1:
             return  # the shape of the devices is known only once the processes have joined
         programs = {unit.jobs[0].config.program: unit for unit in reversed(self.units)}
@@ -156,7 +160,7 @@ class _Scheduler:
                 self.board.set(path, state, reason)
 
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
-        """Note what came of a unit. Whatever is to be tried again goes to the end of the queue."""
+        """Record the outcomes of a unit. If it is to be tried again, it goes to the end of the queue."""
         for path, outcome in zip(unit.paths, outcomes, strict=True):
             if outcome.how == "failed":
                 self.failed[path] = outcome.reason
@@ -187,7 +191,7 @@ class _Scheduler:
         self._set(unit, "failed", reason)
 
     def _look_again(self) -> None:
-        """Queue units again that another command was at work on; if it has finished them, training them is a mere look."""
+        """Queue units again that another command was training. If it has finished them, training reads their results and ends at once."""
         now = time.monotonic()
         self.waiting.extend(unit for until, unit in self.busy if until <= now)
         self.busy = [(until, unit) for until, unit in self.busy if until > now]

@@ -72,7 +72,7 @@ def _failure(error: Exception) -> Outcome:
 
 
 def check_programs(units: Sequence[Unit]) -> str | None:
-    """Return the error that the first of these units that does not fit would end with; nothing is written."""
+    """Check, without writing anything, that each unit can be trained. Return the error of the first that cannot, or None."""
     try:
         for unit in units:
             _request_devices(unit)
