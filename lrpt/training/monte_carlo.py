@@ -62,12 +62,13 @@ def monte_carlo(
       worst: largest loss of a pass in nats per symbol; passes above it are rejected and drawn again.
 
     Raises:
-      UsageError: predictions are not of symbols, words are dropped by position, or 10 K passes were rejected.
+      UsageError: there is no pass, predictions are not of symbols, the network has no dropout, words are dropped by position, or 10 K
+        passes were rejected.
     """
     _check(model, task, passes)
     examples = task.splits[split]
-    dealt = evaluation_streams if task.streams else evaluation_batches
-    indices, weights = dealt(examples.size, min(rows, examples.size))
+    arrange = evaluation_streams if task.streams else evaluation_batches
+    indices, weights = arrange(examples.size, min(rows, examples.size))
     one = jax.jit(partial(_pass, model, task, split, variables))
     counted = weights[..., None] > 0
     total, losses, drawn = None, [], 0
