@@ -81,7 +81,8 @@ class Experiment(Generic[D]):
       observes_text: returns an observer that prints text of a language model at each evaluation, for a number of symbols; None for tasks
         without text.
       ending: shows what the best run does after training; takes its directory.
-      costs: what presets cost, in words, by the names of presets: {"quick": "2 minutes on a core"}. Lists leave out what is not there.
+      costs: what presets cost, in words, by the names of presets: {"quick": "2 minutes on a core"}. A preset without an entry is listed
+        without a cost.
     """
 
     name: str

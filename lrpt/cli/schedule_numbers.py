@@ -40,10 +40,10 @@ class ScheduleSummary(NamedTuple):
     """Numbers of a schedule m_t, the mean over layers.
 
     Attributes:
-      steps: how many were read.
-      mean: of m_t.
-      autocorrelation: lag -> that of m_t.
-      of_symbols: lag -> that of the symbols read, if there are two of them.
+      steps: number of symbols read.
+      mean: mean of m_t.
+      autocorrelation: lag -> autocorrelation of m_t.
+      of_symbols: lag -> autocorrelation of the symbols read, if the vocabulary has two (bits); otherwise empty.
       by_place: mean of m_t by the place in the period of the data (bits of a character), empty if they have none.
       explained: share of the variance of m_t that is explained by 'symbol', 'place' and 'both'.
       on_characters: share of the operations, the sum of m^2, at the first eight places of the period, which are the bits of a character.
@@ -64,10 +64,10 @@ class AroundWords(NamedTuple):
 
     Attributes:
       offsets: steps from the white space that ends a word.
-      means: of m at each offset.
+      means: mean of m at each offset.
       control: the same for a schedule that knows the white spaces only: the mean of m on them, and the mean on all other symbols.
       explained: share of the variance of m that the white spaces explain.
-      words: how many ends.
+      words: number of ends of words.
     """
 
     offsets: list[int]

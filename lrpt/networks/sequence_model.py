@@ -265,7 +265,7 @@ def as_state(row: Any, own: Any) -> Any:
 
 
 def _in_precision_of(arrays: Sequence[Array], state: Any) -> Any:
-    """Return a state whose real numbers have the type to which JAX promotes those of `arrays`, of which one or more have such numbers."""
+    """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more."""
     common = jnp.result_type(*(a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)))
     return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 

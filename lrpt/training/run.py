@@ -224,7 +224,7 @@ class Run:
 
     @cached_property
     def _epoch(self) -> int:
-        """Number of updates in an epoch."""
+        """Return the number of updates in an epoch."""
         return self.task.splits["train"].size // self.config.train.batch_size
 
     def _settled(self, update: int) -> bool:

@@ -30,7 +30,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Components of the state in a part."""
+        """Return the number of components of the state in a part."""
         return self.size // self.parts
 
     @property
