@@ -20,7 +20,7 @@ Settings that the paper leaves open follow the original code:
   its candidate.
 - lowrank-lstm: its streams, initialization, dropout (0.3, 0.3, 0.5) and 55 epochs.
 
-Differences: lowrank-lstm reads the test part in one stream, as the subcommand `score`, here in 20, which takes a twentieth of the time.
+Differences: lowrank-lstm reads the test split in one stream, as the subcommand `score`, here in 20, which takes a twentieth of the time.
 It tests the network of the last epoch, here the network of the lowest validation loss is tested. dl4mt-lm reads sentences in the order of
 the file in every epoch, here each epoch has its own order. It may train for 5,000 epochs, here for 200,000 updates. Its Adam has the
 constant in another place (`--optim.recipe char_lm_original`).

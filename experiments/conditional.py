@@ -9,7 +9,7 @@ Published, as baselines in Table 3 of Jernite et al. 2017, and in parentheses th
 of operations: CRNN-500 on characters
 1.46 bits per character (700); CRNN-100-100 on bits 0.222 bits per bit (140). They print no settings. The
 optimizer is the one of the other models of this project on these texts. Windows and the initialization are this project's choice, too. A
-word has its own vector if it occurs at least twice in the training part, which is the default in the authors' code.
+word has its own vector if it occurs at least twice in the training split, which is the default in the authors' code.
 """
 
 from dataclasses import replace

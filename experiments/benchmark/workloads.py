@@ -49,7 +49,7 @@ class Workload:
 
 
 MEAN, DEVIATION = 119, 59
-"""characters of a line of the training part of the Penn Treebank"""
+"""characters of a line of the training split of the Penn Treebank"""
 
 LRD = ModelConfig(size=128, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24))
 

@@ -90,11 +90,11 @@ def all_jacobians(read: Reading, steps: Sequence[int]) -> Jacobians:
 
 
 def loss_of(trained: Loaded, examples: int | None) -> Callable[[Any], float]:
-    """Return the function from parameters to the loss on the training part, without dropout.
+    """Return the function from parameters to the loss on the training split, without dropout.
 
     Args:
       trained: the network; its other variables stay as they are.
-      examples: number of the first examples that count, each read from the initial state; None for the whole training part, read as in
+      examples: number of the first examples that count, each read from the initial state; None for the whole training split, read as in
         evaluation, with the state carried through a stream.
     """
     task, variables = trained.task, trained.variables

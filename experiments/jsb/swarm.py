@@ -5,7 +5,7 @@ Zilly et al. 2017, Figure 4.
     python -m experiments.jsb swarm                                   15,000 to 90,000 parameters, on drawn chords
     python -m experiments.jsb swarm --preset paper --data.dir DIR     150,000 to 900,000 parameters, on the JSB chorales
 
-The line in the plot is the loss of the best constant predictor of the training part, which is computed from the data. A network whose dot
+The line in the plot is the loss of the best constant predictor of the training split, which is computed from the data. A network whose dot
 lies above it has learned less than how often each note sounds. The optimizer clips the norm of gradients at 10, of which the paper says
 nothing.
 
@@ -42,7 +42,7 @@ from lrpt.training.loop import Job
 SWARM = "swarm.json"
 
 CONSTANT = "constant_predictor_loss"
-"""Entry of the summary: nats per frame of the training part for the best constant predictor."""
+"""Entry of the summary: nats per frame of the training split for the best constant predictor."""
 
 CELLS_OF_PAPER = ("rhn", "dt_rnn", "dts_rnn")
 BUDGETS = {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}

@@ -52,7 +52,7 @@ PYTHON_SYMBOLS = 100
 QUICK_BUDGET = 100_000
 
 SMALL_EPOCH = 214
-"""updates that read the training part of a tenth of the joined treebank once, in 50 streams"""
+"""updates that read the training split of a tenth of the joined treebank once, in 50 streams"""
 SMALL = replace(
     PAPER,
     train=replace(PAPER.train, updates=20 * SMALL_EPOCH, batch_size=50, evaluate_every=SMALL_EPOCH, evaluation_batch=50),

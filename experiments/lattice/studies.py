@@ -10,7 +10,7 @@ prefix of enwik8; by default the documentation of Python. Texts are read as the 
 
 Parameters start as in the original code; `--initialization lru glorot` trains each model from both starts. Each study trains the runs that
 are missing below `--workdir`, resumes interrupted ones, and writes a JSON file and plots of the finished runs. The runs on all of the data
-are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the training part, after which a network
+are the same for `convergence` and `efficiency`, and are trained once. An epoch is one reading of the training split, after which a network
 is evaluated. Epochs until convergence are the epochs until the lowest validation loss; a run that is best at the last epoch allowed would
 have needed at least as many.
 """
@@ -123,7 +123,9 @@ def _measure(data: NextSymbol, batch_size: int) -> tuple[int, int]:
     task = data.build(0)
     epoch = task.splits["train"].size // batch_size
     if not epoch:
-        raise UsageError(f"batch_size is {batch_size}, and the training part has {task.splits['train'].size} windows: choose fewer streams")
+        raise UsageError(
+            f"batch_size is {batch_size}, and the training split has {task.splits['train'].size} windows: choose fewer streams"
+        )
     return task.input_size, epoch
 
 
@@ -139,7 +141,7 @@ class Efficiency(Options):
     shares: tuple[float, ...] = (20, 40, 60, 80, 100)
     """per cent of the data"""
     test: Literal["fixed", "moving"] = "fixed"
-    """fixed: shares of the training part, all tested on the same text; moving: shares of the whole text, which is then split, so that each
+    """fixed: shares of the training split, all tested on the same text; moving: shares of the whole text, which is then split, so that each
     share has another test text, as in the original code"""
 
     def __post_init__(self) -> None:
@@ -269,9 +271,9 @@ def show_efficiency(options: Efficiency, finished: Sequence[Finished], console: 
     rows = [
         [name, *(f"{np.mean(of_share[share]):.3f}" if share in of_share else "" for share in shares)] for name, of_share in groups.items()
     ]
-    console.table(["model", *(f"{share:g} %" for share in shares)], rows, f"test nats per character, {options.test} test part")
+    console.table(["model", *(f"{share:g} %" for share in shares)], rows, f"test nats per character, {options.test} test split")
     figures = options.workdir / "figures"
-    title = f"{_title(options)}, {options.test} test part"
+    title = f"{_title(options)}, {options.test} test split"
     efficiency_figure(groups, figures / f"efficiency_{options.test}.png", title, "test nats per character")
     epochs_figure(_epochs(by_model(finished)), figures / f"epochs_{options.test}_shares.png", f"{title}, all shares")
     return {}

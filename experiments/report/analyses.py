@@ -23,7 +23,7 @@ from lrpt.tasks import Chorales
 from lrpt.training.loading import Loaded, load
 
 STEPS, PART = 50_000, "valid"
-"""how many steps of which part a schedule is read from"""
+"""number of steps, and split, that a schedule is read from"""
 FIGURES = ("schedule", "masks", "notes", "words", "highway")
 """groups of figures; the other fields say what they were computed from"""
 TOLERANCE = 1e-3

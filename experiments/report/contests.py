@@ -62,7 +62,7 @@ def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | Non
 
 @dataclass(frozen=True)
 class Final:
-    """A figure of the test part where both trained to the end; otherwise the best validation figure up to the last common update.
+    """A figure of the test split where both trained to the end; otherwise the best validation figure up to the last common update.
 
     Attributes:
       name: what it is, with its unit.

@@ -29,7 +29,7 @@ Six cells, whose recurrent matrices are stored in several ways, on three tasks: 
 of the papers has this comparison.
 
 - **Widths**: structured matrices hold about a quarter of the parameters of full ones, so their networks are wider.
-- **Learning rates**: each pair of a cell and a parametrization has its own. It is the best one of a grid on the validation part with one
+- **Learning rates**: each pair of a cell and a parametrization has its own. It is the best one of a grid on the validation split with one
   seed. The grid is widened, up to its limits, while the best rate lies at its end.
 - **Errors** (losses, bits, or 1 less the accuracy) are compared by their ratios. Ratios are of geometric means over seeds; the tables below
   have arithmetic means and standard deviations.
@@ -43,7 +43,7 @@ What this does not show:
 - other shares of parameters;
 - learning rates outside of the grid.
 
-Errors are those of seeds: the test parts are one text, one set of digits and one set of copies."""
+Errors are those of seeds: the test splits are one text, one set of digits and one set of copies."""
 
 DIAGONAL = "low_rank_plus_diagonal"
 

@@ -84,8 +84,8 @@ def _relations(judged: Judged) -> list[str]:
     parts = [
         "## Orderings",
         "Both models are compared on the seeds that both have. The advantage is that of the model which the paper calls better, with its "
-        "standard error. It is computed on the test part if both networks were trained to the end. Otherwise it is computed on the "
-        "validation part, up to the last common update.",
+        "standard error. It is computed on the test split if both networks were trained to the end. Otherwise it is computed on the "
+        "validation split, up to the last common update.",
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
@@ -106,7 +106,7 @@ def _relations(judged: Judged) -> list[str]:
 
 
 def _unit(r: JudgedRelation) -> str:
-    """Return what an advantage is measured in: for unfinished networks, the metric of the validation part."""
+    """Return what an advantage is measured in: for unfinished networks, the metric of the validation split."""
     if r.relation.contest is None:
         return NONE
     contest = r.relation.contest

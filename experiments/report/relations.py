@@ -58,7 +58,7 @@ Point = tuple[float, float]
 class OnCurve:
     """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
 
-    The line is straight over the logarithm of the multiplications of a step, in the test part. A seed is left out if its network has fewer
+    The line is straight over the logarithm of the multiplications of a step, in the test split. A seed is left out if its network has fewer
     or more operations than all others of that seed, or is not trained to the end. A network that diverged loses against any line.
 
     Attributes:

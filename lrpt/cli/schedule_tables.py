@@ -33,7 +33,7 @@ RARE = 20
 
 
 @dataclass(frozen=True)
-class OfPart(OnRun):
+class OfSplit(OnRun):
     """Options of the split and the number of steps."""
 
     counts = ("length",)
@@ -45,12 +45,12 @@ class OfPart(OnRun):
 
 
 @dataclass(frozen=True)
-class Notes(OfPart):
+class Notes(OfSplit):
     """Print and plot mean m_t by the length and kind of the note read."""
 
 
 @dataclass(frozen=True)
-class Words(OfPart):
+class Words(OfSplit):
     """Print and plot mean m_t around the white spaces after words."""
 
     counts = ("length", "reach")

@@ -109,7 +109,7 @@ def show_schedule(options: Scheduled, trained: Loaded, console: Console) -> Path
     series = {"autocorrelation of m": found.autocorrelation} | ({"of the bits read": found.of_symbols} if found.of_symbols else {})
     console.table(["lag", *series], [[str(lag), *(f"{one[lag]:+.3f}" for one in series.values())] for lag in found.autocorrelation])
     _explain(found, console)
-    console.say(f"mean m {found.mean:.3f} over {found.steps:,} steps of the {options.split} part")
+    console.say(f"mean m {found.mean:.3f} over {found.steps:,} steps of the {options.split} split")
     shown = slice(options.skip, options.skip + options.shown)
     return schedule_figure(
         m[shown],
@@ -149,7 +149,7 @@ def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
 def _print_masks(found: Mapping[str, Mapping[str, Mapping[str, float]]], console: Console) -> None:
     shown = [name for name in _COLUMNS if name in found["soft"]["test"]]
     rows = [[mode, split, *_row(figures, shown)] for mode, splits in found.items() for split, figures in splits.items()]
-    console.table(["mask", "part", *(_COLUMNS[name] for name in shown)], rows)
+    console.table(["mask", "split", *(_COLUMNS[name] for name in shown)], rows)
 
 
 _COLUMNS = {

@@ -92,7 +92,7 @@ class NextBit:
         bits = text.size * self.period
         if bits + self.steps > LIMIT:
             advice = "choose a smaller --data.buffer or a smaller text"
-            raise UsageError(f"data.buffer is {self.buffer}, and the {part} part has {bits:,} bits, more than {LIMIT:,}: {advice}")
+            raise UsageError(f"data.buffer is {self.buffer}, and the {part} split has {bits:,} bits, more than {LIMIT:,}: {advice}")
         starts, lengths = windows(part, bits, self.steps)
         masked = bool(lengths[-1] < self.steps)
         return Split(len(starts), text, partial(_window, steps=self.steps, period=self.period, characters=self.characters, masked=masked))

@@ -115,7 +115,7 @@ class Chorales:
             if min(map(len, pieces[part]), default=0) < 2:
                 what = "no pieces" if not pieces[part] else "a piece of fewer than two frames"
                 raise UsageError(
-                    f"data.file is {self.file}, whose {part} part has {what}: remove such pieces, or predict --data.first-frame"
+                    f"data.file is {self.file}, whose {part} split has {what}: remove such pieces, or predict --data.first-frame"
                 )
         if self.longest is not None:
             pieces = {part: [cut for one in pieces[part] for cut in parts(one, self.longest)] for part in pieces}

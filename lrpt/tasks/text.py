@@ -189,8 +189,8 @@ class NextSymbol:
         kept = lengths <= self.max_length + 1
         if not np.any(kept):
             raise UsageError(
-                f"data.max_length is {self.max_length}, and no line of the {part} part ({symbols.size} symbols) has 1 to {self.max_length} "
-                "symbols: name a larger --data.file, raise --data.max-length, or choose --data.reading stream"
+                f"data.max_length is {self.max_length}, and no line of the {part} split ({symbols.size} symbols) has 1 to "
+                f"{self.max_length} symbols: name a larger --data.file, raise --data.max-length, or choose --data.reading stream"
             )
         return starts[kept], lengths[kept]
 
@@ -294,7 +294,7 @@ def windows(part: str, count: int, steps: int) -> Excerpts:
     size = count - count % steps if part == "train" else count
     if size == 0:
         advice = "name a larger --data.file" + ", or choose fewer --data.steps" * (count > 0)
-        raise UsageError(f"data.steps is {steps}, and the {part} part has {count} symbols: {advice}")
+        raise UsageError(f"data.steps is {steps}, and the {part} split has {count} symbols: {advice}")
     starts = np.arange(0, size, steps)
     return starts, np.minimum(steps, size - starts)
 

@@ -121,7 +121,7 @@ def test_the_start_of_the_published_runs_is_judged_and_both_are_shown():
 
 
 def test_losses_in_older_units_are_converted():
-    """The test part has 297,567 symbols as written, and 292,603 without blanks: 0.965 x 297567 / 292603 = 0.98137."""
+    """The test split has 297,567 symbols as written, and 292,603 without blanks: 0.965 x 297567 / 292603 = 0.98137."""
     text = "\n\n".join(remarks(Evidence((), {"lattice_convergence_ptb": study([trained("lru", 0, 1.8)])})))
     assert "A published 0.965 is about 0.981 in its units" in text
     assert converted(1.141, "WP") == pytest.approx(1.141 * 162_911 / 159_809)

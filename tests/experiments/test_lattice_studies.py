@@ -181,7 +181,7 @@ def test_the_moving_test_part_is_that_of_the_original():
         ("efficiency --shares 20 120", "shares is 20.0 120.0: expected numbers above 0, at most 100, and none twice"),
         ("convergence --initialization lru xavier", "initialization is 'xavier': choose from "),
         ("gradients --layers 1", "layers is 1: expected 2 or more"),
-        ("gradients --batch-size 1000000", "batch_size is 1000000, and the training part has "),
+        ("gradients --batch-size 1000000", "batch_size is 1000000, and the training split has "),
     ],
 )
 def test_bad_options_are_one_line(words, says, assert_refused):

@@ -64,10 +64,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch):
         NextBit("mnist")
     with pytest.raises(UsageError, match=r"data\.buffer is -1: expected 0 or more"):
         NextBit(buffer=-1)
-    with pytest.raises(UsageError, match=r"data\.steps is 8, and the valid part has 0 symbols: name a larger --data\.file"):
+    with pytest.raises(UsageError, match=r"data\.steps is 8, and the valid split has 0 symbols: name a larger --data\.file"):
         task_of(tmp_path, "to be", steps=8)
     monkeypatch.setattr(bits, "LIMIT", 1_000)
-    with pytest.raises(UsageError, match=r"the train part has [\d,]+ bits, more than 1,000: choose a smaller --data\.buffer"):
+    with pytest.raises(UsageError, match=r"the train split has [\d,]+ bits, more than 1,000: choose a smaller --data\.buffer"):
         task_of(tmp_path)
 
 

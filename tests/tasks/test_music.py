@@ -61,7 +61,7 @@ def test_files_without_tunes_are_one_line(tmp_path):
         NextNote(file=folder(tmp_path, bad=BAD) / "bad.abc").build(0)
     with pytest.raises(UsageError, match=r"no tune that can be read: there is no field X:"):
         NextNote(file=folder(tmp_path, none="no music here") / "none.abc").build(0)
-    with pytest.raises(UsageError, match=r"data\.steps is 50, and the train part has 0 symbols: name a larger --data\.file"):
+    with pytest.raises(UsageError, match=r"data\.steps is 50, and the train split has 0 symbols: name a larger --data\.file"):
         NextNote(file=folder(tmp_path, one=drawn_tunes(1)) / "one.abc").build(0)
 
 

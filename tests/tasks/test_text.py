@@ -179,10 +179,10 @@ def test_nothing_depends_on_the_seed():
 
 
 TOO_SMALL = [
-    ("a\nb\n", {}, r"no line of the valid part \(0 symbols\) has 1 to 500 symbols"),
-    ("a" * 10_000, {}, r"data.max_length is 500, and no line of the train part \(9000 symbols\)"),
-    ("a\n" * 100, {"reading": "stream", "steps": 200}, r"data.steps is 200, and the train part has 182 symbols: .* fewer --data.steps"),
-    ("ab", {"reading": "stream", "steps": 1}, r"data.steps is 1, and the valid part has 0 symbols: name a larger --data.file$"),
+    ("a\nb\n", {}, r"no line of the valid split \(0 symbols\) has 1 to 500 symbols"),
+    ("a" * 10_000, {}, r"data.max_length is 500, and no line of the train split \(9000 symbols\)"),
+    ("a\n" * 100, {"reading": "stream", "steps": 200}, r"data.steps is 200, and the train split has 182 symbols: .* fewer --data.steps"),
+    ("ab", {"reading": "stream", "steps": 1}, r"data.steps is 1, and the valid split has 0 symbols: name a larger --data.file$"),
 ]
 
 

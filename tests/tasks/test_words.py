@@ -71,7 +71,7 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
 
 
 def test_a_file_that_is_too_small_says_what_to_do(tmp_path):
-    with pytest.raises(UsageError, match=r"data.steps is 35, and the train part has 18 symbols: .*--data.steps"):
+    with pytest.raises(UsageError, match=r"data.steps is 35, and the train split has 18 symbols: .*--data.steps"):
         task_of(tmp_path, "one\n" * 10)
 
 

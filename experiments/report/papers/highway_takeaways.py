@@ -97,7 +97,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
 
 
 def constant_of(swarm: Mapping[str, Any]) -> float:
-    """Return the loss of the best constant predictor of the data of a swarm, in nats per frame of the training part."""
+    """Return the loss of the best constant predictor of the data of a swarm, in nats per frame of the training split."""
     return swarm[CONSTANT]
 
 

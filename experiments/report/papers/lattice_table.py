@@ -30,7 +30,7 @@ STUDIES = {"PTB": "lattice_convergence_ptb", "WP": "lattice_convergence_warpeace
 EFFICIENCY, GRADIENTS = "lattice_efficiency_ptb", "lattice_gradients_ptb"
 
 TEST_SYMBOLS = {"PTB": (297_567, 292_603), "WP": (162_911, 159_809)}
-"""Text -> symbols of its test part as written, and with blanks stripped, line ends folded and split points at line ends."""
+"""Text -> symbols of its test split as written, and with blanks stripped, line ends folded and split points at line ends."""
 
 
 def converted(loss: float, text: str) -> float:

@@ -168,6 +168,6 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "Perfect accuracy is read from whole evaluations of 10,000 held-out sequences. Training accuracy is logged as a mean over many "
         "batches and is not used for it. The uRNN's perfect *training* accuracy is thus judged by held-out accuracy, which says more.",
         "The uRNN is the one that the paper ran: without Fourier transforms and with a trainable scale. The copy and adding tasks have no "
-        "validation part apart from the test part, in the paper as here. The full GRU of the copying task is clipped by norm here; the "
+        "validation split apart from the test split, in the paper as here. The full GRU of the copying task is clipped by norm here; the "
         "original script clips full GRUs by component.",
     )

@@ -113,7 +113,7 @@ ALIKE = 0.02
 
 
 def _last_loss(split: str, run: Record, more: float = 0.0) -> float | None:
-    """Return the last loss of the training or the validation part."""
+    """Return the last loss of the training or the validation split."""
     losses = [line["loss"] for line in run.metrics if line["split"] == split and "loss" in line]
     return losses[-1] + more if losses else None
 
@@ -129,7 +129,7 @@ def _on_characters(run: Record) -> float | None:
 
 
 EVERYTHING = 0.95
-"""share of the dimensions in the mean over the test part that counts as all of them"""
+"""share of the dimensions in the mean over the test split that counts as all of them"""
 
 RELATIONS = (
     _chars_beat("VCRNN-1024", "RNN-760", AS_MANY, (OnCurve(SMALL_VC, RNN_CURVE, SMALL_CHARS_SCALE),)),

@@ -117,7 +117,7 @@ def _language_row(network: Network) -> Row:
 
 
 def updated(run: Record) -> float | None:
-    """Return the share of the dimensions that are updated, in the mean over the test part."""
+    """Return the share of the dimensions that are updated, in the mean over the test split."""
     return run.tested("active")
 
 
