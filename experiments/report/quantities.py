@@ -120,7 +120,7 @@ def _highest_accuracy(run: Record) -> float | None:
 def equivalent_size(published: int | None) -> Quantity:
     """Read the equivalent size 'RNN-d' on the test split by the paper's convention, and expect the published one to within a tenth.
 
-    Units that always update their whole state have none to hold it against: theirs follows from their size.
+    None for units that always update their whole state: their equivalent size follows from their size, so that there is nothing to expect.
     """
     criterion = None if published is None else near(published, published / 10)
     text = "" if published is None else str(published)

@@ -3,10 +3,9 @@
 Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_layer.py, highwaylrdiagdropoutbn_layer.py,
 l2hinge_classifier.py). That code differs in these points:
 
-- It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here the divisor is the square root of
-  (variance + 1e-5), with running variances, as in Ioffe and Szegedy 2015. Its first running
-  standard deviations start at 0, so that the cost before training is about 1e4 and more; here they start at 1. The weight of a new value in
-  the running averages, 0.1, is the same.
+- It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here the divisor is the square root of (variance + 1e-5),
+  with running variances, as in Ioffe and Szegedy 2015. Its running standard deviations start at 0, so that the cost before training is
+  about 1e4 and more; running variances here start at 1. The weight of a new value in the running averages, 0.1, is the same.
 - Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
   training. Within a layer the two differ by a constant factor. Batch normalization removes it; without normalization the factors L
   and D absorb it.

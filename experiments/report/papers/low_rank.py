@@ -79,9 +79,8 @@ def _image_row(name: str) -> Row:
 
 CLASSIFIES = Final("test accuracy", "accuracy", "{:.1%}", higher=True)
 
-
 FINISHED = replace(CLASSIFIES, cut_short=False)
-"""The published validation accuracies have the opposite order."""
+"""The same, but only for finished networks: the published validation accuracies of this pair have the opposite order."""
 
 
 def _ordered(sentence: str, better: str, worse: str, strict: bool = True, contest: Final = CLASSIFIES) -> Relation:

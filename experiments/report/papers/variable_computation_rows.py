@@ -40,7 +40,7 @@ from lrpt.tasks.bits import WIDTH
 
 
 def _learnt(name: str, size: int) -> int | None:
-    """Return the published equivalent size of a unit that learns how much it computes; None for others, whose own follows from theirs."""
+    """Return the published equivalent size of a unit that learns how much it computes. That of others follows from their size: None."""
     return size if name.startswith("VC") else None
 
 
