@@ -141,7 +141,9 @@ EXPERIMENT = Experiment(
         "paper": Preset(PAPER, "LRD-GRU 128/50, fixed lag N = 500"),
         "paper-variable-length": Preset(VARIABLE_LENGTH, "LRD-GRU 128/50, variable length, N = 100 (Danihelka)"),
         "weight-norm": Preset(_weight_norm(PAPER), "LRD-GRU 128/50 with weight and row max-norm, no recovery from NaN, N = 500"),
-        "weight-norm-variable-length": Preset(_weight_norm(VARIABLE_LENGTH), "the same with weight and row max-norm, no recovery from NaN"),
+        "weight-norm-variable-length": Preset(
+            _weight_norm(VARIABLE_LENGTH), "variable length with weight and row max-norm, no recovery from NaN"
+        ),
         "weight-norm-variable-lag": Preset(_weight_norm(VARIABLE_LAG), "variable lag with weight and row max-norm, no recovery from NaN"),
         "paper-variable-lag": Preset(VARIABLE_LAG, "LRD-GRU 128/50, variable lag, N = 100 (Henaff)"),
         "unitary": Preset(_unitary(UNITARY_CLAIM), "the paper's uRNN of 721 complex numbers, N = 500"),
