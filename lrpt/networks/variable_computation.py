@@ -61,7 +61,7 @@ class ScheduleConfig:
         ),
     ] = "full"
     lag: int = 0
-    """lag in steps of the schedule's autocorrelation in evaluations, if windows are longer (0: none)"""
+    """lag in steps of the schedule's autocorrelation, which is logged if windows are longer (0: none)"""
 
     def __post_init__(self) -> None:
         check_choices(self, "model.schedule")

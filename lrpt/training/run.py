@@ -331,7 +331,7 @@ class Run:
         return [line for line in self.directory.metrics() if line.get("split") == "valid"] or [self.progress.best]
 
     def _validation(self) -> dict[str, float]:
-        """Return the metrics at the lowest loss, and the extreme of each metric over all evaluations with final settings, as in Table 1."""
+        """Return the metrics at the lowest loss, and the best value of each metric of quality in any evaluation with final settings."""
         at_best = {name: value for name, value in self.progress.best.items() if name != "update"}
         others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
         extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
