@@ -11,7 +11,7 @@ from experiments.report.verdicts import Status
 INTRODUCTION = f"""\
 # Reproduction
 
-What five texts claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
+What five papers claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
 verdicts, counts and numbers are computed. Every metric of every table row, and every ordering of two models, is one claim with one verdict
 ([what a verdict means]({DOCS}/verdicts.md)). Numbers of parameters are compared by `python -m experiments.parameter_table`. No
 paper says that its values are means over seeds."""

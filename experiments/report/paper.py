@@ -71,7 +71,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Paper:
-    """Everything that is claimed by one paper (or by two texts that share their experiments).
+    """Everything that is claimed by one paper (or by two papers that share their experiments).
 
     Attributes:
       name: of the page's file.
