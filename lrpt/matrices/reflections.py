@@ -41,10 +41,11 @@ class Reflection:
 class Householder:
     r"""An orthogonal matrix as a product of k reflections :math:`W = H(u_1) \cdots H(u_k)` (Mhammedi et al. 2017, eq. 5).
 
-    .. math:: H(u) = I - 2 u u^T / \|u\|^2 = I - U^T T U, \quad T^{-1} = \mathrm{triu}(U U^T) - \tfrac12 \mathrm{diag}(U U^T)
+    .. math::
+        H(u) = I - 2 u u^T / \|u\|^2, \quad W = I - U^T T U, \quad T^{-1} = \mathrm{triu}(U U^T) - \tfrac12 \mathrm{diag}(U U^T)
 
-    for the whole product, with the vectors as rows of U (compact form, Joffrain et al. 2006). It needs two thin products, not k steps one
-    after the other. n reflections reach every orthogonal matrix of determinant (-1)^n. Parameters: k n. Multiplications: 2 k n + k^2.
+    with the vectors as rows of U (compact form, Joffrain et al. 2006). The compact form needs two thin products, not k steps one after the
+    other. n reflections reach every orthogonal matrix of determinant (-1)^n. Parameters: k n. Multiplications: 2 k n + k^2.
     """
 
     slowness: ClassVar[float] = 2.5
