@@ -84,7 +84,7 @@ def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
       params: unit, scheduler and sharpness; every matrix is square and maps row vectors.
       h: state, (batch, n).
       x: input, (batch, n).
-      epsilon: threshold below which the mask is rounded to 0, and from 1 of which it is rounded to 1.
+      epsilon: values of the mask below epsilon become 0, values above 1 - epsilon become 1.
       cut: whether the scheduler takes h as a constant, so that no gradient flows from m to earlier steps.
 
     Returns:
