@@ -1,10 +1,11 @@
-"""Tests of the first words of docstrings: verbs for functions, noun phrases for classes and modules.
+"""Tests of the first words of docstrings: verbs for functions, noun phrases for classes and modules. Help of flags is one line.
 
 Ruff's rule D401 knows a fixed list of nouns. These tests find further words that begin neither a command nor a noun phrase.
 """
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,12 @@ def test_docstrings_begin_with_a_verb_or_a_noun_phrase(file):
 def test_first_words_of_functions_classes_and_files():
     source = '"""Files."""\nclass A:\n    """What it is."""\n    def b(self):\n        """The result."""\n'
     assert sorted(first_words(source)) == [(False, "A", "What"), (False, "the file", "Files"), (True, "b", "The")]
+
+
+@pytest.mark.parametrize("file", sources())
+def test_help_of_a_flag_is_one_line(file):
+    """tyro keeps the line breaks of a longer one, as its lines are indented."""
+    classes = [node for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
+    fields = [pair for node in classes for pair in pairwise(node.body) if isinstance(pair[0], ast.AnnAssign)]
+    helps = [text for _, text in fields if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)]
+    assert [text.lineno for text in helps if text.end_lineno != text.lineno] == []

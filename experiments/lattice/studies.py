@@ -141,8 +141,7 @@ class Efficiency(Options):
     shares: tuple[float, ...] = (20, 40, 60, 80, 100)
     """per cent of the data"""
     test: Literal["fixed", "moving"] = "fixed"
-    """fixed: shares of the training split, all tested on the same text; moving: shares of the whole text, which is then split, so that each
-    share has another test text, as in the original code"""
+    """fixed: shares of the training split, one test split; moving: shares of the text, each with its test split, as in the original code"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

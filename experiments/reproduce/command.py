@@ -69,8 +69,7 @@ class Options(EngineOptions):
     workdir: Path = Path("runs/reproduce")
     """where run directories go; on a disk that all nodes share"""
     unfinished: Path | None = None
-    """directory of archives of unfinished runs: those of runs that are not in the work directory are unpacked first, and what is unfinished
-    at the end is packed (None: neither)"""
+    """archives of unfinished runs: those that workdir lacks are unpacked at the start, all are packed at the end (None: neither)"""
     collect: Path | None = None
     """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
     huge: bool = False

@@ -43,9 +43,7 @@ class NextBit:
     """
 
     source: str = "python"
-    """python (documentation included in every Python, nothing to download), ptb (Penn Treebank), ptb_joined, europarl_cs, europarl_de,
-    enwik8 or text8
-    """
+    """python (its documentation, no download), ptb (Penn Treebank), ptb_joined (split 90/5/5), europarl_cs, europarl_de, enwik8, text8"""
     file: Path | None = None
     """a text file in UTF-8 to use instead of the source"""
     dir: Path | None = None

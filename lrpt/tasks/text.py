@@ -86,9 +86,7 @@ class NextSymbol:
     """
 
     source: str = "python"
-    """python (documentation included in every Python, nothing to download), ptb (Penn Treebank), ptb_joined (its three files as one
-    text, split 90/5/5), europarl_cs, europarl_de, enwik8 or text8
-    """
+    """python (its documentation, no download), ptb (Penn Treebank), ptb_joined (split 90/5/5), europarl_cs, europarl_de, enwik8, text8"""
     file: Path | None = None
     """a text file to use instead of the source; with source enwik8 or text8: that file, unpacked, or a prefix of it"""
     dir: Path | None = None
@@ -106,9 +104,7 @@ class NextSymbol:
     train_share: float | None = None
     """per cent of the training split to read, from its start; the other splits do not change (None: all)"""
     words: int | None = None
-    """minimum occurrences of a word in the training split for inputs to say which word a symbol completes; for conditional networks and
-    stream (None: inputs are symbols only)
-    """
+    """inputs also name words at their ends, those with so many occurrences in training; for stream (None: symbols only)"""
     blanks: str = "stripped"
     """blanks at both ends of the treebank's lines: stripped, or kept (as published)"""
     line_ends: str = "folded"

@@ -38,10 +38,7 @@ class TrainConfig:
         ),
     ] = "epochs"
     fresh_every: int | None = None
-    """updates after which a stream starts from the initial state again, one stream after the other, with order stream; without this,
-    dimensions that a unit with variable computation no longer updates keep values of earlier parameters, which evaluation does not have
-    (None: once an epoch)
-    """
+    """updates after which each stream starts from the initial state again, in turn; for order stream (None: once an epoch)"""
     evaluate_every: int = 500
     """updates between evaluations, each followed by a checkpoint"""
     checkpoint_minutes: float = 10.0
