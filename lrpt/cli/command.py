@@ -262,8 +262,8 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     figure = path / "figures" / "learning_curves.png"
     if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
         draw_curves(path, experiment.score_of(result["preset"]), [result], [path], _title(experiment, result["preset"]))
-    for split, figures in result["metrics"].items():
-        console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in figures.items()))
+    for split, metrics in result["metrics"].items():
+        console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in metrics.items()))
     counts = result["parameters"]
     spent = f"{result['updates']:,} updates in {result['seconds']:,} s ({ENDED[result['stopped']]})"
     console.say(f"{result['model']}: {counts['true']:,} parameters, {spent}")

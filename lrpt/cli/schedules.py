@@ -148,7 +148,7 @@ def show_hard(options: Hard, trained: Loaded, console: Console) -> None:
 
 def _print_masks(found: Mapping[str, Mapping[str, Mapping[str, float]]], console: Console) -> None:
     shown = [name for name in _COLUMNS if name in found["soft"]["test"]]
-    rows = [[mode, split, *_row(figures, shown)] for mode, splits in found.items() for split, figures in splits.items()]
+    rows = [[mode, split, *_row(metrics, shown)] for mode, splits in found.items() for split, metrics in splits.items()]
     console.table(["mask", "split", *(_COLUMNS[name] for name in shown)], rows)
 
 
@@ -164,8 +164,8 @@ _COLUMNS = {
 }
 
 
-def _row(figures: Mapping[str, float], shown: Sequence[str]) -> list[str]:
-    return [f"{figures[name]:.4f}" if figures[name] < 100 else f"{figures[name]:,.0f}" for name in shown]
+def _row(metrics: Mapping[str, float], shown: Sequence[str]) -> list[str]:
+    return [f"{metrics[name]:.4f}" if metrics[name] < 100 else f"{metrics[name]:,.0f}" for name in shown]
 
 
 def show_timing(options: Timed, trained: Loaded, console: Console) -> Path:

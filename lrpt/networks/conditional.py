@@ -60,10 +60,10 @@ class ConditionalConfig(Steady):
     def needs_gpu(self) -> bool:
         return False
 
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+    def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and full matrices."""
         alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"
-        return {**figures} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
+        return {**metrics} | ({"paper_equivalent_size": paper_equivalent("conditional", self.size)} if alike else {})
 
     def build(
         self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1

@@ -41,8 +41,8 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
 
 
-def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, figures: int = 2) -> int:
-    """Return the bytes that each device contributes to the average of an update: the gradient and `figures` metrics.
+def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, num_metrics: int = 2) -> int:
+    """Return the bytes that each device contributes to the average of an update: the gradient and `num_metrics` metrics.
 
     A ring sends 2 (N - 1) / N times this number of bytes from each of N devices. Statistics of batch normalization are not included.
 
@@ -50,10 +50,10 @@ def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, fig
       config: configuration of the network.
       input_size: width of the inputs, or the number of symbols.
       output_size: width of the predictions.
-      figures: number of scalar metrics of a task, including 'loss'.
+      num_metrics: number of scalar metrics of a task, including 'loss'.
     """
     shapes = config.parameter_shapes(input_size, output_size)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * figures
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * num_metrics
 
 
 def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:

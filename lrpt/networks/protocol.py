@@ -12,7 +12,7 @@ from lrpt.errors import UsageError
 
 Reads = Literal["last", "all"]
 
-SOWN = "penalties", "figures"
+SOWN = "penalties", "metrics"
 """Flax collections into which a network sows scalars that training adds to the loss, and metrics (b,)."""
 
 
@@ -65,7 +65,7 @@ class NetworkConfig(Protocol):
 
     The module that it builds has `advance(inputs, mask, start, *, train) -> (predictions, carry)` and `__call__(inputs, mask)` with the
     predictions only. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
-    'penalties' and 'figures' (`SOWN`).
+    'penalties' and 'metrics' (`SOWN`).
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -98,7 +98,7 @@ class NetworkConfig(Protocol):
         """Return whether the settings have their final values. Training selects the best state among such states only."""
         ...
 
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+    def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Return the metrics of a task, with the network's own metrics added."""
         ...
 
@@ -132,5 +132,5 @@ class Steady:
     def settled(self, update: int, epoch: int) -> bool:
         return True
 
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
-        return dict(figures)
+    def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        return dict(metrics)

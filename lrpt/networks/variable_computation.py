@@ -159,7 +159,7 @@ class VariableConfig(ModelConfig):
         guided = jnp.isin(symbols, jnp.asarray(own.guided_symbols, symbols.dtype))
         return jnp.where(guided, own.guided_target, own.target)
 
-    def summarize(self, figures: Mapping[str, float]) -> dict[str, float]:
+    def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Replace means of squares and products by counts of operations and an autocorrelation.
 
         multiplications        of a mean step: in the matrices of the updated components, and of the scheduler
@@ -167,14 +167,14 @@ class VariableConfig(ModelConfig):
         paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with full matrices
         autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k, over pairs of steps in the same window
         """
-        rest = {name: value for name, value in figures.items() if name not in MOMENTS}
-        if self.has_scheduler and "active_squared" not in figures:
+        rest = {name: value for name, value in metrics.items() if name not in MOMENTS}
+        if self.has_scheduler and "active_squared" not in metrics:
             return rest
-        if "lagged_product" in figures:
-            square = figures["proportion"] ** 2
-            variance = figures["proportion_squared"] - square
-            rest["autocorrelation"] = (figures["lagged_product"] - square) / variance if variance > 0 else 0.0
-        mean, square = (figures[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
+        if "lagged_product" in metrics:
+            square = metrics["proportion"] ** 2
+            variance = metrics["proportion_squared"] - square
+            rest["autocorrelation"] = (metrics["lagged_product"] - square) / variance if variance > 0 else 0.0
+        mean, square = (metrics[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
         return rest | self._operations(mean, square)
 
     def _operations(self, mean: float, square: float) -> dict[str, float]:
@@ -228,7 +228,7 @@ class VariableModel(SequenceModel):
             return super().run(xs, mask, start, inputs, train)
         mode = "soft" if train else config.mask.evaluation
         carry, predictions, schedule = self.passes(xs, mask, start, mode, train)
-        self._sow_figures(schedule, mask)
+        self._sow_metrics(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
         elif config.mask.agreement and not self.is_initializing():
@@ -253,15 +253,15 @@ class VariableModel(SequenceModel):
         carry, _, schedule = self.passes(xs, None if mask is None else mask.T, start, self.config.mask.evaluation, train=False)
         return carry, jnp.swapaxes(schedule.proportion, 0, 1)
 
-    def _sow_figures(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
+    def _sow_metrics(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
         values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
         for name, value in values.items():
-            self.sow("figures", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
+            self.sow("metrics", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
         lag, m = self.config.schedule.lag, jnp.mean(schedule.proportion, axis=-1)
         if 0 < lag < m.shape[0]:
-            self.sow("figures", "proportion_squared", mean_over_steps(jnp.square(m), mask))
+            self.sow("metrics", "proportion_squared", mean_over_steps(jnp.square(m), mask))
             pairs = None if mask is None else mask[:-lag] & mask[lag:]
-            self.sow("figures", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
+            self.sow("metrics", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
 
     def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:
         own, target = self.config.schedule, self.config.schedule.target
@@ -278,7 +278,7 @@ class VariableModel(SequenceModel):
         same = (jnp.argmax(one, axis=-1) == jnp.argmax(other, axis=-1)).astype(one.dtype)
         distance = jnp.sum(jnp.abs(jax.nn.softmax(one) - jax.nn.softmax(other)), axis=-1) / 2
         for name, value in (("agreement", same), ("output_distance", distance)):
-            self.sow("figures", name, mean_over_steps(value, mask) if self.reads == "all" else value)
+            self.sow("metrics", name, mean_over_steps(value, mask) if self.reads == "all" else value)
 
 
 def schedule_penalty(

@@ -116,9 +116,9 @@ class Bar:
         self.done = update
         self.progress.update(self.task, completed=update, detail=f"loss {loss:.4g}  {self.speed}")
 
-    def evaluated(self, update: int, label: str, figures: Mapping[str, Any]) -> None:
+    def evaluated(self, update: int, label: str, metrics: Mapping[str, Any]) -> None:
         """Print the first metrics of an evaluation in one line. `metrics.jsonl` has all."""
-        shown = itertools.islice(figures.items(), SHOWN)
+        shown = itertools.islice(metrics.items(), SHOWN)
         text = "  ".join(f"{name} {value:.5g}" for name, value in shown)
         self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}", markup=False)
 

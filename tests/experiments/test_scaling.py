@@ -51,7 +51,7 @@ def test_averaged_bytes_are_those_of_the_sums_in_the_program(parametrization):
         return train_step(model, task, optimizer, state, train.batch(train.arrays, indices), shares)
 
     program = jax.make_jaxpr(update, axis_env=[(parallel.AXIS, 2)])(state, jnp.zeros((2,), jnp.int32))
-    assert exchanged(program.jaxpr) == averaged_bytes(config, task.input_size, task.output_size, figures=3)
+    assert exchanged(program.jaxpr) == averaged_bytes(config, task.input_size, task.output_size, num_metrics=3)
     assert averaged_bytes(config, task.input_size, task.output_size, 0) == 4 * count(config, task.input_size, task.output_size).true
 
 
