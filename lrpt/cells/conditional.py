@@ -58,7 +58,7 @@ class ConditionalCarry(NamedTuple):
 
 def conditional(
     params: ConditionalParams, carry: ConditionalCarry, x: ConditionalInput
-) -> tuple[ConditionalCarry, tuple[Array, ConditionalCarry]]:
+) -> tuple[ConditionalCarry, tuple[Float[Array, "*b n"], ConditionalCarry]]:
     r"""Compute one step of the conditional recurrent network (Bojanowski et al. 2015).
 
     .. math::

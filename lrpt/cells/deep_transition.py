@@ -32,7 +32,7 @@ class TransitionInfo(NamedTuple):
 
 def dt_rnn(
     params: tuple[TransitionLayer, ...], h: Float[Array, "*b n"], x: type_of_input
-) -> tuple[Array, tuple[Array, tuple[TransitionInfo, ...]]]:
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[TransitionInfo, ...]]]:
     r"""Compute one step of a deep transition RNN (Pascanu et al. 2014, DT-RNN), for l = 1, ..., L.
 
     .. math::
@@ -59,7 +59,7 @@ def dt_rnn(
 
 def dts_rnn(
     params: tuple[TransitionLayer | ShortcutLayer, ...], h: Float[Array, "*b n"], x: type_of_input
-) -> tuple[Array, tuple[Array, tuple[TransitionInfo, ...]]]:
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[TransitionInfo, ...]]]:
     r"""Compute one step of a deep transition RNN with shortcuts (Pascanu et al. 2014, DT(S)-RNN).
 
     As `dt_rnn`, but :math:`z_l = \tanh(z_{l-1} U_l + h S_l + b_l)` for l > 1, with full learned matrices S_l, as in GroundHog's

@@ -15,7 +15,9 @@ class ElmanParams(NamedTuple):
     candidate: Gate
 
 
-def elman(params: ElmanParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, tuple[()]]]:
+def elman(
+    params: ElmanParams, h: Float[Array, "*b n"], x: type_of_input
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[()]]]:
     r"""Compute one step of a simple recurrent network (Elman 1990; Jernite et al. 2017, eq. 3, without bias there).
 
     .. math::

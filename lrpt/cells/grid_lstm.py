@@ -39,7 +39,7 @@ class DepthStream(NamedTuple):
 
 
 Layer = tuple[LSTMCarry, tuple[DepthStream, GridLSTMInfo]]
-Step = tuple[LSTMCarry, tuple[Array, GridLSTMInfo]]
+Step = tuple[LSTMCarry, tuple[Float[Array, "*b n"], GridLSTMInfo]]
 
 
 def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:

@@ -56,7 +56,7 @@ def _pass_through(u: Array, r: Array, m: Array, h: Array) -> tuple[Array, tuple[
     return h, (h, GRUInfo(u, r, m))
 
 
-def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], GRUInfo]]:
     r"""Compute one step of the GRU with the reset gate before the product (Miceli Barone 2018, eq. 2; Cho et al. 2014).
 
     .. math::
@@ -77,7 +77,9 @@ def gru(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[A
     return _pass_through(u, r, m, h)
 
 
-def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+def gru_reset_after(
+    params: GRUParams, h: Float[Array, "*b n"], x: type_of_input
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], GRUInfo]]:
     r"""Compute one step of the GRU with the reset gate after the product (Miceli Barone 2016, eq. 7).
 
     As `gru`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m))`; the bias is not reset (dl4mt-lm, small_lm.py). `gru_cudnn` has a second
@@ -89,7 +91,9 @@ def gru_reset_after(params: GRUParams, h: Float[Array, "*b n"], x: type_of_input
     return _pass_through(u, r, m, h)
 
 
-def gru_cudnn(params: GRUCuDNNParams, h: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, GRUInfo]]:
+def gru_cudnn(
+    params: GRUCuDNNParams, h: Float[Array, "*b n"], x: type_of_input
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], GRUInfo]]:
     r"""Compute one step of the GRU of cuDNN, PyTorch and Flax, whose trained weights it can load.
 
     As `gru_reset_after`, but :math:`m = \tanh(x W_m + b_m + r \odot (h U_m + c_m))`. The update and reset gates

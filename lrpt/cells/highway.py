@@ -30,7 +30,7 @@ class HighwayInfo(NamedTuple):
     transform: Float[Array, "*b n"]
 
 
-def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> tuple[Array, HighwayInfo]:
+def highway(params: HighwayParams, x: Float[Array, "*b n"], activation: Activation = relu) -> tuple[Float[Array, "*b n"], HighwayInfo]:
     r"""Compute one Highway layer (Srivastava et al. 2015; Miceli Barone 2016, eqs. 2 and 3).
 
     .. math::

@@ -79,7 +79,9 @@ class LRUInfo(NamedTuple):
     projected_2: Float[Array, "*b n"]
 
 
-def lru_ps(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, PSLRUInfo]]:
+def lru_ps(
+    params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], PSLRUInfo]]:
     r"""Compute one step of the projected state LRU (Ahuja and Morency 2018, eqs. 1, 2 and 7 to 10).
 
     .. math::
@@ -100,14 +102,18 @@ def lru_ps(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n
     return z * h2 + (1 - z) * p1, (z * h1 + (1 - z) * p2, PSLRUInfo(z, r, p1, p2))
 
 
-def lru_ps_code(params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, PSLRUInfo]]:
+def lru_ps_code(
+    params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], PSLRUInfo]]:
     r"""Compute `lru_ps` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
     z, r = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset))
     p1, p2 = _projected(params, h1, h2, r, r)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, PSLRUInfo(z, r, p1, p2))
 
 
-def lru_rg(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, RGLRUInfo]]:
+def lru_rg(
+    params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], RGLRUInfo]]:
     r"""Compute one step of the reset gate LRU (Ahuja and Morency 2018, eqs. 1 and 9 to 14).
 
     .. math::
@@ -122,14 +128,18 @@ def lru_rg(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n
     return z * h2 + (1 - z) * p1, (z * h1 + (1 - z) * p2, RGLRUInfo(z, r1, r2, p1, p2))
 
 
-def lru_rg_code(params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, RGLRUInfo]]:
+def lru_rg_code(
+    params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], RGLRUInfo]]:
     r"""Compute `lru_rg` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
     z, r1, r2 = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset_1, params.reset_2))
     p1, p2 = _projected(params, h1, h2, r1, r2)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, RGLRUInfo(z, r1, r2, p1, p2))
 
 
-def lru(params: LRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, LRUInfo]]:
+def lru(
+    params: LRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], LRUInfo]]:
     r"""Compute one step of the lattice recurrent unit, also called update gate LRU (Ahuja and Morency 2018, eqs. 11 to 18).
 
     .. math::

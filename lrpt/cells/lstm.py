@@ -35,7 +35,7 @@ class LSTMInfo(NamedTuple):
     output: Float[Array, "*b n"]
 
 
-def lstm(params: LSTMParams, carry: LSTMCarry, x: type_of_input) -> tuple[LSTMCarry, tuple[Array, LSTMInfo]]:
+def lstm(params: LSTMParams, carry: LSTMCarry, x: type_of_input) -> tuple[LSTMCarry, tuple[Float[Array, "*b n"], LSTMInfo]]:
     r"""Compute one step of the LSTM (Miceli Barone 2016, eqs. 8 and 9; Hochreiter and Schmidhuber 1997; Gers et al. 2000).
 
     .. math::

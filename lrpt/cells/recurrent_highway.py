@@ -33,7 +33,9 @@ class RHNInfo(NamedTuple):
     carry: Float[Array, "*b n"]
 
 
-def rhn(params: tuple[RHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input) -> tuple[Array, tuple[Array, tuple[RHNInfo, ...]]]:
+def rhn(
+    params: tuple[RHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[RHNInfo, ...]]]:
     r"""Compute one step of a recurrent highway network with coupled gates (Zilly et al. 2017, eqs. 6 to 8, c = 1 - t).
 
     For l = 1, ..., L:
@@ -66,7 +68,7 @@ def rhn(params: tuple[RHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input)
 
 def rhn_uncoupled(
     params: tuple[UncoupledRHNLayer, ...], s: Float[Array, "*b n"], x: type_of_input
-) -> tuple[Array, tuple[Array, tuple[RHNInfo, ...]]]:
+) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], tuple[RHNInfo, ...]]]:
     r"""Compute one step of a recurrent highway network with separate carry gates (Zilly et al. 2017, eqs. 6 to 9).
 
     As `rhn`, but :math:`s_l = h_l \odot t_l + s_{l-1} \odot c_l` with :math:`c_l = \sigma([l = 1] x W_C + s_{l-1} R_{Cl} + b_{Cl})`. The

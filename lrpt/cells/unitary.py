@@ -42,7 +42,9 @@ class UnitaryInfo(NamedTuple):
     rescale: Float[Array, "*b n"]
 
 
-def unitary(params: UnitaryParams, h: Float[Array, "*b n2"], x: type_of_input) -> tuple[Array, tuple[Array, UnitaryInfo]]:
+def unitary(
+    params: UnitaryParams, h: Float[Array, "*b n2"], x: type_of_input
+) -> tuple[Float[Array, "*b n2"], tuple[Float[Array, "*b n2"], UnitaryInfo]]:
     r"""Compute one step of the unitary evolution network (Arjovsky et al. 2016, eqs. 6 and 8), acting on z = h_re + i h_im.
 
     .. math::
@@ -69,7 +71,7 @@ def unitary(params: UnitaryParams, h: Float[Array, "*b n2"], x: type_of_input) -
 
 def unitary_without_fourier(
     params: UnitaryWithoutFourierParams, h: Float[Array, "*b n2"], x: type_of_input
-) -> tuple[Array, tuple[Array, UnitaryInfo]]:
+) -> tuple[Float[Array, "*b n2"], tuple[Float[Array, "*b n2"], UnitaryInfo]]:
     r"""Compute one step of the unitary network of Miceli Barone 2016 (lowrank-gru, models.py), which is not the published one.
 
     As `unitary`, but :math:`W = S D_3 R_2 D_2 \Pi R_1 D_1`: the Fourier transforms are commented out in that code, and a trainable real
@@ -102,7 +104,9 @@ def _permutation(n: int) -> np.ndarray:
     return np.random.RandomState(1234).permutation(n).astype(np.int32)
 
 
-def _mod_relu(a: Complex[Array, "*b n"], bias: Float[Array, "*b n"]) -> tuple[Array, tuple[Array, UnitaryInfo]]:
+def _mod_relu(
+    a: Complex[Array, "*b n"], bias: Float[Array, "*b n"]
+) -> tuple[Float[Array, "*b n2"], tuple[Float[Array, "*b n2"], UnitaryInfo]]:
     square = a.real**2 + a.imag**2
     positive = square > 0
     # The square root of zero has no finite derivative, and a is zero if state and input are zero.

@@ -71,7 +71,7 @@ class VariableInfo(NamedTuple):
     unit: Any
 
 
-VCStep = tuple[Array, tuple[Array, VariableInfo]]
+VCStep = tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], VariableInfo]]
 
 
 def vcrnn(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n"], epsilon: float = EPSILON, cut: bool = False) -> VCStep:
@@ -105,7 +105,7 @@ def vcgru(params: VariableParams, h: Float[Array, "*b n"], x: Float[Array, "*b n
 
 def vclstm(
     params: VariableParams, carry: LSTMCarry, x: Float[Array, "*b n"], epsilon: float = EPSILON, cut: bool = False
-) -> tuple[LSTMCarry, tuple[Array, VariableInfo]]:
+) -> tuple[LSTMCarry, tuple[Float[Array, "*b n"], VariableInfo]]:
     r"""Compute one step of a variable computation LSTM, which the paper leaves to future work (section 6); arguments as for `vcrnn`.
 
     As in the VCGRU, the gates i, f, g and o see the masked input and the masked h, and the mask reaches the state through the gates:
