@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from lrpt.matrices import Dense, Projection, apart, beside, stored_both_ways
@@ -70,7 +71,7 @@ class PreparedOperator(NamedTuple):
     def linearized(self, v: Any, y: Any = None) -> Any:
         """Return operator.apply(v) with a derivative that multiplies by `transpose`. If y is given, it is the result."""
         if self._multiplies(v):
-            return _product(v, self.transpose, self.apply(v) if y is None else y)
+            return _product(v, self.kernel, self.transpose, self.apply(v) if y is None else y)
         return self.operator.apply(v)
 
     def _multiplies(self, v: Any) -> bool:
@@ -78,15 +79,21 @@ class PreparedOperator(NamedTuple):
 
 
 @jax.custom_jvp
-def _product(v: Array, transpose: Array, y: Array) -> Array:
-    """Return y, the known value of v @ transpose.T, with that product's derivative by v."""
+def _product(v: Array, kernel: Array, transpose: Array, y: Array) -> Array:
+    """Return y, the known value of v @ kernel, with that product's derivatives by v, which multiplies by `transpose`, and by kernel."""
     return y
 
 
-@_product.defjvp
-def _product_jvp(primals: tuple[Array, Array, Array], tangents: tuple[Array, Any, Any]) -> tuple[Array, Array]:
-    _, transpose, y = primals
-    return y, jnp.tensordot(tangents[0], transpose, ((-1,), (1,)))
+def _product_jvp(primals: tuple[Array, Array, Array, Array], tangents: tuple[Any, Any, Any, Any]) -> tuple[Array, Array]:
+    # The linearization of a step keeps matrices constant. Derivatives of a higher order see the product again, and also vary the kernel.
+    (v, _, transpose, y), (d_v, d_kernel, _, _) = primals, tangents
+    d_y = jnp.zeros_like(y)
+    if not isinstance(d_v, SymbolicZero):
+        d_y = jnp.tensordot(d_v, transpose, ((-1,), (1,)))
+    return y, d_y if isinstance(d_kernel, SymbolicZero) else d_y + v @ d_kernel
+
+
+_product.defjvp(_product_jvp, symbolic_zeros=True)
 
 
 class Calls(NamedTuple):

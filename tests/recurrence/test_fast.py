@@ -134,6 +134,26 @@ def test_second_derivatives():
     assert largest_error(derivatives("fast", v), derivatives("plain", v)) < 1e-5
 
 
+@pytest.mark.usefixtures("keeping")
+def test_second_derivatives_by_matrices_of_inputs_that_are_not_differentiated():
+    """The curvature of a loss along a direction, as in gradient penalties, meta-learning and Newton's methods."""
+    params, (h, _), v, _ = network(3)
+    whole = Dense(v[0].T @ h)
+
+    def step(p, h, x):
+        return jnp.tanh(p["whole"].apply(x) + p["low_rank"].apply(x) + p["recurrent"].apply(h)), None
+
+    def curvature(loop):
+        def gradient(p):
+            return jax.grad(lambda p: jnp.sum(jnp.sin(LOOPS[loop](step, p, h, v, BY_RULE)[0])))(p)
+
+        p = {"whole": whole, "low_rank": params.input, "recurrent": params.recurrent}
+        twice = jax.grad(lambda p: sum(jnp.sum(jnp.sin(g)) for g in jax.tree.leaves(gradient(p))))(p)
+        return twice, jax.jvp(gradient, (p,), (p,))[1]
+
+    assert largest_error(jax.jit(curvature, static_argnums=0)("fast"), jax.jit(curvature, static_argnums=0)("plain")) < 1e-5
+
+
 @pytest.mark.slow
 def test_vmap_over_models():
     params, state, v, others = network(9)
