@@ -219,11 +219,15 @@ class Recurrent(nn.Module):
     def initial_carry(self, batch: int, arrays: Sequence[Array]) -> Any:
         """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes.
 
-        Zeros have the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16.
+        The state has the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16. A trainable row
+        counts as one of them.
         """
         zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
-        trainable = self.config.initial.trainable_state
-        row = as_state(self.param("initial_state", self._draw_state, zeros), zeros) if trainable else _in_precision_of(arrays, zeros)
+        row = zeros
+        if self.config.initial.trainable_state:
+            row = as_state(self.param("initial_state", self._draw_state, zeros), zeros)
+            arrays = [*arrays, *jax.tree.leaves(row)]
+        row = _in_precision_of(arrays, row)
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:

@@ -233,7 +233,10 @@ def test_multiplied_out_matrices_give_the_same_predictions_and_gradients(choice)
 
 
 @pytest.mark.parametrize("trainable", [False, True])
-@pytest.mark.parametrize(("types", "expected"), [(("bfloat16", "bfloat16"), "bfloat16"), (("float32", "bfloat16"), "float32")])
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [(("bfloat16", "bfloat16"), "bfloat16"), (("float32", "bfloat16"), "float32"), (("bfloat16", "float32"), "float32")],
+)
 def test_a_network_computes_in_the_precision_of_its_parameters_and_inputs(types, expected, trainable):
     """A state of zeros raises it no more than a trainable one."""
     model = SequenceModel(ModelConfig("lstm", size=6, rank=3, trainable_initial_state=trainable), 3, 2)
