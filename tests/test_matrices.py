@@ -14,10 +14,13 @@ from lrpt.matrices import (
     BlockDiagonal,
     Dense,
     Diagonal,
+    Householder,
+    Kronecker,
     LowRank,
     Projection,
     Rotation,
     Sparse,
+    ToeplitzLike,
     field_of,
     leading_block,
     low_rank_plus_diagonal,
@@ -179,6 +182,20 @@ def test_degrees_of_freedom_of_matrices_that_are_not_square():
     matrix, _ = make("low_rank", 6, 3, 2, 0)
     assert matrix.degrees_of_freedom == 2 * (6 + 3) - 4
     assert make("dense", 6, 3, 2, 0)[0].degrees_of_freedom == 18
+
+
+@pytest.mark.parametrize(
+    ("matrix", "expected"),
+    [
+        (LowRank(jnp.ones((6, 4)), jnp.ones((6, 3))), 12),
+        (Kronecker(jnp.ones((5, 2, 2)), jnp.ones((5, 2, 2))), 16),
+        (ToeplitzLike(jnp.ones((5, 4)), jnp.ones((5, 4))), 16),
+        (Householder(jnp.ones((6, 4))), 6),
+    ],
+)
+def test_a_rank_above_that_of_a_full_matrix_adds_no_degrees_of_freedom(matrix, expected):
+    """Of all matrices, and of all orthogonal ones."""
+    assert matrix.degrees_of_freedom == expected
 
 
 def test_degrees_of_freedom_of_the_paper():

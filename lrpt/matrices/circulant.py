@@ -93,8 +93,9 @@ class ToeplitzLike:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """r (2n - r): W is a linear and invertible function of its displacement, which is any matrix of rank r."""
+        """r (2n - r): W is a linear and invertible function of its displacement, which is any matrix of rank r. More than n counts as n."""
         rank, n = self.skew.shape
+        rank = min(rank, n)
         return rank * (2 * n - rank)
 
     @property

@@ -39,8 +39,12 @@ class Kronecker:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """r (p + q - r) for factors of p and q entries: the entries of W, rearranged, are a p x q matrix of rank r."""
+        """r (p + q - r) for factors of p and q entries: the entries of W, rearranged, are a p x q matrix of rank r.
+
+        More terms than p or q count as the smaller of these.
+        """
         rank, p, q = self._sizes
+        rank = min(rank, p, q)
         return rank * (p + q - rank)
 
     @property
