@@ -20,7 +20,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import Reads, Start, Steady, start_from
+from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names
@@ -133,7 +133,8 @@ class ConditionalNetwork(nn.Module):
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
-        carry = start_from(start, jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec)))
+        zeros = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
+        carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros))
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)

@@ -1,6 +1,6 @@
 """Interface between training and networks: a configuration that builds a Flax module. Any module with this interface can be trained."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import flax.linen as nn
@@ -58,6 +58,12 @@ def start_from(start: Start | None, initial: Any) -> Any:
     if not isinstance(start, Start):
         raise UsageError(f"the state to start from is a {type(start).__name__}: give a Start(carry) of lrpt.networks.protocol")
     return start.instead_of(initial)
+
+
+def in_precision_of(arrays: Sequence[Array], state: Any) -> Any:
+    """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more."""
+    common = jnp.result_type(*(a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)))
+    return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 
 
 class NetworkConfig(Protocol):

@@ -18,7 +18,7 @@ from lrpt.matrices import Bias, Dense, LowRank, Operator
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
-from lrpt.networks.protocol import Reads, Start, Steady, start_from
+from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -227,7 +227,7 @@ class Recurrent(nn.Module):
         if self.config.initial.trainable_state:
             row = as_state(self.param("initial_state", self._draw_state, zeros), zeros)
             arrays = [*arrays, *jax.tree.leaves(row)]
-        row = _in_precision_of(arrays, row)
+        row = in_precision_of(arrays, row)
         return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:
@@ -266,12 +266,6 @@ def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
 def as_state(row: Any, own: Any) -> Any:
     """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
     return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
-
-
-def _in_precision_of(arrays: Sequence[Array], state: Any) -> Any:
-    """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more."""
-    common = jnp.result_type(*(a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)))
-    return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 
 
 class Embedding(nn.Module):

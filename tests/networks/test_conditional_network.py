@@ -95,3 +95,11 @@ def test_a_state_without_start_is_one_line(trained):
     model, params, inputs, _ = trained
     with pytest.raises(UsageError, match=r"the state to start from is a tuple: give a Start\(carry\)"):
         model.apply({"params": params}, inputs, None, (jnp.zeros((BATCH, 4)), jnp.zeros((BATCH, 5))), method="advance")
+
+
+def test_a_network_of_bfloat16_parameters_computes_in_bfloat16(trained):
+    model, params, inputs, advance = trained
+    low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    logits, carry = model.apply({"params": low}, inputs, method="advance")
+    assert {leaf.dtype for leaf in jax.tree.leaves((logits, carry))} == {jnp.dtype("bfloat16")}
+    np.testing.assert_allclose(logits.astype(jnp.float32), advance(inputs, None)[0], rtol=0.05, atol=0.1)
