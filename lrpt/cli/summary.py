@@ -63,7 +63,8 @@ def with_best_learning_rates(results: Sequence[Result], score: str) -> list[int]
     sign = 1 if score in LOWER_IS_BETTER else -1
 
     def mean(places: Sequence[int]) -> float:
-        return sign * float(np.mean([results[place]["metrics"]["valid"][score] for place in places]))
+        found = sign * float(np.mean([results[place]["metrics"]["valid"][score] for place in places]))
+        return found if np.isfinite(found) else np.inf
 
     return sorted(place for of_model in groups.values() for place in min(of_model.values(), key=mean))
 

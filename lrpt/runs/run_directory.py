@@ -7,6 +7,7 @@ or shortened one, and a resumed run gets its metrics back. Directories of versio
 
 import errno
 import hashlib
+import math
 import os
 import uuid
 from collections.abc import Mapping
@@ -137,8 +138,8 @@ class RunDirectory:
     # Metrics
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return every complete line of `metrics.jsonl`. A line that a crash left half-written is skipped."""
-        return [line for _, line in self._lines()]
+        """Return every complete line of `metrics.jsonl`, with NaN for null. A line that a crash left half-written is skipped."""
+        return [_with_nan(line) for _, line in self._lines()]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
@@ -190,7 +191,7 @@ class RunDirectory:
     # The result
 
     def result(self) -> dict[str, Any] | None:
-        """Return the result of a finished run, or None if there is none.
+        """Return the result of a finished run, with NaN for metrics that are null, or None if there is none.
 
         Raises:
           UsageError: the file is damaged, altered or of another run, or `metrics.jsonl` has changed since the run finished.
@@ -210,13 +211,13 @@ class RunDirectory:
         record = found.get("metrics_record")
         if record is not None and _record([text for text, _ in self._lines()[: record["lines"]]]) != record:
             self._refuse_metrics()
-        return found
+        return _with_nan_metrics(found)
 
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Mark the run as finished. Return the content of `result.json`."""
+        """Mark the run as finished. Return what `result` reads."""
         content = sealed({**result, RUN: self.identifier(), "metrics_record": _record([text for text, _ in self._lines()])})
         write_json(self.path / "result.json", content)
-        return content
+        return _with_nan_metrics(content)
 
     def write_failure(self, update: int, what: str) -> None:
         """Record that training diverged, so that a report can count the seed."""
@@ -248,6 +249,15 @@ class RunDirectory:
 
 def _record(lines: list[str]) -> dict[str, Any]:
     return {"lines": len(lines), "sha256": hashlib.sha256("".join(lines).encode(errors="replace")).hexdigest()}
+
+
+def _with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics with NaN for null, which JSON holds for a number that is not finite, such as the perplexity of a huge loss."""
+    return {name: math.nan if value is None else value for name, value in metrics.items()}
+
+
+def _with_nan_metrics(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, "metrics": {split: _with_nan(metrics) for split, metrics in result["metrics"].items()}}
 
 
 def _identity_of(result: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -346,7 +346,7 @@ def _has_diverged(loss: Any) -> Any:
 
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:
     """Return a metric of all evaluations where it was finite."""
-    return [line[name] for line in lines if line[name] is not None] or [math.nan]
+    return [line[name] for line in lines if line[name] is not None and math.isfinite(line[name])] or [math.nan]
 
 
 def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:

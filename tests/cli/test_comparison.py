@@ -109,6 +109,12 @@ def test_the_mean_over_seeds_on_the_validation_split_decides():
     assert with_best_learning_rates(found, "accuracy") == [0, 1, 4]
 
 
+def test_a_learning_rate_whose_score_is_not_finite_is_chosen_last():
+    found = [result("A", rate, 0, valid) for rate, valid in ((1.0, float("nan")), (0.1, 5.0), (0.5, 4.0))]
+    for score, place in (("loss", 2), ("accuracy", 1)):
+        assert with_best_learning_rates(found, score) == [place]
+
+
 def test_a_learning_rate_is_chosen_for_each_setting_of_a_model():
     scores = [("A", 0.1, 0, 0.5, 20), ("A", 1.0, 0, 0.6, 20), ("A", 0.1, 0, 0.5, 40), ("A", 1.0, 0, 0.4, 40)]
     found = [result(*score) for score in scores]

@@ -12,7 +12,7 @@ from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import to_json
 from lrpt.runs.files import write_json, write_text
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import REQUIRED, RunDirectory
 
 
 def identity(config=CONFIG, **names):
@@ -166,6 +166,17 @@ def test_a_result_that_is_none(tmp_path):
     write_json(tmp_path / "result.json", {"updates": 3})
     with pytest.raises(UsageError, match=r"result\.json is damaged"):
         RunDirectory(tmp_path).result()
+
+
+def test_metrics_that_are_not_finite_are_read_as_nan(tmp_path):
+    directory = RunDirectory(tmp_path)
+    directory.append_metrics([{"update": 1, "split": "valid", "loss": 1e3, "perplexity": math.inf}])
+    metrics = {"loss": 1e3, "perplexity": math.inf}
+    returned = directory.write_result({**dict.fromkeys(REQUIRED), "config": {}, "metrics": {"valid": metrics, "test": metrics}})
+    assert '"perplexity": null' in (tmp_path / "result.json").read_text()
+    for found in (returned, directory.result()):
+        assert [f"{found['metrics'][split]['perplexity']:.5g}" for split in ("valid", "test")] == ["nan", "nan"]
+    assert math.isnan(directory.metrics()[0]["perplexity"])
 
 
 @pytest.mark.parametrize("cut", range(1, 33, 3))
