@@ -2,6 +2,7 @@
 
 import csv
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -80,9 +81,11 @@ def _archive(file: BinaryIO) -> Any:
 
 def _read_csv(path: Path) -> Labelled:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+        reader = csv.DictReader(file)
+        rows = list(reader)
     if not rows or not {"sequence", "target"} <= rows[0].keys():
         raise ValueError("expected a header with the columns sequence and target, and rows below it")
+    _check_columns(reader.fieldnames or (), rows)
     features = [name for name in rows[0] if name not in COLUMNS]
     sequences: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
@@ -94,6 +97,15 @@ def _read_csv(path: Path) -> Labelled:
         inputs[place, : len(numbers)] = values[numbers]
     split = _label_of_each(rows, sequences, "split") if "split" in rows[0] else None
     return Labelled(inputs, lengths, _as_numbers(_label_of_each(rows, sequences, "target")), split)
+
+
+def _check_columns(names: Sequence[str], rows: Sequence[dict[Any, Any]]) -> None:
+    """Check that every value has a column of its own, because `csv.DictReader` would drop the others."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"several columns are called {', '.join(repeated)}: give each a name of its own")
+    for line, row in enumerate(rows, start=2):
+        if None in row:
+            raise ValueError(f"line {line} has {len(names) + len(row[None])} values, and the header {len(names)}: write 0.5, not 0,5")
 
 
 def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[float]:

@@ -115,6 +115,8 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
         ("sequence,target,a\n1,2,x\n", "line 2 has a feature that is no number: a=x"),
         ("sequence,target,a\n1,2,1\n1,3,1\n", "sequence 1 has several values of target: 2, 3"),
         ("sequence,target\n1,2\n", "it has no feature"),
+        ("sequence,target,a,b,a\n1,2,3,4,5\n", "several columns are called a: give each a name of its own"),
+        ("sequence,target,a,b\n1,2,3,4\n1,2,0,5,4\n", "line 3 has 5 values, and the header 4: write 0.5, not 0,5"),
     ],
 )
 def test_a_table_that_does_not_fit_is_one_line(text, says, tmp_path):
