@@ -16,10 +16,11 @@ from lrpt.cli.run_commands import on_run
 from lrpt.cli.sampling import BEGINNING, ENDING, Options, Samples, writer_of
 from lrpt.cli.trained import read_run
 from lrpt.datasets.abc import Symbol, Tune, midi_file, read_tune, split_tunes, write_tune
-from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, WordVocabulary
+from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_bytes
+from lrpt.tasks.music import symbols_of
 from lrpt.training.loading import Loaded
 
 Melody = list[Symbol]
@@ -49,6 +50,7 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
       UsageError: the network knows no melodies, or a symbol of the prompt is unknown.
     """
     writer = writer_of(options, trained)
+    check_melodies(trained.vocabulary, options.run)
     prompt = prompt_numbers(options.prompt, trained.vocabulary)
     melodies = []
     for seed in options.seeds:
@@ -59,6 +61,14 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
     else:
         write_bytes(options.output, FORMATS[options.output.suffix](melodies))
         console.say(f"written: {options.output}, {len(melodies)} tunes")
+
+
+def check_melodies(vocabulary: Vocabulary, run: Path) -> None:
+    """Raise a UsageError if the vocabulary of a run has other symbols than those of melodies."""
+    try:
+        symbols_of(vocabulary)
+    except ValueError:
+        raise UsageError(f"{run} holds a run on a text, not on melodies: name a run of python -m experiments.music") from None
 
 
 def melodies_of(text: str) -> list[Melody]:

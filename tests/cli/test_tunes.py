@@ -5,9 +5,9 @@ import pytest
 
 from experiments.music import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.cli.tunes import as_abc, melodies_of, prompt_numbers
+from lrpt.cli.tunes import as_abc, check_melodies, melodies_of, prompt_numbers
 from lrpt.datasets.abc import BAR, read_tune, split_tunes
-from lrpt.datasets.vocabulary import WordVocabulary
+from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 
 VOCABULARY = WordVocabulary.of("G4:1/2 A4:1/2 B4:1/2 | F#4:1/2")
@@ -31,6 +31,12 @@ def test_prompts_are_notation_or_symbols(prompt, words):
 def test_prompts_that_the_network_cannot_read_are_refused(prompt, says):
     with pytest.raises(UsageError, match=says):
         prompt_numbers(prompt, VOCABULARY)
+
+
+@pytest.mark.parametrize("vocabulary", [Vocabulary.of("GABc dedB|"), WordVocabulary.of("G4:1/2 and A4:1/2")])
+def test_a_network_that_learned_a_text_writes_no_tunes(vocabulary, tmp_path):
+    with pytest.raises(UsageError, match="holds a run on a text, not on melodies: name a run"):
+        check_melodies(vocabulary, tmp_path)
 
 
 def test_tunes_end_at_the_end_symbol_and_unknown_symbols_are_left_out():
