@@ -21,7 +21,7 @@ from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
-from lrpt.errors import check_at_least, check_choice, check_distinct
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.matrices import Dense
 from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
 from lrpt.recurrence import recur
@@ -52,6 +52,8 @@ class Options:
         for kind in self.kinds:
             check_choice("kinds", kind, FORMS)
         check_at_least(1, self, "size", "rank", "batch", "steps", "rounds")
+        if self.rank > self.size:
+            raise UsageError(f"rank is {self.rank}, above size, {self.size}: choose one from 1 to {self.size}")
 
     def storage(self, kind: str) -> MatrixConfig:
         """Return the sizes of a parametrization."""

@@ -31,6 +31,7 @@ from experiments.scaling.memory import LOOPS, Fit, fit, largest, longest, recurr
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.subcommands import first_word
 from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
 from lrpt.networks.counting import averaged_bytes, count
@@ -219,5 +220,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with leaving_with_a_line(console):
         named = [] if not words or words[0].startswith("-") else words[:1]
         options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"Costs of growth: {', '.join(SUBCOMMANDS)}.", Options())
-        check_choice("the subcommand", named[0] if named else "", SUBCOMMANDS)
-        SUBCOMMANDS[named[0]](options, console)
+        SUBCOMMANDS[first_word(named, SUBCOMMANDS, PROGRAM)](options, console)

@@ -1,6 +1,6 @@
 """Subcommands of an experiment: command lines whose first word names something else to do than training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from lrpt.cli.experiment import Subcommand
@@ -15,11 +15,21 @@ def dispatch(subcommands: Mapping[str, Subcommand], words: Sequence[str], progra
     Raises:
       UsageError: there is no such subcommand, or an option does not fit.
     """
-    if not words or words[0] not in subcommands:
-        given = f"'{words[0]}' is no subcommand of {program}" if words else f"{program} needs a subcommand"
-        raise UsageError(f"{given}: choose from {', '.join(subcommands)}; see {program} --help")
-    found = subcommands[words[0]]
-    found.run(options_of(found, words[1:], f"{program} {words[0]}"), console)
+    name = first_word(words, subcommands, program)
+    found = subcommands[name]
+    found.run(options_of(found, words[1:], f"{program} {name}"), console)
+
+
+def first_word(words: Sequence[str], subcommands: Collection[str], program: str) -> str:
+    """Return the subcommand that the first word names.
+
+    Raises:
+      UsageError: there is no word, or no such subcommand.
+    """
+    if words and words[0] in subcommands:
+        return words[0]
+    given = f"'{words[0]}' is no subcommand of {program}" if words else f"{program} needs a subcommand"
+    raise UsageError(f"{given}: choose from {', '.join(subcommands)}; see {program} --help")
 
 
 def options_of(subcommand: Subcommand, words: Sequence[str], program: str) -> Any:

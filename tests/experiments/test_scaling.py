@@ -158,8 +158,8 @@ def test_processor_time_of_descendants_is_counted():
     [
         (["sheet", "--measured", "missing.json"], "measured is missing.json: expected a file"),
         (["measure", "--turns", "0"], "turns is 0"),
-        ([], "the subcommand is ''"),
-        (["speed"], "the subcommand is 'speed'"),
+        ([], "python -m experiments.scaling needs a subcommand: choose from traffic"),
+        (["speed"], "'speed' is no subcommand of python -m experiments.scaling: choose from traffic"),
         (["hosts", "--hosts", "3"], "hosts is 3, which does not divide"),
         (["devices", "--devices", "3"], "devices is 3"),
         (["devices", "--workload", "nothing"], "workload is 'nothing'"),

@@ -1,0 +1,18 @@
+"""`python -m experiments.structure_table`: what it refuses."""
+
+import pytest
+
+from experiments.structure_table import main
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--size", "30", "--rank", "100"], "rank is 100, above size, 30: choose one from 1 to 30"),
+        (["--size", "0"], "size is 0"),
+        (["--kinds", "nothing"], "kinds is 'nothing': choose from "),
+        (["--kinds", "dense", "dense"], "kinds is dense dense"),
+    ],
+)
+def test_wrong_flags(words, says, assert_refused):
+    assert_refused(main, words, says)
