@@ -119,6 +119,30 @@ def test_adding_recovers_from_gradients_that_are_not_finite(bad):
         np.testing.assert_allclose(change, -1e-3 * g / np.sqrt(0.9 * v[name] + 0.1 * g**2 + 1e-30), rtol=1e-5, err_msg=name)
 
 
+# In lowrank-gru (RNN_memory.py) and in dl4mt-lm (small_lm.py).
+SHARES = {"copy_memory": 0.1, "adding_recovery": 0.1, "char_lm": 0.01, "char_lm_apart": 0.01, "char_lm_original": 0.01}
+
+
+@pytest.mark.parametrize("recipe", [name for name, recipe in RECIPES.items() if recipe.recovers])
+def test_a_recovery_replaces_the_gradient_by_the_share_of_its_source(recipe):
+    """Accumulators of squares show the gradient, which is `share` times the parameters."""
+    optimizer = OptimConfig(recipe).build()
+    broken = jax.tree.map(lambda p: jnp.full_like(p, jnp.nan), PARAMS)
+    _, after = optimizer.update(broken, optimizer.init(PARAMS), PARAMS)
+    start, new = (0.0, 1e-3) if recipe.startswith("char_lm") else (0.9e-3, 0.1)  # Adam, RMSProp
+    expected = {name: start + new * (SHARES[recipe] * p.astype(np.float64)) ** 2 for name, p in to_named(PARAMS).items()}
+    for name, v in to_named(optax.tree.get(after, "nu")).items():
+        np.testing.assert_allclose(v, expected[name], rtol=1e-5, err_msg=name)
+
+
+def test_the_weight_decay_of_char_lstm_is_the_gradient_where_there_is_no_other():
+    """Adam's first update is -lr g / (|g| + 1e-8), with g = 1e-7 times the parameter."""
+    optimizer, params = OptimConfig("char_lstm").build(), {"w": jnp.array([1.0, -0.5, 0.01])}
+    change, _ = optimizer.update({"w": jnp.zeros(3)}, optimizer.init(params), params)
+    g = 1e-7 * np.array([1.0, -0.5, 0.01])
+    np.testing.assert_allclose(change["w"], -2e-4 * g / (np.abs(g) + 1e-8), rtol=1e-4)
+
+
 def test_where_adams_constant_stands_matters_for_small_gradients():
     """dl4mt-lm, small_lm.py, `adam`: lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + 1e-8), in float64."""
     rng = np.random.default_rng(0)

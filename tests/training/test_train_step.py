@@ -96,6 +96,17 @@ def test_many_updates_in_one_call_are_single_ones(state):
     assert step._cache_size() == 1, "the step was compiled more than once"
 
 
+def test_masks_are_drawn_anew_for_every_update_and_seed():
+    """With a learning rate of 0 nothing else changes the training loss of a batch."""
+    model, still = changed(model={"output_dropout": 0.5}).model.build(TASK.input_size, TASK.output_size, TASK.reads), optax.sgd(0.0)
+    start = init_state(model, TASK, still, 0)
+    rows, arrays = np.tile(np.arange(4), (3, 1)), TASK.splits["train"].arrays
+    train = jax.jit(partial(train_steps, model, TASK, lambda update: still))
+    losses = [train(state, arrays, rows)[1]["loss"] for state in (start, start, start._replace(key=init_state(model, TASK, still, 1).key))]
+    np.testing.assert_array_equal(losses[0], losses[1])
+    assert len({float(loss) for loss in np.concatenate(losses[1:])}) == 6
+
+
 def test_evaluation_is_the_weighted_sum_over_examples(state):
     test = TASK.splits["test"]
     rows, weights = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], np.float32)
