@@ -86,6 +86,14 @@ def test_a_schedule_by_epochs():
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.025], rtol=1e-6)
 
 
+def test_decay_by_epochs_reaches_the_updates(tmp_path):
+    """An epoch has two updates. After it the learning rate is lost in rounding, so that all evaluations are of the same parameters."""
+    config = changed(optim={"decay": 1e-30}, data={"train_size": 8})
+    fit(config, {0: tmp_path / "run"}, devices=1)
+    losses = [line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid"]
+    assert losses == 3 * losses[:1]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -14,8 +14,9 @@ from table import assert_close
 from tiny import CONFIG, changed, lines
 
 from lrpt.errors import UsageError
+from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.tasks import Adding
+from lrpt.tasks import Adding, ImageVectors
 from lrpt.tasks.task import Split, Task
 from lrpt.training.loop import fit
 from lrpt.training.progress import Tally
@@ -105,6 +106,21 @@ def test_masks_are_drawn_anew_for_every_update_and_seed():
     losses = [train(state, arrays, rows)[1]["loss"] for state in (start, start, start._replace(key=init_state(model, TASK, still, 1).key))]
     np.testing.assert_array_equal(losses[0], losses[1])
     assert len({float(loss) for loss in np.concatenate(losses[1:])}) == 6
+
+
+def test_penalties_are_part_of_the_gradient_and_not_of_the_loss():
+    """The penalty 0.25 |W|^2 of a Highway network's readout adds 0.5 W to the gradient of W, and nothing to any other."""
+    task, descent = ImageVectors("digits").build(0), optax.sgd(1.0)
+    examples = task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(4))
+    config = HighwayConfig(size=3, depth=1, rank=2, batch_norm=False, dropout=HighwayDropoutConfig(0.0, 0.0, 0.0, 0.0))
+    models = [dataclasses.replace(config, readout_penalty=weight).build(task.input_size, 10, task.reads) for weight in (0.0, 0.25)]
+    start = init_state(models[0], task, descent, 0)
+    found = [jax.jit(partial(train_step, model, task, descent))(start, examples) for model in models]
+    (plain, one), (penalized, other) = found
+    own = jax.tree.map(jnp.zeros_like, start.params)
+    own["readout"]["kernel"] = 0.5 * start.params["readout"]["kernel"]
+    assert_close(penalized.params, jax.tree.map(jnp.subtract, plain.params, own))
+    assert_close(one["loss"], other["loss"])
 
 
 def test_evaluation_is_the_weighted_sum_over_examples(state):
