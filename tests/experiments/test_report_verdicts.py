@@ -120,6 +120,7 @@ def against(*advantages, **changes):
         (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
         (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
         (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),
+        ([*against(-0.1, -0.11, -0.12), Pair(3, None, False, failed=1)], "not reproduced (0 of 4 seeds agree, 1 run diverged)"),
         ([Pair(0, None, False, failed=1)], "one seed only (against the paper, 1 run diverged)"),
         ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
         ([Pair(0, None, None, failed=2)], "diverged (one seed, 2 runs diverged)"),
@@ -153,6 +154,7 @@ def test_at_smaller_scale_seeds_must_differ_significantly():
     assert judge_relation(against(0.1), "200 units").finding is Finding.ONE_SEED
     assert judge_relation(against(0.1, 0.01, 0.5), "200 units").finding is Finding.OPEN  # t = 1.36, p = 0.31
     assert judge_relation([Pair(seed, None, True, failed=1) for seed in range(3)], "200 units").finding is Finding.OPEN
+    assert judge_relation([*against(0.1, 0.11, 0.12), Pair(3, None, True, failed=1)], "200 units").finding is Finding.OPEN
     assert judge_relation([Pair(0, None, None)], "200 units").finding is Finding.NONE
     assert judge_relation([*against(0.1, 0.11, 0.12), Pair(3, 0.1, None)], "200 units").finding is Finding.OPEN
     assert judge_relation([Pair(seed, 0.0, True) for seed in range(3)], "200 units").finding is Finding.OPEN
