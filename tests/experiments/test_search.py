@@ -5,12 +5,13 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-from tiny import EVEN, changed, flags
+from tiny import EVEN, EXPERIMENT, changed, flags
 
-from experiments.search.command import main
+from experiments.search.command import Options, Search, main
 from experiments.search.halving import lowest, ranked, rungs
 from experiments.search.space import Choice, Range, draw, read
 from lrpt.engines.schedule import Report
+from lrpt.runs.console import Console
 
 
 def test_ranges_and_choices():
@@ -42,6 +43,7 @@ def test_rungs_end_at_evaluations_and_the_last_one_is_whole():
     assert rungs(9, 900, 100, 3) == [(9, 100), (3, 300), (1, 900)]
     assert rungs(1, 900, 100, 3) == [(1, 900)]
     assert rungs(27, 100, 100, 3) == [(27, 100)]
+    assert rungs(243, 24_300, 100, 3)[-1] == (1, 24_300)  # the logarithm of 243 to the base 3 rounds to less than 5
 
 
 def test_trials_are_ranked_by_their_lowest_loss_and_those_without_a_finite_one_come_last():
@@ -85,6 +87,21 @@ def test_a_trial_that_diverged_goes_no_further_and_is_never_the_best(bad, best, 
     assert trained[1:] == ([[best]] if best else [])
     assert (f"{best}   table" in said.out) if best else ("all 3 trials failed or diverged" in said.err)
     assert (tmp_path / "search.json").is_file()
+
+
+def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(tmp_path, monkeypatch):
+    """Trial 0 has the lowest loss, and its process dies in the first round; of the others one in two goes on."""
+    search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3,3e-3,4e-3",), runs=4, keep=2, workdir=tmp_path), [])
+    trained = []
+
+    def train(jobs, *_):
+        trained.append([one.job.path for one in jobs])
+        return Report([], {search.path(0): "it died"} if len(trained) == 1 else {})
+
+    monkeypatch.setattr("experiments.search.command.train_all", train)
+    monkeypatch.setattr(search, "evaluations", lambda trial: [{"update": 1, "loss": 1.0 + trial}])
+    assert search.run(Console(quiet=True)) == ([1, 2, 3, 0], 3)
+    assert trained[1:] == [[search.path(1), search.path(2)], [search.path(1)]]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Contests of two runs of one seed: which figures are compared, and which way an advantage points."""
+
+from dataclasses import replace
+
+import pytest
+from tiny import CONFIG
+
+from experiments.report.contests import Final, First, Last, Recoveries
+from experiments.report.records import Record
+from experiments.report.verdicts import Pair
+from lrpt.runs.configuration import to_json
+
+BOTH = (CONFIG, CONFIG)  # of 11 updates
+LONG = (CONFIG, replace(CONFIG, train=replace(CONFIG.train, updates=1_000)))
+ACCURACY = Final("accuracy", "accuracy", "{}", higher=True)
+LOSS = Final("loss", "loss", "{}")
+
+
+def run(curve, score="loss", split="valid", test=None, failure=None):
+    """Return a run with a curve by update, and a result if it has a figure of the test part."""
+    lines = tuple({"update": update, "split": split, score: value} for update, value in curve.items())
+    result = test and {"metrics": {"test": {score: test}}, "stopped": "updates", "updates": max(curve), "best_update": max(curve)}
+    return Record("run", {"experiment": "copy_memory", "seed": 3, **to_json(CONFIG)}, {}, lines, result, failure)
+
+
+def test_finished_runs_are_compared_by_the_test_part():
+    one, other = run({11: 0.1}, "accuracy", test=0.75), run({11: 0.9}, "accuracy", test=0.5)
+    assert ACCURACY.compare(one, other, BOTH, True) == Pair(3, 0.25, True)
+    one, other = run({11: 0.1}, test=0.75), run({11: 0.9}, test=0.5)
+    assert LOSS.compare(one, other, BOTH, True) == Pair(3, -0.25, False)
+    assert replace(LOSS, decimals=0).compare(run({11: 0.1}, test=1.25), run({11: 0.1}, test=1.0), BOTH, False) == Pair(3, 0.0, True)
+
+
+def test_unfinished_runs_are_compared_by_the_best_evaluation_of_both():
+    one, other = {4: 0.875, 8: 0.5}, {4: 0.625, 8: 0.75, 11: 1.0}
+    assert ACCURACY.compare(run(one, "accuracy"), run(other, "accuracy"), BOTH, True) == Pair(3, 0.125, True, settled=False)
+    one, other = {4: 1.0, 8: 3.0}, {4: 2.0, 8: 1.5, 11: 0.5}
+    assert LOSS.compare(run(one), run(other), BOTH, True) == Pair(3, 0.5, True, settled=False)
+    assert Last("loss", "loss", "{}").compare(run(one), run(other), BOTH, True) == Pair(3, -1.5, False, settled=False)
+
+
+@pytest.mark.parametrize("contest", [LOSS, Last("loss", "loss", "{}")])
+def test_nobody_is_ahead_before_a_tenth_of_the_longer_training(contest):
+    assert contest.compare(run({11: 1.0}), run({11: 2.0}), LONG, True) == Pair(3, 1.0, None, settled=False)
+
+
+def test_a_run_that_never_got_there_is_behind_by_at_least_the_updates_since():
+    contest = First("updates", "loss", lambda loss: loss < 1)
+    early, late, never = run({4: 0.5, 11: 0.5}), run({4: 2.0, 11: 0.5}), run({4: 2.0, 11: 2.0})
+    assert contest.compare(early, late, BOTH, True) == Pair(3, 7, True)
+    assert contest.compare(early, never, BOTH, True) == Pair(3, 7, True, bound=True)
+    assert contest.compare(never, early, BOTH, True) == Pair(3, -7, False, bound=True)
+    assert contest.compare(late, run({4: 2.0, 8: 2.0}), BOTH, True) == Pair(3, None, None, bound=True, settled=False)
+
+
+def test_fewer_recoveries_up_to_the_last_common_update_are_better():
+    one, other = run({4: 1.0, 8: 1.0, 11: 9.0}, "recoveries", "train"), run({4: 2.0, 8: 3.0}, "recoveries", "train")
+    assert Recoveries().compare(one, other, BOTH, True) == Pair(3, 2.0, True, settled=False)
+
+
+def test_a_diverged_run_loses_against_one_that_came_further():
+    lost, further, behind = run({4: 1.0}, failure={"update": 7}), run({4: 9.0, 8: 9.0}), run({2: 9.0})
+    assert LOSS.compare(further, lost, BOTH, True) == Pair(3, None, True, settled=False, failed=1)
+    assert LOSS.compare(lost, further, BOTH, True) == Pair(3, None, False, settled=False, failed=1)
+    assert LOSS.compare(behind, lost, BOTH, True) == Pair(3, None, None, settled=False, failed=1)
+    assert LOSS.compare(lost, lost, BOTH, True) == Pair(3, None, None, failed=2)
