@@ -72,6 +72,16 @@ def test_regression_is_measured_in_the_unit_of_the_targets(tmp_path):
     assert task.summarize({"loss": loss})["rmse"] == pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)
 
 
+def test_targets_are_standardized_by_the_training_split(tmp_path):
+    """All outputs have one standard deviation; targets of the test split are far from those of training."""
+    split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+    targets = np.random.default_rng(2).normal(100, 25, (COUNT, 2)) + 1e4 * (split == "test")[:, None]
+    task = LabelledSequences(npz(tmp_path, targets=targets, split=split)).build(0)
+    mean, deviation = targets[:30].mean(0), targets[:30].std()
+    for part in ("train", "test"):
+        np.testing.assert_allclose(of(task.splits[part]).targets, (targets[split == part] - mean) / deviation, rtol=1e-5, atol=1e-6)
+
+
 def test_a_table_is_the_same_as_arrays(tmp_path):
     lines = ["sequence,target,split,a,b"]
     parts = (["train"] * 8 + ["valid", "test"]) * 4

@@ -14,7 +14,7 @@ from lrpt.errors import UsageError
 from lrpt.metrics import sentence_metrics
 from lrpt.tasks import NextSymbol, batch_indices, evaluation_streams
 from lrpt.tasks.task import Example
-from lrpt.tasks.text import as_split, lines, load_texts, text_metrics
+from lrpt.tasks.text import as_split, common_words, lines, load_texts, text_metrics
 
 PARTS = ("train", "valid", "test")
 
@@ -130,12 +130,13 @@ def test_an_evaluation_in_streams_scores_each_symbol_once(tmp_path, streams):
     np.testing.assert_array_equal(np.concatenate(in_order), test.arrays["text"][1 : 1 + test.arrays["lengths"].sum()])
 
 
-def test_long_lines_are_left_out_and_counted(tmp_path):
-    task = task_of(tmp_path, TEXT, max_length=20)
-    short = [line for line in TEXT.split("\n") if 0 < len(line) <= 20]
+@pytest.mark.parametrize("longest", [18, 20])  # some lines have 18 symbols, and none has 20
+def test_long_lines_are_left_out_and_counted(longest, tmp_path):
+    task = task_of(tmp_path, TEXT, max_length=longest)
+    short = [line for line in TEXT.split("\n") if 0 < len(line) <= longest]
     assert sum(split.size for split in task.splits.values()) == len(short)
-    assert sum(task.metadata["lines_too_long"].values()) == sum(len(line) > 20 for line in TEXT.split("\n"))
-    assert max(split.example.keywords["steps"] for split in task.splits.values()) <= 21
+    assert sum(task.metadata["lines_too_long"].values()) == sum(len(line) > longest for line in TEXT.split("\n"))
+    assert max(split.example.keywords["steps"] for split in task.splits.values()) == max(map(len, short)) + 1
 
 
 def test_symbols_that_the_training_part_lacks_are_unknown(tmp_path):
@@ -318,6 +319,10 @@ def test_inputs_say_which_word_is_complete(tmp_path):
     assert {number: word for word, number in found.items() if number > 1} == dict(enumerate(known, 2))
     assert words == len(known)
     assert set(unit) == {0, 1, *range(2, words + 2)}
+
+
+def test_words_with_the_least_number_of_occurrences_are_common():
+    assert common_words("b a\nb c  a b\n", 2) == {"a": 2, "b": 3}
 
 
 def test_words_need_a_stream(tmp_path):
