@@ -32,6 +32,11 @@ def columns(symbols):
     return [*stacks, *(LanguageModelSize(symbols, "rhn", layers, depth=5) for layers in (1, 2))]
 
 
+def test_counts_are_interpolated_by_a_polynomial_of_degree_two():
+    count = quadratic(lambda width: 7 + 3 * width + 5 * width**2)
+    assert [count(width) for width in (1, 4, 1_000)] == [15, 99, 5_003_007]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("symbols", [51, 88, 28, 206])
 def test_the_sizes_of_the_lattice_papers_budgets(symbols):

@@ -300,3 +300,6 @@ def test_midi_files_play_the_notes_for_their_lengths():
     events = [event for pitch, wait, length in one for event in (("note_on", pitch, wait), ("note_off", pitch, length))]
     assert notes == [*events, ("note_on", 60, 4.0), *events[1:]]
     assert file.length == pytest.approx(2 * (1 + 1 / 2 + 1 / 3 + 2) + 4)  # one quarter note is a second
+    waiting = mido.MidiFile(file=BytesIO(midi_file([[*melody, Symbol.of("z:1/4")], melody])))
+    waits = [m.time / waiting.ticks_per_beat for m in waiting.tracks[0] if m.type == "note_on"]
+    assert waits == [0, 0.5, 0, 4.25, 0.5, 0]
