@@ -58,6 +58,7 @@ def test_means_around_boundaries():
     m[np.flatnonzero(text == " ")[:-1] + 1] = 0.5
     np.testing.assert_allclose(around(m, text == " ", 1), [0.1 + 0.4 / 4 * 1, 0.9, 0.5])
     assert around(np.arange(9.0), np.arange(9) == 4, 3).tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert around(np.arange(9.0), np.arange(9) == 4, 4).tolist() == [*range(9)]
     with pytest.raises(UsageError, match="none of 1 boundaries has 5 steps on both sides"):
         around(np.arange(9.0), np.arange(9) == 4, 5)
 

@@ -136,3 +136,8 @@ def test_what_does_not_fit_is_refused(tables):
         nearest(normal(), "a", SPEC, config("mine"))
     with pytest.raises(UsageError, match="no circulant matrix is 4 x 6: choose another parametrization"):
         closest_storage("circulant", MatrixSpec(4, 6, "input"), 10)
+
+
+def test_a_budget_of_a_full_matrix_gives_one_with_fewer_parameters():
+    """Rank 4 has as many as a full matrix, 64."""
+    assert closest_storage("low_rank", MatrixSpec(8, 8, "recurrent"), 64).rank == 3

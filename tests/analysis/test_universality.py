@@ -67,6 +67,24 @@ def test_twice_the_state_rank_one_and_as_many_layers_as_rows(activation, size, d
         assert distance(network, layers, activation) <= network.error + ROUNDING
 
 
+@pytest.mark.parametrize(
+    ("v", "c", "w", "b", "x"),
+    [
+        ([[1, 0], [1, 0.5]], [0, -1], [[0, 0], [0, 0]], [20, 20], [2, -2]),  # an open gate, and a candidate at tanh(0)
+        ([[1, 0], [0, 0.5]], [0, -20], [[0, 0], [1, 0]], [20, -2], [2, 2]),  # a gate at sigma(0), and a candidate of -1 for a state of 2
+    ],
+)
+def test_the_bound_is_reached(v, c, w, b, x):
+    """The second row reads x_1 = 2 as it was saved, with an error of theta^2 2^3 / 3: in its candidate, or in its gate."""
+    gates = [StateGate(Dense(np.array(matrix, float).T), Bias(np.array(bias, float))) for matrix, bias in ((v, c), (w, b))]
+    layers = [HighwayParams(*gates)]
+    network = compile_network(layers, RADIUS, Precision(40.0, 0.0, 0.01), "tanh")
+    with jax.enable_x64(True):
+        found = np.asarray(network(jnp.array([x], float)))
+    distance = np.abs(found - oracle(layers, np.array([x], float), "tanh")).max()
+    assert 0.99 * network.error < distance <= network.error
+
+
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**31), log_epsilon=st.floats(-6, 1), activation=st.sampled_from(["relu", "tanh"]))
 def test_any_network(seed, log_epsilon, activation):
