@@ -1,5 +1,6 @@
 """Tests of equal numbers of parameters: the search is exact, and widths agree with the lattice paper's budgets."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -66,6 +67,7 @@ def test_the_parameters_of_a_layer(cell, depth, second, expected):
     assert (one.cell_parameters(13), two.cell_parameters(13)) == (expected(13), 2 * expected(13))
     assert LanguageModelSize(7, cell, 3, depth, shared=True, second_biases=second).cell_parameters(13) == expected(13)
     assert one.parameters(13) == expected(13) + 2 * 7 * 13 + 7
+    assert replace(one, tied=True).parameters(13) == expected(13) + 7 * 13 + 7
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -10,6 +10,7 @@ from table import SIZE, Row, assert_close, gradients, network
 
 from lrpt.cells import CELLS, CellSpec, scale_penalty
 from lrpt.matrices import Bias, Dense, Diagonal, Reflection, Rotation
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.specs import MatrixSpec, OperatorSpec
 
@@ -86,6 +87,14 @@ def test_starts_are_those_of_the_original_codes(cell):
     assert {name: matrix["kernel"].shape for name, matrix in stored["input"].items()} == inputs
     assert stored.keys() == {"input", "operator"}
     assert CELLS[cell].initial_spread(spec) == pytest.approx(math.sqrt(3 / (2 * n) if published else 3 / n))
+
+
+def test_initial_states_are_drawn_on_both_sides_of_zero():
+    model = ModelConfig("unitary", 100).build(3, 2, "last")
+    (row,) = jax.tree.leaves(jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 1, 3)))["params"]["recurrent"]["initial_state"])
+    bound = math.sqrt(1.5 / 100)
+    assert -bound <= row.min() < -0.9 * bound
+    assert 0.9 * bound < row.max() <= bound
 
 
 def test_the_penalty_of_the_scales():

@@ -247,6 +247,9 @@ def test_operations_of_a_run():
     assert found["multiplications"] == pytest.approx(0.5 * (2 * 3 * 20 + 20 + 2 * 2 * 20) + 40)
     assert "paper_equivalent_size" not in found
     assert VariableConfig("elman", 20, embedding=20, parametrization="dense").summarize({})["paper_equivalent_size"] == 20
+    for shared in (False, True):  # layers that share parameters compute as much as others
+        stack = VariableConfig("vcrnn", 20, parametrization="dense", layers=3, shared_layers=shared)
+        assert stack.summarize({"active": 0.5, "active_squared": 0.3})["multiplications"] == pytest.approx(3 * (2 * 400 * 0.3 + 40))
     assert dense.summarize({"loss": 1.0}) == {"loss": 1.0}
     for uncounted in (VariableConfig("elman", 20), VariableConfig("unitary", 20, embedding=20)):
         assert uncounted.summarize({"loss": 1.0}) == {"loss": 1.0}
