@@ -188,6 +188,14 @@ def test_a_damaged_file_gives_no_costs_and_is_replaced(tool, damage):
     assert tool("--presets", "first/wide")["first"]["wide"]["measured"]
 
 
+def test_the_preset_of_the_closest_length_is_that_of_the_lowest_ratio(monkeypatch):
+    """An update of 0.2 seconds is 20 times one of 0.01 and a fifth of one of 1; what was not measured does not count."""
+    lengths = {"short": (0.01, 2.0, True), "long": (1.0, 3.0, True), "estimated": (0.2, 5.0, False)}
+    presets = {name: dict(zip(("update", "ratio", "measured"), one, strict=True)) for name, one in lengths.items()}
+    monkeypatch.setattr(experiments, "read_costs", lambda path: {"presets": {"first": presets}})
+    assert (calibration("first", 0.2), calibration("first", 0.05)) == (3.0, 2.0)
+
+
 @pytest.mark.parametrize("number", ["-1", "null", "NaN", '"2"', "1e999"])
 def test_hours_that_are_none_give_no_costs(tool, number):
     experiments.COSTS.write_text(a_file('{"measured": true, "ratio": 1, "update": 1, "hours": ' + number + "}"))

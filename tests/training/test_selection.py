@@ -66,14 +66,15 @@ def test_extremes_are_of_evaluations_at_full_sharpness(run):
 
 def test_an_evaluation_has_the_settings_of_its_last_update(config, tmp_path):
     """Ten updates are two epochs. The tenth is of the second one, at whose end the masks are not yet the sharpest."""
-    one = Run({}, config, 0, tmp_path, Console(quiet=True))
-    best, sharpness = [], []
+    one = Run({}, replace(config, optim=replace(config.optim, halve_after=1)), 0, tmp_path, Console(quiet=True))
+    best, sharpness, halved = [], [], []
     for update, loss in ((5, 1.0), (10, 2.0), (11, 3.0), (15, 3.0), (20, 2.5)):
         one.progress.tally.add({"nats": np.array([2.0]), "symbols": np.array([1.0])})
-        one.evaluated(update, {"loss": loss}, 0.0)
+        halved.append(one.evaluated(update, {"loss": loss}, 0.0))
         best.append(one.progress.best["update"])
         sharpness.append(one.latest["train"]["sharpness"])
     assert best == [5, 10, 11, 11, 20]
+    assert halved == [False, False, False, True, False]
     np.testing.assert_allclose(sharpness, [0.2, 0.6, 1.0, 1.0, 1.0], rtol=1e-6)
 
 
