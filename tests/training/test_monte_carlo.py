@@ -74,6 +74,10 @@ def test_bad_passes_are_left_out_and_drawn_again(text):
     found = monte_carlo(*built_, passes=2, worst=limit)
     assert max(found.passes) <= limit
     assert found.passes == tuple(loss for loss in every if loss <= limit)[:2]
+    one = monte_carlo(*built_, passes=1, worst=min(every))
+    assert one.passes == (min(every),)
+    assert one.left_out == every.index(min(every)) > 0
+    assert one.loss == pytest.approx(min(every))  # of one pass: those that were left out have no share in it
     with pytest.raises(UsageError, match=r"worst is 0\.0 nats, and 10 passes lost more: choose a higher one"):
         monte_carlo(*built_, passes=1, worst=0.0)
 

@@ -62,6 +62,8 @@ def test_extremes_are_of_evaluations_at_full_sharpness(run):
     path, result = run
     sharp = [line["bits_per_character"] for update, line in evaluations(path).items() if update >= FIRST_SHARP]
     assert result["metrics"]["valid"]["lowest_bits_per_character"] == min(sharp)
+    extremes = {name for name in result["metrics"]["valid"] if name.startswith(("lowest_", "highest_"))}
+    assert extremes == {"lowest_perplexity", "lowest_bits_per_character", "lowest_output_distance", "highest_agreement"}  # not of amounts
 
 
 def test_an_evaluation_has_the_settings_of_its_last_update(config, tmp_path):
