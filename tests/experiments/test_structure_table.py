@@ -16,3 +16,10 @@ from experiments.structure_table import main
 )
 def test_wrong_flags(words, says, assert_refused):
     assert_refused(main, words, says)
+
+
+@pytest.mark.slow
+def test_the_table_has_a_row_for_each_structure(capsys):
+    main(["--size", "8", "--rank", "2", "--batch", "2", "--steps", "3", "--rounds", "1", "--kinds", "dense", "monarch"])
+    said = capsys.readouterr().out
+    assert [line.split()[0] for line in said.splitlines() if line.startswith(("dense", "monarch"))] == ["dense", "monarch"]
