@@ -35,7 +35,8 @@ def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loo
 
 def _check_steps_and_rows(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outputs: str, loop: str) -> None:
     if mask is not None and jnp.shape(mask) != shape[:2]:
-        raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first")
+        single = "; a single sequence needs an axis of one row in inputs, mask and carry" if jnp.ndim(mask) == 1 else ""
+        raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first{single}")
     if not shape or shape[0] != first[0]:
         raise UsageError(f"inputs have shapes {first} and {shape}: give arrays of as many steps, (t, b, ...), time first")
     if shape[0] == 0 and outputs == "last":

@@ -73,6 +73,11 @@ def test_masks_that_are_not_boolean(kind):
     assert_one_line("the mask is .*32: give booleans", step, PARAMS, *of_shapes(), jnp.ones((STEPS, BATCH), kind))
 
 
+def test_a_mask_of_a_single_sequence_without_an_axis_of_rows():
+    says = "time first; a single sequence needs an axis of one row in inputs, mask and carry"
+    assert_one_line(says, step, PARAMS, *of_shapes((SIZE,), (STEPS, INPUT_SIZE)), jnp.ones(STEPS, bool))
+
+
 def test_inputs_of_different_lengths():
     xs = jnp.ones((3, 2, 1)), jnp.ones((4, 2, 1))
     assert_one_line("inputs have shapes .*: give arrays of as many steps", lambda _, h, x: (h, (h, x)), None, jnp.ones((2, 1)), xs)
