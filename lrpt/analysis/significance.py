@@ -1,8 +1,11 @@
 """Differences that are more than chance: paired seeds, and the correction for several comparisons."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+
+from lrpt.errors import UsageError
 
 
 def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
@@ -12,13 +15,18 @@ def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
       one, other: scores of two models, in the order of their common seeds.
 
     Returns:
-      None with fewer than two pairs. If all pairs have the same difference, 1 if it is zero and 0 if not.
+      None with fewer than two pairs, or if a score is not finite. If all pairs have the same difference, 1 if it is zero and 0 if not.
+
+    Raises:
+      UsageError: there are not as many scores of one model as of the other.
     """
     from scipy import stats  # takes half a second
 
-    gaps = np.subtract(one, other)
-    if gaps.size < 2:
+    if len(one) != len(other):
+        raise UsageError(f"there are {len(one)} scores of one model and {len(other)} of the other: give both for the same seeds")
+    if len(one) < 2 or not np.isfinite([one, other]).all():
         return None
+    gaps = np.subtract(one, other)
     if np.ptp(gaps) == 0:
         return float(gaps[0] == 0)
     return float(tuple(stats.ttest_1samp(gaps, 0.0))[1])  # (statistic, p)
@@ -28,13 +36,13 @@ def holm(p_values: Sequence[float | None], level: float = 0.05) -> list[bool]:
     """Return which differences are significant by the correction of Holm (1979) for all of them together.
 
     Args:
-      p_values: one for each difference; None, for which nothing is known, is never significant.
+      p_values: one for each difference; None or NaN, for which nothing is known, is never significant.
       level: family-wise error rate, the probability of calling any difference significant if there is none.
     """
-    known = sorted((i for i, p in enumerate(p_values) if p is not None), key=lambda i: p_values[i] or 0.0)
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None and not math.isnan(p))
     found = [False] * len(p_values)
-    for rank, i in enumerate(known):
-        if (p_values[i] or 0.0) > level / (len(known) - rank):
+    for rank, (p, i) in enumerate(known):
+        if p > level / (len(known) - rank):
             break
         found[i] = True
     return found
