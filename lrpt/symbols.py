@@ -22,6 +22,10 @@ class Weighted(NamedTuple):
     symbols: Int[Array, "*b"]
     weight: Float[Array, "*b"]
 
+    def weights(self, dtype: DTypeLike) -> Float[Array, "*b 1"]:
+        """Return the weights as factors of row vectors, in the type of these, which they must not widen."""
+        return self.weight[..., None].astype(dtype)
+
 
 type_of_input = Float[Array, "*b i"] | Int[Array, "*b"] | Weighted
 
@@ -55,13 +59,13 @@ def check_symbols(v: Float[Array, "*b i"] | Int[Array, "*b"], number: int) -> No
 def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
     """Return the row vectors that symbols stand for; vectors are returned as they are."""
     if isinstance(v, Weighted):
-        return v.weight[..., None] * jax.nn.one_hot(v.symbols, width, dtype=dtype)
+        return v.weights(dtype) * jax.nn.one_hot(v.symbols, width, dtype=dtype)
     return jax.nn.one_hot(v, width, dtype=dtype) if is_symbols(v) else v
 
 
 def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:
     """Return the products of symbols with a full matrix: its rows, times the weights if there are any."""
-    return v.weight[..., None] * _rows(kernel, v.symbols) if isinstance(v, Weighted) else _rows(kernel, v)
+    return v.weights(kernel.dtype) * _rows(kernel, v.symbols) if isinstance(v, Weighted) else _rows(kernel, v)
 
 
 @jax.custom_jvp

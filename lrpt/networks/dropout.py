@@ -76,7 +76,7 @@ class Masked(Composite):
         return Masked(self.operator, self.mask[rows])
 
     def apply_by(self, call: Call, v: Float[Array, "*s b i"]) -> Float[Array, "*s b o"]:
-        mask = lax.stop_gradient(self.mask)
+        mask = lax.stop_gradient(self.mask).astype(v.dtype)  # a mask must not widen the products of a bfloat16 network
         return call(self.operator, v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))
 
 
@@ -91,7 +91,7 @@ class Affine(Composite):
     def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
         y = call(self.matrix, v.symbols if isinstance(v, Weighted) else v)
         y = y + call(self.bias, y)
-        return v.weight[..., None] * y if isinstance(v, Weighted) else y
+        return v.weights(y.dtype) * y if isinstance(v, Weighted) else y
 
 
 def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "..."]:

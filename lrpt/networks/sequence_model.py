@@ -194,9 +194,10 @@ class Recurrent(nn.Module):
         steps, rows = jax.tree.leaves(xs)[0].shape[:2]
         if not config.needs_gpu:
             params = materialized(params, config.loop.materialize, steps * rows)
+        read = xs.symbols if isinstance(xs, Weighted) else xs  # neither weights nor masks of dropout decide the type of the state
+        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, read))))
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
-        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, xs))))
         tuning = config.loop.tuning(self.sharers)
         step = step or self.cell.step
         return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
@@ -426,4 +427,5 @@ class SequenceModel(nn.Module):
             return vectors
         shape = xs if integer else xs[..., 0]
         weights = draw_word_weights(self.make_rng("dropout"), dropout.words, dropout.word_masks, shape, self.input_size)
-        return Weighted(xs, weights) if integer and not embedded else weights[..., None] * vectors
+        weighted = Weighted(xs, weights)
+        return weighted if integer and not embedded else weighted.weights(vectors.dtype) * vectors

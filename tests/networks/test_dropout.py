@@ -255,3 +255,22 @@ def test_a_tied_embedding_is_the_readout():
     params = {"recurrent": variables["params"]["recurrent"], "embedding": {"table": table}}
     params["readout"] = {"kernel": table.T, "bias": variables["params"]["readout_bias"]}
     assert_close(model.apply(variables, SYMBOLS), untied.apply({"params": params}, SYMBOLS))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "config"),
+    [
+        (VECTORS, {"input_dropout": 0.3, "state_dropout": 0.3, "output_dropout": 0.3, "word_dropout": 0.3}),
+        (SYMBOLS, {"word_dropout": 0.3, "drop_biases": True}),
+        (SYMBOLS, {"word_dropout": 0.3, "input_parametrization": "low_rank"}),
+        (SYMBOLS, {"word_dropout": 0.3, "word_masks": "types", "embedding": 3, "input_dropout": 0.3}),
+    ],
+    ids=["vectors", "biases", "low rank", "embedding"],
+)
+def test_masks_do_not_widen_a_network_of_bfloat16_parameters(inputs, config):
+    """Masks are drawn in single precision. Training and evaluation compute in one type, so that states can be handed on."""
+    model = build(**config)
+    inputs = jnp.asarray(inputs, None if inputs is SYMBOLS else jnp.bfloat16)
+    low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), model.init(jax.random.key(0), inputs))
+    found = model.apply(low, inputs, None, train=True, rngs={"dropout": jax.random.key(1)}, method="advance")
+    assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {jnp.dtype("bfloat16")}
