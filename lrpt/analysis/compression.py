@@ -190,6 +190,9 @@ def second_moments(
       noise: white noise in v, as a fraction of the mean square of its components.
       streams: whether each row of a batch continues the same row of the batch before.
       settings: settings of `lrpt.networks.sequence_model.cell_params`.
+
+    Raises:
+      UsageError: there are no batches, or no steps that count.
     """
     in_batch = jax.jit(partial(_sums_of_squares, params, network, settings))
     totals: dict[str, np.ndarray] = {}
@@ -199,6 +202,8 @@ def second_moments(
         carry, sums = in_batch(carry if streams else None, inputs, mask)
         totals = {name: totals.get(name, 0) + np.asarray(found, np.float64) for name, found in sums.items()}
         steps += int(np.sum(mask))
+    if not steps:
+        raise UsageError("the batches have no step that counts, so there are no moments: give batches, and a new iterator in each call")
     return {name: total / steps + noise * np.trace(total / steps) / len(total) * np.eye(len(total)) for name, total in totals.items()}
 
 

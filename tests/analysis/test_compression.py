@@ -345,6 +345,13 @@ def test_second_moments_are_those_of_what_matrices_are_applied_to(cell):
         np.testing.assert_allclose(found[name], rows.T @ rows / len(rows), atol=1e-5)
 
 
+@pytest.mark.parametrize("batches", [[], [(np.ones((2, 3, INPUT_SIZE), np.float32), np.zeros((2, 3), bool))]], ids=["none", "masked"])
+def test_second_moments_of_no_steps_are_refused(batches):
+    params, recurrent = trained(Row("gru", "dense"))
+    with pytest.raises(UsageError, match="no step that counts"):
+        second_moments(params, recurrent, batches)
+
+
 def test_second_moments_of_streams_are_those_of_one_long_sequence():
     params, recurrent = trained(Row("lstm", "low_rank"))
     inputs = normal(2, 9, INPUT_SIZE).astype(np.float32)
