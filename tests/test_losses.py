@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from lrpt.metrics import (
     sentence_metrics,
     word_metrics,
 )
+from lrpt.tasks.chorales import frame_metrics
+from lrpt.tasks.task import Example
+from lrpt.tasks.text import text_metrics
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 5), (2, 3, 4)])
@@ -93,3 +97,14 @@ def test_the_direction_of_every_metric_of_kept_results_is_known():
 
 def test_errors_are_better_if_lower():
     assert "rmse" in LOWER_IS_BETTER
+
+
+@pytest.mark.parametrize(("metrics", "targets"), [(text_metrics, np.ones((2, 3), int)), (frame_metrics, np.ones((2, 3, 88)))])
+@pytest.mark.parametrize(("given", "computed"), [("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64")])
+def test_metrics_have_the_precision_of_the_predictions_from_single_precision_on(metrics, targets, given, computed):
+    with jax.enable_x64(True):
+        logits = jnp.asarray(np.random.default_rng(0).standard_normal((2, 3, 88)), given)
+        found = metrics(logits, Example(logits, jnp.asarray(targets), None))
+        exact = metrics(logits.astype(float), Example(logits, jnp.asarray(targets), None))
+    assert found["loss"].dtype == computed
+    np.testing.assert_allclose(found["loss"], exact["loss"], rtol=1e-6 if computed == "float32" else 1e-15)

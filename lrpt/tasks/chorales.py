@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.losses import binary_cross_entropy
+from lrpt.losses import at_least_single, binary_cross_entropy
 from lrpt.metrics import piece_metrics, sums_over_steps
 from lrpt.tasks.synthetic import below, key_of, uniform_numbers
 from lrpt.tasks.task import Example, Split, Task
@@ -196,7 +196,7 @@ def chord_progression(tonic: Float[Array, ""], mode: Float[Array, ""], uniform: 
 
 def frame_metrics(logits: Float[Array, "b t 88"], batch: Example) -> dict[str, Float[Array, " b"]]:
     """Return 'nats', the summed loss of a piece, 'frames', the number of its predicted frames, and 'loss', nats per frame."""
-    return sums_over_steps(binary_cross_entropy(logits.astype(jnp.float32), batch.targets), batch.mask, "frames")
+    return sums_over_steps(binary_cross_entropy(at_least_single(logits), batch.targets), batch.mask, "frames")
 
 
 def constant_loss(split: Split) -> float:

@@ -20,7 +20,7 @@ from lrpt.datasets.europarl import load_europarl
 from lrpt.datasets.splits import PARTS
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.losses import cross_entropy
+from lrpt.losses import at_least_single, cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Example, Split, Task
@@ -338,4 +338,4 @@ def excerpt(arrays: Any, index: Int[Array, ""], steps: int, masked: bool) -> Exa
 
 def text_metrics(logits: Float[Array, "b t k"], batch: Example) -> dict[str, Float[Array, " b"]]:
     """Return 'nats', the summed cross-entropy of an excerpt, 'symbols', the number of its predictions, and 'loss', nats per symbol."""
-    return sums_over_steps(cross_entropy(logits.astype(jnp.float32), batch.targets), batch.mask, "symbols")
+    return sums_over_steps(cross_entropy(at_least_single(logits), batch.targets), batch.mask, "symbols")

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
-from lrpt.losses import cross_entropy
+from lrpt.losses import at_least_single, cross_entropy
 from lrpt.networks.protocol import Start
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
@@ -107,7 +107,7 @@ def _pass(
         rows, first = chunk
         batch = examples.batch(examples.arrays, rows)
         logits, after = advance(batch.inputs, batch.mask, Start(carry, first) if task.streams else None)
-        log_p = -cross_entropy(logits.astype(jnp.float32), batch.targets)
+        log_p = -cross_entropy(at_least_single(logits), batch.targets)
         valid = jnp.ones_like(log_p, bool) if batch.mask is None else batch.mask
         return (after if task.streams else None), (log_p, valid)
 
