@@ -11,7 +11,7 @@ suffice for an eigenvalue at a distance of 2.1 from both discs (`tests/analysis/
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,14 @@ from jaxtyping import Array, Bool, Complex, Float
 
 from lrpt.analysis.plots import png
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
+from lrpt.errors import check_choice
 from lrpt.recurrence import Step, recur
 from lrpt.symbols import type_of_input
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Along = Literal["rows", "columns"]
 RHNParams = tuple[RHNLayer, ...] | tuple[UncoupledRHNLayer, ...]
 
 
@@ -110,11 +112,15 @@ class Discs(NamedTuple):
         return np.min(to_centres - self.radii[..., None, :], axis=-1)
 
 
-def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Literal["rows", "columns"] = "rows") -> Discs:
+def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Along = "rows") -> Discs:
     """Compute the discs in float64. Disc i has centre J_ii, and its radius is the sum of |J_ij| over j other than i.
 
     Along columns the radius is the sum of |J_ji|.
+
+    Raises:
+      UsageError: `along` is neither 'rows' nor 'columns'.
     """
+    check_choice("along", along, get_args(Along))
     J = np.asarray(jacobian, np.float64)
     centres = np.diagonal(J, axis1=-2, axis2=-1)
     magnitudes = np.abs(J * (1 - np.eye(J.shape[-1])))

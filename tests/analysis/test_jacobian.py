@@ -12,6 +12,7 @@ from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Row, assert_close, netwo
 
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, rhn_jacobian, states_before, step_jacobian
 from lrpt.cells import CELLS
+from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense
 from lrpt.recurrence import recur
 from lrpt.specs import MatrixSpec
@@ -155,6 +156,11 @@ def test_discs_hold_all_eigenvalues(along):
     np.testing.assert_allclose(
         discs.distance(discs.centres[:, :1] + 1e3j), np.min(np.abs(1e3j + J[:, :1, 0] - discs.centres) - discs.radii, -1)[:, None]
     )
+
+
+def test_discs_along_something_else_are_refused():
+    with pytest.raises(UsageError, match="along is 'row': choose from rows, columns"):
+        gersgorin_discs(np.eye(2), "row")  # pyright: ignore[reportArgumentType]
 
 
 def test_the_discs_that_equation_14_prints_need_not_hold_the_eigenvalues():
