@@ -76,22 +76,28 @@ def _of_layers(judged: Judged) -> str:
 
 
 def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
-    """Return what came of depth at an equal number of parameters: perplexities from depth to depth, and the steps that do not help."""
+    """Return what came of depth at an equal number of parameters: perplexities from depth to depth, and the steps that do not help.
+
+    Perplexities are means over the seeds that all depths have, so that they can be compared.
+    """
     if ends.verdict.status is Status.NOT_RUN:
         return "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank, is not yet run."
     (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
-    scores = [[run.tested(study.score) or np.nan for run in runs] for runs in study.runs(judged.evidence).values()]
+    by_depth = list(study.runs(judged.evidence).values())
+    common = set.intersection(*({run.seed for run in runs} for runs in by_depth if runs))
+    scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     steps = [
         judged.relation(f"depth helps at 1.5 million parameters: {deep} no worse than {deep - 1}, tied")
         for deep in range(2, len(scores) + 1)
     ]
     harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
-    seeds = f" ({ends.seeds} seeds agree that {len(scores)} is better than 1)" * (len(ends.pairs) > 1)
+    seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
+    means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
     no_better = f" From depth to depth, it does not help at {' and '.join(harms)}." if harms else ""
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
-        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{seeds}."
+        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{means}.{seeds}"
         f"{no_better}"
     )
 
