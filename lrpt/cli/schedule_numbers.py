@@ -21,7 +21,7 @@ from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
-from lrpt.tasks.music import symbols_of
+from lrpt.tasks.music import holds_melodies, symbols_of
 from lrpt.training.loading import Loaded
 from lrpt.training.step import blank_carry
 
@@ -134,7 +134,7 @@ def summarize(trained: Loaded, schedule: ScheduleTrace, lags: Sequence[int] = (1
 
 def reads_melodies(trained: Loaded) -> bool:
     """Return whether the symbols of a network are notes, rests and bars."""
-    return isinstance(trained.vocabulary, WordVocabulary) and "|" in trained.vocabulary.symbols
+    return isinstance(trained.vocabulary, WordVocabulary) and "|" in trained.vocabulary.symbols and holds_melodies(trained.vocabulary)
 
 
 def reads_characters(trained: Loaded) -> bool:

@@ -20,7 +20,7 @@ from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_bytes
-from lrpt.tasks.music import symbols_of
+from lrpt.tasks.music import holds_melodies
 from lrpt.training.loading import Loaded
 
 Melody = list[Symbol]
@@ -65,10 +65,8 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
 
 def check_melodies(vocabulary: Vocabulary, run: Path) -> None:
     """Raise a UsageError if the vocabulary of a run has other symbols than those of melodies."""
-    try:
-        symbols_of(vocabulary)
-    except ValueError:
-        raise UsageError(f"{run} holds a run on a text, not on melodies: name a run of python -m experiments.music") from None
+    if not holds_melodies(vocabulary):
+        raise UsageError(f"{run} holds a run on a text, not on melodies: name a run of python -m experiments.music")
 
 
 def melodies_of(text: str) -> list[Melody]:

@@ -161,3 +161,12 @@ def _decoded(content: bytes) -> str:
 def symbols_of(vocabulary: Vocabulary) -> list[Symbol | None]:
     """Return the note, rest or bar of each number in a vocabulary; None for the end of a tune and the unknown symbol."""
     return [None if text.startswith("<") else Symbol.of(text) for text in vocabulary.symbols]
+
+
+def holds_melodies(vocabulary: Vocabulary) -> bool:
+    """Return whether a vocabulary has the symbols of melodies, which `symbols_of` reads."""
+    try:
+        symbols_of(vocabulary)
+    except ValueError:
+        return False
+    return True
