@@ -1,11 +1,14 @@
 """Evaluations of a run with a validation split of its own: which examples and which parameters they are of."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from tiny import CONFIG, changed, lines
 
 import lrpt
+from lrpt.tasks import LabelledSequences
 from lrpt.training.loop import fit
 
 
@@ -40,3 +43,12 @@ def test_training_metrics_are_of_the_updates_since_the_evaluation_before(run, tm
     single = [line["loss"] for line in lines(tmp_path / "run") if line["split"] == "train"]
     found = [line["loss"] for line in lines(path) if line["split"] == "train"]
     np.testing.assert_allclose(found, [np.mean(single[:4]), np.mean(single[4:])], rtol=1e-4)
+
+
+def test_the_test_split_of_each_evaluation_has_its_own_examples(tmp_path):
+    """Digits: unlike sequences that are drawn from keys, their splits are arrays that can be confused."""
+    config = dataclasses.replace(changed(CONFIG, train={"updates": 2, "evaluate_every": 2, "test_each": True}), data=LabelledSequences())
+    result = fit(config, {0: tmp_path / "run"}, devices=1)[0]
+    at_end = {line["split"]: line["loss"] for line in lines(tmp_path / "run")}
+    assert at_end["test"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-5)
+    assert at_end["test"] != pytest.approx(at_end["valid"], rel=1e-4)
