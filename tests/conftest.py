@@ -24,6 +24,9 @@ DEFAULTS = {
 }
 MAPPED = Path("/proc/self/maps")  # a line for each piece of memory, on Linux
 
+if version("jax") in ("0.10.0", "0.10.1"):  # these print errors when they load programs (lrpt.devices.compilation.QUIET)
+    del DEFAULTS["JAX_COMPILATION_CACHE_DIR"]
+
 for name, value in DEFAULTS.items():
     os.environ.setdefault(name, value)
 

@@ -19,14 +19,17 @@ LARGEST = 2**31
 SECONDS = 0.1
 """Compilation time from which on a program is kept."""
 
+QUIET = (0, 10, 2)
+"""First version of JAX that loads kept programs for CPUs without printing errors about features of the processor."""
+
 
 def keep_programs() -> Path | None:
     """Let JAX keep compiled programs in `folder()`, and return it. Call it before the first compilation.
 
-    If JAX_COMPILATION_CACHE_DIR names another folder, that one is used as JAX uses it. Nothing is kept if the folder cannot be written, or
-    if JAX_ENABLE_COMPILATION_CACHE is false. Then None is returned.
+    If JAX_COMPILATION_CACHE_DIR names another folder, that one is used as JAX uses it. Nothing is kept if the folder cannot be written, if
+    JAX_ENABLE_COMPILATION_CACHE is false, or with a version of JAX before 0.10.2. Then None is returned.
     """
-    if JAX.jax_compilation_cache_dir or not JAX.jax_enable_compilation_cache:
+    if JAX.jax_compilation_cache_dir or not JAX.jax_enable_compilation_cache or jax.__version_info__ < QUIET:
         return None
     path = folder()
     with contextlib.suppress(OSError):

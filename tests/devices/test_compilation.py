@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -33,6 +34,7 @@ def hits(home, keep=True, **changes):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(jax.__version_info__ < compilation.QUIET, reason="this version of JAX prints errors, so nothing is kept")
 def test_the_second_process_compiles_nothing_again(tmp_path):
     assert hits(tmp_path)[0] == 0
     found, said = hits(tmp_path)
@@ -53,6 +55,14 @@ def test_a_folder_that_cannot_be_made_is_no_error(tmp_path):
     (tmp_path / "lrpt").write_text("a file")
     found, said = hits(tmp_path)
     assert (found, said) == (0, "")
+
+
+def test_versions_that_print_errors_keep_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compilation, "JAX", SimpleNamespace(jax_compilation_cache_dir=None, jax_enable_compilation_cache=True))
+    monkeypatch.setattr(compilation, "QUIET", (99, 0, 0))
+    assert compilation.keep_programs() is None
+    assert not list(tmp_path.iterdir())
 
 
 def test_processors_do_not_share_programs(monkeypatch):
