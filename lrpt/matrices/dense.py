@@ -71,12 +71,14 @@ class Projection:
 
 
 def stored_both_ways(operator: Operator) -> tuple[Float[Array, "i o"], Float[Array, "o i"]] | tuple[None, None]:
-    """Return (W, W^T) of a full matrix, and (None, None) of other operators and of matrices so thin that they need no matrix product."""
-    match operator:
-        case Dense(kernel) if kernel.shape[0] > 2:
-            return kernel, kernel.T
-        case Projection(transpose) if transpose.shape[1] > 2:
-            return transpose.T, transpose
+    """Return (W, W^T) of a full matrix, and (None, None) of other operators and of matrices so thin that they need no matrix product.
+
+    Subclasses count as other operators: their `apply` may be more than the product.
+    """
+    if type(operator) is Dense and operator.kernel.shape[0] > 2:
+        return operator.kernel, operator.kernel.T
+    if type(operator) is Projection and operator.transpose.shape[1] > 2:
+        return operator.transpose.T, operator.transpose
     return None, None
 
 

@@ -78,7 +78,7 @@ class Householder:
     def _middle(self) -> Float[Array, "k k"]:
         """Return T. A small constant keeps it finite for vectors of zeros."""
         gram = self.vectors @ self.vectors.T
-        half = jnp.diag(jnp.diagonal(gram) / 2 + 1e-30)
+        half = jnp.diag(jnp.diagonal(gram) / 2 + max(1e-30, float(jnp.finfo(gram.dtype).tiny)))
         return solve_triangular(jnp.triu(gram, 1) + half, jnp.eye(gram.shape[0], dtype=gram.dtype))
 
     def to_dense(self) -> Float[Array, "n n"]:

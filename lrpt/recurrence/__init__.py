@@ -111,7 +111,7 @@ def _run(
 
     if mask is None:
         return segment(parameters, carry, xs)
-    if mask.shape[0] < 2 * SEGMENT and tuning.pack != "always":
+    if not mask.size or (mask.shape[0] < 2 * SEGMENT and tuning.pack != "always"):
         return segment(parameters, carry, (xs, mask))
     return packed(segment, parameters, carry, xs, mask, tuning, recompute=loop == "fast")
 

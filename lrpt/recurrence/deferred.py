@@ -117,7 +117,7 @@ def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) ->
       weights: size of all parameters of the step.
     """
     shortest = 1 if weights <= WEIGHTS_PER_VALUE * values else 2
-    longest = min(max(shortest, min(64, VALUES_PER_CHUNK // (values * sharers))), steps)
+    longest = min(max(shortest, min(64, VALUES_PER_CHUNK // max(1, values * sharers))), steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
 

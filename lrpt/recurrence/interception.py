@@ -71,8 +71,9 @@ class Survey(Interception):
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
         y = operator.apply(v)
-        projects = isinstance(operator, Projection) and isinstance(v, jax.Array)
-        number = self._numbers.setdefault(id(v) if projects else (len(self._pieces),), len(self._members))
+        projects = type(operator) is Projection and isinstance(v, jax.Array)  # a subclass may apply its matrix in another way
+        key = (id(v), operator.transpose.dtype) if projects else (len(self._pieces),)
+        number = self._numbers.setdefault(key, len(self._members))
         if number == len(self._members):
             self._members.append([])
             self._kept += [number] if is_costly(operator, v, y) else []

@@ -136,10 +136,15 @@ class LinearStep:
 
 def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
     """Compute the gradient of an operator from all rows at once: its own, or reverse mode's."""
-    if isinstance(operator, WithGradient):
+    if isinstance(operator, WithGradient) and _is_of_its_apply(type(operator)):
         return jax.tree.map(_as_stored, operator.gradient(v, cotangent), operator)
     own, with_own = inexact(operator)
-    return jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0]
+    return with_own(jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0])
+
+
+def _is_of_its_apply(kind: type) -> bool:
+    """Return whether a class has the gradient of its own `apply`, and not of an inherited `apply` that it overrides."""
+    return next("gradient" in vars(base) for base in kind.__mro__ if vars(base).keys() & {"apply", "gradient"})
 
 
 def _as_stored(gradient: Array, own: Array) -> Array:

@@ -126,4 +126,4 @@ class Calls(NamedTuple):
 
 def is_costly(operator: Any, v: Any, y: Any) -> bool:
     """Return whether a product is stored: its output is much narrower than its input, or its input has at least `COSTLY` components."""
-    return isinstance(operator, Dense | Projection) and is_vectors(v) and v.shape[-1] >= min(2 * y.shape[-1], COSTLY)
+    return type(operator) in (Dense, Projection) and is_vectors(v) and v.shape[-1] >= min(2 * y.shape[-1], COSTLY)

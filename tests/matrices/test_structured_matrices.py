@@ -166,6 +166,12 @@ def test_reflections_are_orthogonal_and_as_many_as_their_determinant_says():
         np.testing.assert_allclose(np.linalg.det(full), (-1) ** rank)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16, jnp.float16])
+def test_a_reflection_in_a_vector_of_zeros_changes_nothing(dtype):
+    matrix, v = Householder(jnp.zeros((2, 4), dtype)), jnp.arange(4, dtype=dtype)
+    np.testing.assert_array_equal(matrix.apply(v), v)
+
+
 def test_places_of_sparse_matrices_follow_from_seed_and_sizes():
     same, other = make("sparse", 1), Sparse(np.ones((6, 2)), 6, 6)
     np.testing.assert_array_equal(same.places, make("sparse", 2).places)

@@ -1,7 +1,7 @@
 """The fast loop where a GRU does not reach: operators used twice, raw parameters, integers, dtypes, higher derivatives; and memory."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import pytest
 from table import assert_close
 
 from lrpt.losses import cross_entropy
-from lrpt.matrices import Bias, Composite, Dense, LowRank, Sum, low_rank_plus_diagonal
+from lrpt.matrices import Bias, Composite, Dense, LowRank, Projection, Sum, low_rank_plus_diagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
@@ -224,6 +224,60 @@ def test_an_operator_made_of_arrays_that_it_does_not_store_is_refused():
     LOOPS["plain"](step, matrix, h, jnp.zeros((3, 1)))
     with pytest.raises(TypeError, match=r"made of a Dense whose arrays are none of its own"):
         fast(step, matrix, h, jnp.zeros((3, 1)))
+
+
+def assert_like_plain(matrices, dtype=jnp.float32):
+    """Check the values and gradients of a cell that applies several matrices to its state."""
+    _, (h, _), v, _ = network(5)
+
+    def step(matrices, h, x):
+        return jnp.tanh(sum(matrix.apply(h).astype(h.dtype) for matrix in matrices)), None
+
+    def loss(loop, floats, rest):
+        last, _ = LOOPS[loop](step, jax.tree.map(lambda a, b: b if a is None else a, floats, rest, is_leaf=lambda a: a is None), h, v)
+        return jnp.sum(jnp.sin(last))
+
+    floats = jax.tree.map(lambda a: a if jnp.issubdtype(a.dtype, jnp.inexact) else None, matrices)
+    fast_, plain = (jax.value_and_grad(partial(loss, loop))(floats, matrices) for loop in ("fast", "plain"))
+    assert [a.dtype for a in jax.tree.leaves(fast_)] == [a.dtype for a in jax.tree.leaves(plain)]
+    assert largest_error(fast_, plain) < (1e-5 if dtype == jnp.float32 else 2e-2)
+
+
+def test_an_operator_may_hold_integers():
+    @jax.tree_util.register_dataclass
+    @dataclass(frozen=True)
+    class Permuted:
+        kernel: Any
+        order: Any
+
+        def apply(self, v):
+            return (v @ self.kernel)[..., self.order]
+
+    assert_like_plain([Permuted(jnp.eye(SIZE) / 2 + 0.1, jnp.roll(jnp.arange(SIZE), 1))])
+
+
+@pytest.mark.parametrize("kind", [Dense, Projection])
+def test_a_subclass_of_a_full_matrix_may_apply_it_in_another_way(kind):
+    class Shifted(kind):
+        def apply(self, v):
+            return 3 * super().apply(v + 1)
+
+    jax.tree_util.register_dataclass(Shifted, [field.name for field in fields(kind)], [])
+    _, (h, c), _, _ = network(5)
+    assert_like_plain([Shifted(0.1 * h.T @ c), Shifted(0.1 * c.T @ h)])
+
+
+def test_projections_of_one_vector_may_have_different_types():
+    params, _, _, _ = network(5)
+    wide = params.recurrent.terms[0]
+    narrow = jax.tree.map(lambda a: 2 * a.astype(jnp.bfloat16), wide)
+    assert_like_plain([wide, narrow], jnp.bfloat16)
+
+
+def test_states_without_components_pass():
+    h, xs = jnp.zeros((2, 0)), jnp.zeros((3, 2, 0))
+    end, ys = fast(lambda matrix, h, x: (matrix.apply(h) + x, h), Dense(jnp.zeros((0, 0))), h, xs)
+    assert (end.shape, ys.shape) == ((2, 0), (3, 2, 0))
 
 
 def test_it_works_with_this_jax():

@@ -10,7 +10,7 @@ import pytest
 from table import BATCH, STEPS, Row, assert_close, assert_equal, every_kind_of_state, network, run, weighted_sum
 
 from lrpt.errors import UsageError
-from lrpt.recurrence import LOOPS, recur
+from lrpt.recurrence import LOOPS, Tuning, recur
 
 # Three lengths, and steps left out in the middle.
 MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0]], bool).T
@@ -80,6 +80,15 @@ def test_a_row_that_is_all_padding_keeps_its_state_and_has_no_output():
     for outputs, steps in (("all", (STEPS,)), ("last", ())):
         end, ys = recur(net.cell.step, net.params, net.carry, net.xs, nothing, outputs=outputs)
         assert_equal((end, ys), (net.carry, jnp.zeros((*steps, *net.carry.shape))))
+
+
+@pytest.mark.parametrize("pack", ["auto", "always"])
+@pytest.mark.parametrize(("steps", "rows"), [(0, BATCH), (STEPS, 0), (70, 0)])
+def test_a_mask_without_steps_or_rows_leaves_the_state(steps, rows, pack):
+    net = network(Row("gru", "low_rank"))
+    xs, carry = jnp.zeros((steps, rows, net.xs.shape[-1])), net.carry[:rows]
+    end, ys = recur(net.cell.step, net.params, carry, xs, jnp.ones((steps, rows), bool), tuning=Tuning(pack=pack))
+    assert_equal((end, ys), (carry, jnp.zeros((steps, *carry.shape))))
 
 
 def test_kinds_of_output():

@@ -74,6 +74,12 @@ def test_rows_are_sorted_and_counted():
     assert [counts[i] for i in packing.numbers] == [8, 6, 4, 2, 2]  # rows left: 7, 5, 3, 2, 2
 
 
+def test_a_row_that_ends_with_a_segment_is_not_in_the_next_one():
+    mask = jnp.arange(6)[:, None] < jnp.array([[2, 2, 2, 2, 4, 4, 6, 6]])
+    packing = Packing.of(mask, (0, 2, 4, 6, 8), 2)
+    assert [(0, 2, 4, 6, 8)[i] for i in packing.numbers] == [8, 4, 2]
+
+
 @pytest.mark.parametrize(
     ("rows", "pack", "counts"), [(16, "auto", 5), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
 )
