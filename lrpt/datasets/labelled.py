@@ -52,8 +52,11 @@ def read_labelled(path: Path) -> Labelled:
         found = readers[path.suffix](path)
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror or error})") from error
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise UsageError(f"data.file is {path}: {error.args[0]}") from error
+    except UnicodeDecodeError as error:
+        where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
+        raise UsageError(f"data.file is {path}, which is not UTF-8 ({where}): convert it") from error
+    except Exception as error:  # csv, zipfile, zlib and NumPy raise a dozen different errors for damage
+        raise UsageError(f"data.file is {path}: {(error.args or ('it is damaged',))[0]}") from error
     return _checked(found, path)
 
 
@@ -69,7 +72,13 @@ def _read_npz(path: Path) -> Labelled:
             )
         lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
         split = arrays["split"] if "split" in arrays.files else None
-    return Labelled(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,)).astype(np.float32), lengths, targets, split)
+    return Labelled(_narrow(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, targets, split)
+
+
+def _narrow(inputs: Any) -> Float[np.ndarray, "..."]:
+    """Return numbers as float32. `_checked` refuses those that are too large, so they need no warning."""
+    with np.errstate(over="ignore"):
+        return np.asarray(inputs).astype(np.float32)
 
 
 def _archive(file: BinaryIO) -> Any:
@@ -90,7 +99,7 @@ def _read_csv(path: Path) -> Labelled:
     sequences: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         sequences.setdefault(row["sequence"], []).append(number)
-    values = np.array([_numbers(row, features, line) for line, row in enumerate(rows, start=2)], np.float32)
+    values = _narrow([_numbers(row, features, line) for line, row in enumerate(rows, start=2)])
     lengths = np.array([*map(len, sequences.values())])
     inputs = np.zeros((len(sequences), lengths.max(), len(features)), np.float32)
     for place, numbers in enumerate(sequences.values()):
@@ -100,12 +109,14 @@ def _read_csv(path: Path) -> Labelled:
 
 
 def _check_columns(names: Sequence[str], rows: Sequence[dict[Any, Any]]) -> None:
-    """Check that every value has a column of its own, because `csv.DictReader` would drop the others."""
+    """Check that every column has a value in each row, and every value a column of its own: `csv.DictReader` would drop the others."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"several columns are called {', '.join(repeated)}: give each a name of its own")
     for line, row in enumerate(rows, start=2):
         if None in row:
             raise ValueError(f"line {line} has {len(names) + len(row[None])} values, and the header {len(names)}: write 0.5, not 0,5")
+        if missing := [name for name in names if row[name] is None]:
+            raise ValueError(f"line {line} has no value of {', '.join(missing)}: give one for each column of the header")
 
 
 def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[float]:
@@ -128,7 +139,7 @@ def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
     for kind in (np.int64, np.float64):
         try:
             return labels.astype(kind)
-        except ValueError:
+        except (ValueError, OverflowError):
             continue
     return labels
 

@@ -127,13 +127,35 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
         ("sequence,target\n1,2\n", "it has no feature"),
         ("sequence,target,a,b,a\n1,2,3,4,5\n", "several columns are called a: give each a name of its own"),
         ("sequence,target,a,b\n1,2,3,4\n1,2,0,5,4\n", "line 3 has 5 values, and the header 4: write 0.5, not 0,5"),
+        ("sequence,a,target\n1,2,3\n1,2\n", "line 3 has no value of target: give one for each column of the header"),
+        ("sequence,a,target\n1,1e300,3\n", "a feature is not a finite number"),
+        (f"sequence,a,target\n1,2,{'n' * 200_000}\n", "field larger than field limit"),
+        ("sequence,a,target\n1,2,\u00e9\n", "mine.csv, which is not UTF-8 (byte 0xe9 at position 22): convert it"),
     ],
 )
 def test_a_table_that_does_not_fit_is_one_line(text, says, tmp_path):
-    (tmp_path / "mine.csv").write_text(text)
+    (tmp_path / "mine.csv").write_text(text, "latin-1")
     with pytest.raises(UsageError) as error:
         read_labelled(tmp_path / "mine.csv")
     assert says in str(error.value)
+
+
+def test_whole_numbers_of_any_size_are_numbers(tmp_path):
+    (tmp_path / "mine.csv").write_text(f"sequence,a,target\n1,2,{10**20}\n2,2,3\n")
+    np.testing.assert_array_equal(read_labelled(tmp_path / "mine.csv").targets, [1e20, 3])
+
+
+def test_damage_anywhere_in_a_file_is_one_line_or_harmless(tmp_path):
+    """A flipped byte of a compressed archive; its header fields and the checksums of its content are among them."""
+    np.savez_compressed(tmp_path / "mine.npz", inputs=INPUTS[:5], targets=np.arange(5))
+    whole = (tmp_path / "mine.npz").read_bytes()
+    for position in range(0, len(whole), 3):
+        (tmp_path / "bad.npz").write_bytes(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
+        try:
+            found = read_labelled(tmp_path / "bad.npz")
+        except UsageError:
+            continue
+        np.testing.assert_array_equal(found.inputs, INPUTS[:5])
 
 
 def test_other_files_are_refused(tmp_path):
