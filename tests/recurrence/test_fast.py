@@ -18,6 +18,7 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
+from lrpt.recurrence.products import is_costly
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
 
@@ -324,6 +325,31 @@ def test_every_state_is_kept_unless_that_takes_much_memory(store, steps, expecte
 )
 def test_chunks_have_about_90000_values_and_divide_the_sequence_where_possible(steps, batch, width, expected):
     assert chunk_length(steps, batch * width) == expected
+
+
+def test_choices_and_sizes_reach_the_loop(monkeypatch):
+    """The chunk by rule is that of the widest output, of all weights, and of the devices that share a cache."""
+    assert supported()  # before it is asked for through the loop below
+    found = []
+    monkeypatch.setattr("lrpt.recurrence.deferred._run", lambda *args: found.append(args[-2:]) or (None, None))
+    params, carry, xs = [Dense(jnp.ones((100, 2))), Dense(jnp.ones((2, 100)))], jnp.ones((1000, 100)), jnp.zeros((120, 1))
+
+    def step(matrices, h, _):
+        return jnp.tanh(matrices[1].apply(matrices[0].apply(h))), None
+
+    for tuning in (Tuning(), Tuning(sharers=2), Tuning(chunk=7), Tuning(store="boundaries")):
+        fast(step, params, carry[:200], xs, tuning)
+    fast(step, params, carry, jnp.zeros((640, 1)))
+    assert found == [(4, True), (2, True), (7, True), (4, False), (1, True)]
+    monkeypatch.setattr("lrpt.recurrence.deferred.STORED_BYTES", 640 * 1000 * 100 * 4)
+    fast(step, params, carry, jnp.zeros((640, 1)))  # the states alone would fit, and the stored projections do not
+    assert found[-1] == (1, False)
+
+
+@pytest.mark.parametrize(("width", "outputs", "stored"), [(48, 48, True), (47, 47, False), (6, 3, True), (5, 3, False)])
+def test_products_of_wide_or_much_narrowed_vectors_are_stored(width, outputs, stored):
+    v = jnp.ones((BATCH, width))
+    assert is_costly(Dense(jnp.ones((width, outputs))), v, v[:, :1].repeat(outputs, 1)) == stored
 
 
 def test_gradients_of_many_weights_are_not_accumulated_at_each_step():

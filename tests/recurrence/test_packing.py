@@ -74,6 +74,14 @@ def test_rows_are_sorted_and_counted():
     assert [counts[i] for i in packing.numbers] == [8, 6, 4, 2, 2]  # rows left: 7, 5, 3, 2, 2
 
 
+def test_a_batch_of_two_is_sorted_too():
+    """The shorter row stands first; a step adds its input to the state."""
+    xs, mask = jnp.arange(1.0, 13).reshape(6, 2, 1), jnp.arange(6)[:, None] < jnp.array([[1, 5]])
+    end, ys = recur(lambda _, h, x: (h + x, (h + x, None)), None, jnp.zeros((2, 1)), xs, mask, tuning=Tuning(pack="always"))
+    np.testing.assert_array_equal(end[:, 0], [1, 2 + 4 + 6 + 8 + 10])
+    np.testing.assert_array_equal(ys[..., 0], np.where(mask, np.cumsum(xs[..., 0], 0), 0))
+
+
 def test_a_row_that_ends_with_a_segment_is_not_in_the_next_one():
     mask = jnp.arange(6)[:, None] < jnp.array([[2, 2, 2, 2, 4, 4, 6, 6]])
     packing = Packing.of(mask, (0, 2, 4, 6, 8), 2)
