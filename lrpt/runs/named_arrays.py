@@ -97,18 +97,23 @@ def save(path: str | Path, params: Any, flag: str) -> None:
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -> None:
-    """Write named arrays as a .npz file, and make its directory. Raise the error of `save`."""
+    """Write named arrays as a .npz file, and make its directory. bfloat16 becomes float32. Raise the error of `save`."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **arrays)  # type: ignore[arg-type]
+        np.savez(path, **{name: _storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another {flag}", code=1) from error
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Return an array in a type that a .npz file can hold. NumPy writes others as bytes without a meaning."""
+    return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
 
 
 def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
     if array.shape != shape:
         raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
-    if array.dtype.kind not in "fiu":
+    if array.dtype.kind not in "fiu" and array.dtype != jnp.bfloat16:
         raise UsageError(f"array '{name}' holds {array.dtype}: parameters are real numbers")
     with np.errstate(over="ignore"):
         narrow = array.astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.runs.named_arrays import from_named, load, to_named
+from lrpt.runs.named_arrays import from_named, load, save, to_named
 
 MODEL = SequenceModel(ModelConfig(size=4, rank=2), 3, 5)
 
@@ -49,6 +49,14 @@ def test_other_precisions_become_float32(params, template):
     assert {leaf.dtype for leaf in jax.tree.leaves(loaded)} == {jnp.dtype("float32")}
     whole = from_named(template, {name: np.ones(array.shape, int) for name, array in to_named(params).items()})
     assert {leaf.dtype for leaf in jax.tree.leaves(whole)} == {jnp.dtype("float32")}
+
+
+def test_bfloat16_becomes_float32_through_memory_and_file(params, template, tmp_path):
+    narrow = jax.tree.map(lambda a: a.astype(jnp.bfloat16), params)
+    expected = jax.tree.map(lambda a: a.astype(jnp.float32), narrow)
+    assert_equal(from_named(template, to_named(narrow)), expected)
+    save(tmp_path / "start.npz", narrow, "--output")
+    assert_equal(load(tmp_path / "start.npz", template), expected)
 
 
 def without(named, name):
