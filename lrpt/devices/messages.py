@@ -43,8 +43,8 @@ def _tagged(value: Any) -> Any:
         return [type(value).__name__, [_tagged(item) for item in value]]
     if hasattr(value, "__array__") and hasattr(value, "dtype"):
         array = np.asarray(value)
-        if array.dtype.hasobject:
-            raise TypeError("an array of objects cannot be sent")
+        if array.dtype.kind in "OSU" or array.dtype.names:
+            raise TypeError(f"an array of type {array.dtype} cannot be sent to other processes")
         return ["array", array.dtype.name, list(array.shape), base64.b64encode(array.tobytes()).decode()]
     raise TypeError(f"{type(value).__name__} cannot be sent to other processes")
 
