@@ -1,5 +1,7 @@
 """How many host devices one model gets by rule."""
 
+from pathlib import Path
+
 import jax
 import pytest
 
@@ -34,6 +36,39 @@ def test_a_batch_is_split_unless_the_dense_matrices_are_wide(
     config = RunConfig(ModelConfig(size=size, matrices=storage), OptimConfig("adding"), TrainConfig(batch_size=batch), Adding())
     parallel.request_devices(None, 1, batch, config.dense_width, keep=False)
     assert asked == {"jax_num_cpu_devices": devices}
+
+
+def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "local_devices", lambda process=0: [f"{process}.{number}" for number in range(4)])
+    layouts = parallel.Layout(1, 4), parallel.Layout(3, 1), parallel.Layout(1, 4, 1, 2)
+    assert [parallel.sharers(layout) for layout in layouts] == [4, 3, 2]
+    monkeypatch.setattr(parallel, "_platform", lambda: "gpu")
+    assert [parallel.sharers(layout) for layout in layouts] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "visible", "found"),
+    [
+        ("", None, ["0", "1", "10"]),
+        ("cuda", None, ["0", "1", "10"]),
+        ("gpu,cpu", None, ["0", "1", "10"]),
+        ("cpu", None, []),
+        ("", "3,1", ["3", "1"]),
+        ("", "", []),
+    ],
+)
+def test_accelerators_that_this_machine_may_use(
+    platforms: str, visible: str | None, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "_has_cuda", lambda: True)
+    monkeypatch.setattr(Path, "glob", lambda path, pattern: [path / name for name in ("nvidia10", "nvidia0", "nvidiactl", "nvidia1")])
+    monkeypatch.setenv("JAX_PLATFORMS", platforms)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert parallel.visible_accelerators() == found
+    monkeypatch.setattr(parallel, "_has_cuda", lambda: False)
+    assert parallel.visible_accelerators() == []
 
 
 def test_a_flag_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,10 +142,59 @@ def test_cells_that_pytorch_has_not():
     assert set(factorized.CELLS) <= CELLS.keys()
 
 
-def random_state(*suffixes, rng=None):
-    rng = rng or np.random.default_rng(0)
-    shapes = {"weight_ih": (15, WIDTH), "weight_hh": (15, SIZE), "bias_ih": (15,), "bias_hh": (15,)}
+def random_state(*suffixes, gates=3):
+    rng, rows = np.random.default_rng(0), gates * SIZE
+    shapes = {"weight_ih": (rows, WIDTH), "weight_hh": (rows, SIZE), "bias_ih": (rows,), "bias_hh": (rows,)}
     return {f"{name}_{end}": rng.standard_normal(shape).astype(np.float32) for end in suffixes for name, shape in shapes.items()}
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def gru_of_pytorch(of_input, of_state, state):
+    """Compute the equations in the documentation of `torch.nn.GRU`."""
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = (np.split(part, 3, axis=-1) for part in (of_input, of_state))
+    z = sigmoid(z_x + z_h)
+    return ((1 - z) * np.tanh(n_x + sigmoid(r_x + r_h) * n_h) + z * state[0],)
+
+
+def lstm_of_pytorch(of_input, of_state, state):
+    """Compute the equations in the documentation of `torch.nn.LSTM`; the state is (h, c)."""
+    i, f, g, o = np.split(of_input + of_state, 4, axis=-1)
+    c = sigmoid(f) * state[1] + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def outputs_of_pytorch(arrays, step, xs):
+    w = {name: np.asarray(array, np.float64) for name, array in arrays.items()}
+    state, ys = (np.zeros((BATCH, SIZE)),) * 2, []
+    for x in np.swapaxes(xs, 0, 1):
+        of_input, of_state = (v @ w[f"weight_{k}_l0"].T + w[f"bias_{k}_l0"] for k, v in (("ih", x), ("hh", state[0])))
+        state = step(of_input, of_state, state)
+        ys.append(state[0])
+    return np.stack(ys, 1)
+
+
+@pytest.mark.parametrize(("gates", "step"), [(3, gru_of_pytorch), (4, lstm_of_pytorch)])
+def test_state_dicts_are_read_and_written_as_pytorch_computes_them(gates, step):
+    """Without PyTorch, whose equations are known."""
+    arrays, xs = random_state("l0", gates=gates), inputs()
+    cells = read_layers(arrays)
+    written, expected = write(*bound(cells)), outputs_of_pytorch(arrays, step, xs)
+    np.testing.assert_allclose(outputs(cells, xs), expected, atol=2e-6)
+    np.testing.assert_allclose(outputs_of_pytorch(written, step, xs), expected, atol=2e-6)
+    assert {name: array.shape for name, array in written.items()} == {name: array.shape for name, array in arrays.items()}
+
+
+def test_bfloat16_of_safetensors_becomes_float32(tmp_path):
+    pytest.importorskip("safetensors")
+    array = np.array([[0.1, -3.0, 1e30]], jnp.bfloat16)
+    header = json.dumps({"a": {"dtype": "BF16", "shape": [1, 3], "data_offsets": [0, 6]}}).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + array.tobytes())
+    found = files.load_weights(tmp_path / "w.safetensors")["a"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, array.astype(np.float32))
 
 
 def test_a_missing_direction_is_named():
