@@ -1,20 +1,25 @@
 """Many runs on an engine that a test plays: each is trained once, what is lost is trained again, what fails is named."""
 
+import json
 import os
 import signal
 from collections import deque
+from pathlib import Path
 
 import pytest
 from tiny import EVEN, changed
 
-from lrpt.engines import schedule
+from lrpt.engines import schedule, worker
 from lrpt.engines.engine import EngineOptions
-from lrpt.engines.jobs import MOST_STACKED, NamedJob, distinct, even_stack, units
+from lrpt.engines.jobs import MOST_STACKED, NamedJob, Unit, distinct, even_stack, units
+from lrpt.engines.progress import labels, last_evaluation
 from lrpt.engines.schedule import Stopped, train_all
 from lrpt.engines.worker import Outcome
-from lrpt.errors import UsageError
+from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
-from lrpt.training.loop import Job
+from lrpt.runs.run_directory import InUse
+from lrpt.runs.signals import Interrupted
+from lrpt.training.loop import Job, SomeFailed
 
 NAMES = {"experiment": "copy_memory", "preset": "quick"}
 FINISHED, LOST, NODE = Outcome("finished"), Outcome("lost", "killed"), Outcome("lost", "its node is lost", node=True)
@@ -137,6 +142,43 @@ def test_a_signal_stops_all_runs(play):
     assert engine.trained == ["run0", "run1"]
 
 
+ERRORS = [
+    (InUse("another command is at work"), ("busy", "another command is at work")),
+    (Interrupted(signal.SIGTERM, 4), ("stopped", "stopped by SIGTERM at update 4; the same command resumes there")),
+    (UsageError("rank 9\ndoes not fit"), ("failed", "rank 9 does not fit")),
+    (RemoteFailure("gone"), ("lost", "another process of the run is lost (gone)")),
+    (OSError(28, "No space left", "a/b"), ("failed", "No space left (a/b): put that right, and repeat the command")),
+    (MemoryError("8 GiB"), ("failed", "out of memory (8 GiB): choose a smaller model, batch or data set")),
+    (ZeroDivisionError("by zero"), ("failed", "ZeroDivisionError: by zero")),
+]
+
+
+@pytest.mark.parametrize(("error", "outcome"), ERRORS, ids=[type(error).__name__ for error, _ in ERRORS])
+def test_what_training_raises_is_the_outcome_of_each_run(error, outcome, failing):
+    assert failing(error) == [(*outcome, False)] * 2
+
+
+def test_runs_beside_one_that_failed_have_finished(failing, tmp_path):
+    error = SomeFailed([UsageError("run1 diverged")], {tmp_path / "run0": {}})
+    assert failing(error) == [FINISHED, Outcome("failed", "run1 diverged")]
+
+
+@pytest.fixture
+def failing(monkeypatch, tmp_path):
+    """The outcomes of two runs whose training raises an error."""
+    monkeypatch.setattr(worker, "work_for", lambda command: None)
+    monkeypatch.setattr(worker.parallel, "request_devices", lambda *_: None)
+
+    def outcomes(error):
+        def fail(*_, **__):
+            raise error
+
+        monkeypatch.setattr(worker, "fit_all", fail)
+        return worker.train(Unit(tuple(one.job for one in runs(tmp_path, count=2)), NAMES))
+
+    return outcomes
+
+
 def test_equal_runs_are_one(tmp_path):
     """The rank of dense matrices decides nothing; that of others, the seed and the experiment do."""
     dense = [changed(EVEN, model={"parametrization": "dense", "rank": rank}) for rank in (1, 2)]
@@ -151,6 +193,22 @@ def test_runs_of_one_program_are_stacked(tmp_path):
     assert [len(unit.jobs) for unit in units(jobs, 2, 1)] == [2, 2, 1, 1]
     assert [even_stack(jobs, accelerators) for accelerators in (1, 2, 5)] == [5, 3, 1]
     assert even_stack(runs(tmp_path / "many", count=MOST_STACKED + 1), 1) == MOST_STACKED
+
+
+def test_the_newest_validation_of_a_run_is_shown(tmp_path):
+    """The last line may be one of training, or half-written; the beginning of a long file is not read."""
+    line = json.dumps({"update": 4, "split": "valid", "loss": 0.5})
+    lines = [line.replace("4", "2", 1), line, '{"update": 8, "split": "train", "loss": 0.1}', '["valid"]', '{"update": 8, "split": "val']
+    assert last_evaluation(tmp_path) == {}
+    for before in ("", "x" * 10_000 + "\n"):
+        (tmp_path / "metrics.jsonl").write_text(before + "\n".join(lines))
+        assert last_evaluation(tmp_path) == {"update": 4, "split": "valid", "loss": 0.5}
+
+
+def test_directories_of_equal_names_are_told_apart():
+    one, other, third = Path("runs/a/seed0"), Path("runs/b/seed0"), Path("runs/b/seed1")
+    assert labels([one, third]) == {one: "seed0", third: "seed1"}
+    assert labels([one, other, third]) == {one: "a/seed0", other: "b/seed0", third: "b/seed1"}
 
 
 @pytest.mark.parametrize(

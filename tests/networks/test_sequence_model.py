@@ -263,6 +263,7 @@ def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
 class Priced:
     """A matrix of a user's that knows its costs: three products for a row, and two to be multiplied out."""
 
+    slowness: float = 1.0
     shape = 2, 2
     dense_products = 2
 
@@ -276,10 +277,10 @@ class Priced:
         return jnp.eye(2)
 
 
-@pytest.mark.parametrize(("rows", "full"), [(11, True), (9, False)])
-def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_work(rows, full):
-    """A full product of 2 x 2 counts as 2.8: 0.2 are saved with each row. Elementwise products are free."""
-    priced = Priced()
+@pytest.mark.parametrize(("slowness", "rows", "full"), [(1.0, 11, True), (1.0, 9, False), (2.0, 1, True), (0.9, 1000, False)])
+def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_work(slowness, rows, full):
+    """A full product of 2 x 2 counts as 2.8: 0.2 are saved with each row, 3.2 if products are slow. Elementwise products are free."""
+    priced = Priced(slowness)
     found = materialized({"matrix": priced}, "auto", rows)["matrix"]
     assert isinstance(found, Dense) == full
 

@@ -63,6 +63,12 @@ def test_a_step_with_arrays_that_do_not_fit():
     assert_one_line(says, lambda _, h, x: (h + x, (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 2)))
 
 
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_step_that_changes_the_shape_of_its_carry(loop):
+    says = r"the step makes the carry float32 \(4, 2\) of the carry float32 \(4, 3\) and the input float32 \(4, 1\): give a carry"
+    assert_one_line(says, lambda _, h, x: (h[:, :2], (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 1)), loop=loop)
+
+
 @pytest.mark.parametrize(("step", "says"), [("gru", "the step is 'gru': give a function"), (network(Row("gru", "dense")).cell, "a Cell:")])
 def test_a_step_that_is_no_function(step, says):
     assert_one_line(says, step, None, *of_shapes())
