@@ -102,6 +102,19 @@ def result(model, rate, seed, valid, batch=20):
     return {"model": model, "preset": "quick", "seed": seed, "config": config, "metrics": metrics}
 
 
+@pytest.mark.parametrize(
+    ("models", "varies"),
+    [
+        ({"LRD-GRU 128/8": 10, "LRD-GRU 128/16": 20}, True),
+        ({"LRD-GRU 128/8": 10, "GRU 128": 20}, False),
+        ({"parity": 10, "parity 2": 10}, False),
+    ],
+)
+def test_sizes_are_plotted_if_a_kind_of_model_has_several(models, varies):
+    found = [{"model": name, "parameters": {"true": size}} for name, size in models.items()]
+    assert summary._varies_in_size([*found, *found]) == varies
+
+
 def test_the_mean_over_seeds_on_the_validation_split_decides():
     scores = [("A", 0.1, 0, 0.5), ("A", 0.1, 1, 0.9), ("A", 1.0, 0, 0.6), ("A", 1.0, 1, 0.6), ("B", 1.0, 0, 0.3)]
     found = [result(*score) for score in scores]

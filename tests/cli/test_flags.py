@@ -11,7 +11,7 @@ from experiments.copy_memory import EXPERIMENT
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
-from lrpt.cli.flags import combinations, parse, words
+from lrpt.cli.flags import check_seeds, combinations, parse, words
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 
@@ -71,6 +71,27 @@ def test_vary_takes_both_names_and_names_directories_by_what_was_typed():
     assert found["rank3-tiedTrue"].model == replace(EXPERIMENT.presets["quick"].config.model, rank=3, tied=True)
     with pytest.raises(UsageError, match="two of these runs would be one"):
         combinations(EXPERIMENT, ["--vary", "model.rank=2", "model.matrices.rank=3"])
+
+
+def test_all_seeds_of_a_command_are_distinguished_by_jax():
+    last = 2**32 - 2**16
+    check_seeds(last - 3, 3)
+    for first, count in ((last - 2, 3), (-1, 1)):
+        with pytest.raises(UsageError, match=f"seed is {first}: expected 0 to {last - count}"):
+            check_seeds(first, count)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--train.batch-size 0", "train.batch_size is 0: expected 1 or more; see python -m experiments.copy_memory --help"),
+        ("--model.sise 3", "Unrecognized options: --model.sise, 3; perhaps you meant --model.size; see "),
+    ],
+)
+def test_errors_of_the_parser_are_one_line(flags, message):
+    with pytest.raises(UsageError) as error:
+        parse(EXPERIMENT, flags.split())
+    assert str(error.value).startswith(message)
 
 
 def test_words_give_every_setting_its_value():

@@ -55,6 +55,17 @@ def test_a_file_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path, a
     assert limits.file_bytes(tmp_path / "missing") == 0
 
 
+def test_half_of_the_memory_of_this_machine_is_the_limit(monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__)
+    assert limits.memory() == 4096 * 500
+
+    def unknown(name):
+        raise ValueError(name)
+
+    monkeypatch.setattr("os.sysconf", unknown)
+    assert limits.memory() == 16 * GIB
+
+
 def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):
     monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
     assert_refused(sweep, ["adding", "--seeds", "1000000000"], "runs: about 1,000,000,000")

@@ -120,6 +120,40 @@ def test_own_gradients_are_those_of_reverse_mode(kind, batch):
         np.testing.assert_allclose(jax.tree.leaves(actual)[0], jax.tree.leaves(expected)[0], atol=1e-13)
 
 
+WORKS = {
+    "dense": (36, 9, 0),
+    "low_rank": (24, 12, 72),
+    "block_diagonal": (18, 9, 0),
+    "monarch": (18 + 12, 30, 36),
+    "kronecker": (18 + 12, 30, 36),
+    "tensor_train": (60, 60, 72),
+    "circulant": (2 * 18 + 12, 48, 0),
+    "toeplitz_like": (3 * 18 + 3 * 48 + 24 * 3, 270, 6 * 270),
+    "householder": (24 + 4, 12 + 4, 72 + 24),
+    "sparse": (12, 3, 0),
+}
+"""Multiplications for a row, for half of the state, and to multiply out; a transform of 6 takes 18, one of 12 takes 48."""
+
+
+@pytest.mark.parametrize("kind", WORKS)
+def test_works_are_those_counted_by_hand(kind):
+    matrix = make(kind)
+    assert (matrix.work().products, matrix.work(0.5).products, matrix.dense_products) == WORKS[kind]
+    assert matrix.work().elementwise == 0
+
+
+def test_the_work_of_a_product_of_factors_that_are_not_square():
+    """Pieces of 3 by 3 x 7 for each of 2, then of 2 by 2 x 5 for each of 7."""
+    assert Kronecker(np.ones((1, 2, 5)), np.ones((1, 3, 7))).work().products == 2 * 3 * 7 + 7 * 2 * 5
+
+
+def test_the_slowness_of_a_sum_is_the_mean_by_work():
+    """A block-diagonal matrix is four times, a low-rank one once as slow as its multiplications; a diagonal has none."""
+    diagonal = Diagonal(np.ones(6))
+    assert Sum((make("block_diagonal"), make("low_rank"), diagonal)).slowness == (18 * 4 + 24) / 42
+    assert Sum((diagonal, diagonal)).slowness == 0
+
+
 def jacobian_rank(matrix):
     """The rank of the Jacobian of to_dense at the matrix."""
     leaves, treedef = jax.tree.flatten(matrix)
