@@ -12,6 +12,7 @@ from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
 from lrpt.cli.flags import check_seeds, combinations, parse, words
+from lrpt.cli.imports import without_imports
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 
@@ -122,6 +123,16 @@ def test_help_starts_without_what_draws_plots_and_writes_checkpoints():
     check = "print([name for name in ('matplotlib', 'orbax', 'tensorflow_datasets', 'sklearn', 'scipy.io') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", f"{command}; {check}"], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("flags", ["--import", "--import=", "--import --seed 3", "--seed 3 --import -x"])
+def test_an_import_names_a_module(flags):
+    with pytest.raises(UsageError, match="--import names no module: give one, as in --import mine"):
+        without_imports(flags.split())
+
+
+def test_imports_are_taken_out():
+    assert without_imports(["--seed", "3", "--import", "json", "--import=math", "--samples", "2"]) == ["--seed", "3", "--samples", "2"]
 
 
 @pytest.mark.parametrize(

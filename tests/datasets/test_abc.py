@@ -58,6 +58,7 @@ def lengths(music, **options):
         ("=F F | F", "D", "F4 F4 | F#4"),
         ("^F-|F F|F", "C", "F#4 | F#4 F4 | F4"),
         ("F [K:G] F", "C", "F4 F#4"),
+        ("^C [K:G] C F", "C", "C#4 C4 F#4"),
     ],
 )
 def test_pitches(music, key, expected):
@@ -82,6 +83,7 @@ def test_how_far_accidentals_reach(scope, expected):
         ("(2AB (4ABcd (6ABcdef (8ABcdefga", "3/2 3/2 3/4 3/4 3/4 3/4" + " 1/3" * 6 + " 3/8" * 8),
         ("(5ABcde", "2/5 " * 5),
         ("[M:6/8] (5ABcde", "3/5 " * 5),
+        ("[M:9/8] (5ABcde [M:12/8] (7ABcdefg [M:3/4] (7ABcdefg", "3/5 " * 5 + "3/7 " * 7 + "2/7 " * 7),
         ("(3:2:2 G2c (3::2 G2c (3:2:4 GABc d", "4/3 2/3 4/3 2/3 2/3 2/3 2/3 2/3 1"),
         ("(3A>Bc (3zAB", "1 1/3 2/3 2/3 2/3 2/3"),
         ("[L:1/8] A [L:1/16] A", "1/2 1/4"),

@@ -1,5 +1,7 @@
 """Tests of folders of piano rolls: which file goes to which split, in which order, and what is refused."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.io
@@ -54,6 +56,18 @@ def test_names_of_files_and_folders_decide_the_split(tmp_path):
     assert marks(pieces) == {"train": [0, 1], "valid": [2, 3], "test": [4, 5]}
     assert not notice
     np.testing.assert_array_equal(pieces["valid"][1], roll(3, 7))
+
+
+def test_notes_are_the_keys_of_a_piano(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({"train": [[[21, 108], []]], "valid": [], "test": [[[60]]]}))
+    pieces, _ = read_rolls(path, 2)
+    np.testing.assert_array_equal(np.argwhere(pieces["train"][0]), [[0, 0], [0, 87]])
+    np.testing.assert_array_equal(np.argwhere(pieces["test"][0]), [[0, 39]])
+    for note in (20, 109):
+        path.write_text(json.dumps({part: [[[note]]] for part in PARTS}))
+        with pytest.raises(UsageError, match=rf"notes \[{note}\] are not all from 21 to 108"):
+            read_rolls(path, 2)
 
 
 def test_split_files_of_a_folder_are_joined(tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER
+from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, WordVocabulary
 from lrpt.tasks import ByteVocabulary, Vocabulary
 
 texts = st.text(st.sampled_from("\na bé–😀\x00\x85\uffff"), max_size=30)
@@ -26,6 +26,14 @@ def test_symbols_are_in_the_order_of_their_code_points():
     assert len(vocabulary) == 7
     assert vocabulary.encode("a\nq").tolist() == [4, END, UNKNOWN]
     assert vocabulary.decode([4, UNKNOWN, END]) == "a<unk>\n"
+
+
+def test_words_that_are_rare_are_unknown():
+    text = "b a <eos> b\n\n a c <unk> b"
+    assert WordVocabulary.of(text).symbols == ("<eos>", "<unk>", "a", "b", "c")
+    vocabulary = WordVocabulary.of(text, min_count=2)
+    assert vocabulary.symbols == ("<eos>", "<unk>", "a", "b")
+    assert vocabulary.encode("a c\n\nb").tolist() == [2, UNKNOWN, END, 3, END]
 
 
 @pytest.mark.parametrize("text", ["", "\n", UNKNOWN_CHARACTER])
