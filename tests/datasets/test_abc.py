@@ -59,6 +59,8 @@ def lengths(music, **options):
         ("^F-|F F|F", "C", "F#4 | F#4 F4 | F4"),
         ("F [K:G] F", "C", "F4 F#4"),
         ("^C [K:G] C F", "C", "C#4 C4 F#4"),
+        ("^F-|[=F,F]", "C", "F#4 | F4"),
+        ("F C G", "HP ^g", "F#4 C#4 G#4"),
     ],
 )
 def test_pitches(music, key, expected):
