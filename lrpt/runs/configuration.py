@@ -105,7 +105,7 @@ def _read(kind: Any, value: Any, name: str, default: Any) -> Any:
     elif kind is int:
         fits = isinstance(value, int) and not isinstance(value, bool)
     else:
-        fits = kind is Any or isinstance(value, kind)
+        fits = kind is Any or isinstance(value, origin or kind)  # of list[int], the list
     if not fits:
         raise UsageError(f"{name} is {value!r}: expected {_called(kind)}")
     return value

@@ -50,6 +50,23 @@ def test_a_configuration_comes_back(config):
     assert from_json(Outer, through_json(config)) == config
 
 
+@dataclass(frozen=True)
+class Containers:
+    numbers: list[int] = field(default_factory=list)
+    weights: dict[str, float] = field(default_factory=dict)
+
+
+def test_lists_and_dictionaries_come_back():
+    config = Containers([3, 4], {"a": 0.5})
+    assert from_json(Containers, through_json(config)) == config
+    for content, message in (
+        ({"numbers": 3}, r"x.numbers is 3: expected list\[int\]"),
+        ({"weights": [1]}, r"x.weights is \[1\]: expected dict"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            from_json(Containers, content, "x")
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_every_preset_comes_back(experiment):
     for preset in experiment.presets.values():
