@@ -361,6 +361,23 @@ def test_structured_matrices_start_with_entries_as_large_as_those_of_full_ones(k
     assert 0.5 < variance < (8 if kind.startswith("tensor_train") else 2)
 
 
+def test_entries_of_sparse_matrices_are_drawn_by_the_numbers_of_their_inputs_and_outputs():
+    """Each of 40 outputs sees 5 of 18 inputs, a share of 0.26 rounded from 4.7; each input is seen by 11 of the outputs."""
+    module = PARAMETRIZATIONS["sparse"]({"a": MatrixSpec(18, 40, "recurrent")}, MatrixConfig("sparse", density=0.26))
+    (matrix, _) = module.init_with_output(jax.random.key(0))
+    entries = np.abs(matrix["a"].entries)
+    assert entries.shape == (40, 5)
+    bound = np.sqrt(6 / (11 + 5))
+    assert 0.95 * bound < entries.max() <= bound
+
+
+def test_tied_adapters_share_nothing():
+    """Their full matrices were trained apart."""
+    stored = jax.eval_shape(gru_parameters(MatrixConfig("adapter", RANK, tied=True)).init, jax.random.key(0))
+    factors = {"left": (RANK, SIZE), "right": (RANK, SIZE)}
+    assert jax.tree.map(jnp.shape, stored["params"]["recurrent"]) == dict.fromkeys(GATES, factors)
+
+
 def test_names_of_networks_say_what_their_matrices_are(tables):
     PARAMETRIZATIONS["mine"] = PARAMETRIZATIONS["dense"]
     assert label_of(MatrixConfig("monarch_plus_diagonal", blocks=8)) == ("MOD-", "/8")

@@ -57,6 +57,12 @@ def test_every_name_under_which_something_is_stored_has_its_path():
     assert {name for role in stored["params"].values() for name in role} <= paths.keys()
 
 
+def test_operators_are_drawn_around_their_center():
+    drawn = filled({"decay": OperatorSpec(Diagonal, (400,), initial=0.9, spread=0.05)})["operator"]["decay"]
+    assert 0.85 <= drawn.min() < 0.86
+    assert 0.94 < drawn.max() <= 0.95
+
+
 def filled(template):
     return Parameters(template, MatrixConfig(), MatrixConfig()).init(jax.random.key(0))["params"]
 

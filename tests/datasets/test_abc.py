@@ -213,6 +213,11 @@ def test_titles_of_variants_are_alike(title):
     assert plain_title(title) == "fairy reel"
 
 
+def test_a_comment_begins_at_a_percent_sign_that_is_not_escaped():
+    (tune,) = split_tunes("X:1 % one\nT:50\\% off % a title\nK:C\nA\n", "f")
+    assert (tune.number, tune.title) == ("1", "50\\% off")
+
+
 def test_variants_share_a_title_a_number_or_a_beginning():
     def traits_of(music, **fields):
         tune = Tune("f", "1", {"K": ["C"], **{name: [value] for name, value in fields.items()}}, [(1, music)])
@@ -226,8 +231,12 @@ def test_variants_share_a_title_a_number_or_a_beginning():
         traits_of(scale, T="Three"),
         traits_of(f"{scale}{scale}", T="Four"),
         traits_of("CCC", T="Five"),
+        traits_of("EEE", T="Six", B="O'Neill's"),
+        traits_of("GAG", T="Seven", B="O'Neill's"),
+        traits_of(scale[:-1], T="Eight"),
+        traits_of(scale[:-1], T="Nine"),
     ]
-    assert families(of) == [[0, 1, 2], [3, 4], [5]]
+    assert families(of) == [[0, 1, 2], [3, 4], [5], [6], [7], [8], [9]]
 
 
 def test_families_are_not_divided():

@@ -12,7 +12,8 @@ from lrpt.errors import UsageError
 def test_every_file_is_listed_with_address_checksum_and_size():
     lines = [*listing([])]
     for name, (folder, files) in data_sets().items():
-        assert any(line.startswith(f"# {name}: {len(files)} files, ") and folder in line for line in lines)
+        bytes_ = f"{sum(source.size for source in files):,} bytes"
+        assert any(line.startswith(f"# {name}: {len(files)} files, {bytes_}; ") and folder in line for line in lines)
         for source in files:
             assert f"{source.url} {source.sha256} {source.size}" in lines
 

@@ -181,6 +181,12 @@ def test_degrees_of_freedom_of_matrices_that_are_not_square(kind):
     assert matrix.degrees_of_freedom == jacobian_rank(matrix)
 
 
+def test_a_diagonal_adds_nothing_to_what_a_tensor_train_of_high_rank_has_of_it():
+    """3 of its 6 dimensions: the entries of the factors of a diagonal matrix are more than the rank leaves out."""
+    matrix = Sum((make("tensor_train", 3, rank=3), Diagonal(np.random.default_rng(4).standard_normal(6))))
+    assert matrix.degrees_of_freedom == 3 * (4 + 9 - 3) + 6 - 3 == jacobian_rank(matrix)
+
+
 def test_toeplitz_like_matrices_have_their_displacement_rank():
     """Z_1 W - W Z_{-1}, with shifts that wrap around with the sign 1 or -1."""
     n, shift = 7, np.roll(np.eye(7), 1, axis=1)

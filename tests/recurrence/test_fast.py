@@ -275,6 +275,20 @@ def test_projections_of_one_vector_may_have_different_types():
     assert_like_plain([wide, narrow], jnp.bfloat16)
 
 
+def test_an_array_may_be_a_matrix_and_a_raw_parameter():
+    """Its gradient is the sum over all its uses, the raw ones too."""
+    _, (h, c), v, _ = network(5)
+
+    def step(p, h, _):
+        return jnp.tanh(p["matrix"].apply(h) + h @ p["raw"] + jnp.sum(p["again"], axis=0, keepdims=True)), None
+
+    def loss(loop, kernel):
+        return jnp.sum(jnp.sin(LOOPS[loop](step, {"matrix": Dense(kernel), "raw": kernel, "again": kernel}, h, v)[0]))
+
+    fast_, plain = (jax.grad(partial(loss, loop))(0.1 * h.T @ c) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 1e-5
+
+
 def test_states_without_components_pass():
     h, xs = jnp.zeros((2, 0)), jnp.zeros((3, 2, 0))
     end, ys = fast(lambda matrix, h, x: (matrix.apply(h) + x, h), Dense(jnp.zeros((0, 0))), h, xs)
