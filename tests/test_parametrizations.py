@@ -27,8 +27,18 @@ from table import (
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, field_of, low_rank_plus_diagonal
-from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization, Stored, label_of, row_norms
+from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, Sum, field_of, low_rank_plus_diagonal
+from lrpt.parametrizations import (
+    FORMS,
+    PARAMETRIZATIONS,
+    MatrixConfig,
+    Parameters,
+    Parametrization,
+    Stored,
+    WeightNorm,
+    label_of,
+    row_norms,
+)
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
@@ -183,6 +193,14 @@ def test_operators_of_a_cell_are_stored_as_they_are():
     assert jax.tree.map(jnp.shape, stored) == {"input": {"input": {"kernel": (INPUT_SIZE, 2 * SIZE)}}, "operator": operators}
 
 
+def test_biases_follow_the_initialization_unless_their_cell_says_more():
+    stored, _ = initialized(MatrixConfig(initialization="uniform", initial_scale=0.3))
+    assert_equal(stored["bias"]["update"], jnp.ones(SIZE))
+    drawn = np.concatenate([stored["bias"]["reset"], stored["bias"]["candidate"]])
+    assert len(set(drawn)) == 2 * SIZE
+    assert 0.1 < np.abs(drawn).max() <= 0.3
+
+
 def test_same_key_same_draw():
     init = jax.jit(gru_parameters(MatrixConfig("low_rank", RANK)).init)
     one, same, other = (init(jax.random.key(seed))["params"]["recurrent"]["update"]["left"] for seed in (0, 0, 1))
@@ -262,6 +280,19 @@ def test_gradients_to_directions_are_orthogonal_to_them(row):
                 products = (g * v).sum(ROW_AXIS[factor])
                 assert np.abs(products).max() < 1e-5 * np.linalg.norm(g) * np.linalg.norm(v)
                 assert np.linalg.norm(g) > 0
+
+
+def test_arrays_of_one_field_have_scales_of_their_own():
+    class Twice(Parametrization):
+        @nn.compact
+        def __call__(self):
+            return {"a": Sum(tuple(Dense(self.factor(f"a{k}", kernel=(2, 3))["kernel"]) for k in range(2)))}
+
+    matrices, stored = WeightNorm(Twice({}, DENSE)).init_with_output(jax.random.key(0))
+    scales = stored["params"]["a"]
+    assert scales.keys() == {"terms_0_kernel", "terms_1_kernel"}
+    for k, term in enumerate(matrices["a"].terms):
+        np.testing.assert_allclose(np.linalg.norm(term.kernel, axis=0), scales[f"terms_{k}_kernel"], rtol=1e-6)
 
 
 def test_row_norms_of_zeros_have_a_finite_gradient():

@@ -218,6 +218,11 @@ def test_places_of_sparse_matrices_follow_from_seed_and_sizes():
     assert not np.array_equal(same.places, other.places)
 
 
+def test_places_of_sparse_matrices_are_those_of_every_version():
+    """Stored entries belong to them."""
+    np.testing.assert_array_equal(Sparse(np.ones((4, 2)), 6, 5).places, [[1, 5], [3, 5], [1, 2], [2, 5]])
+
+
 @pytest.mark.slow
 def test_a_sum_is_the_sum_of_its_terms():
     terms = make("monarch"), make("low_rank", 1), make("circulant", 2)

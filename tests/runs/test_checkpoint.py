@@ -85,6 +85,15 @@ def test_a_checkpoint_can_be_written_again(copy):
     np.testing.assert_array_equal(checkpoints.latest(state(0)).state["a"], state(7)["a"])
 
 
+def test_checkpoints_of_later_updates_are_removed(copy):
+    checkpoints = Checkpoints(copy, pytest.fail)
+    checkpoints.remove_after(12)
+    assert steps(copy) == [8, 12]
+    checkpoints.remove_after(8)
+    assert steps(copy) == [8]
+    assert_is_of(checkpoints.latest(state(0)), 8)
+
+
 def missing(content):
     return None
 
@@ -233,6 +242,12 @@ def test_a_checkpoint_of_another_run_is_not_used(tmp_path):
     said = []
     assert_is_of(Checkpoints(tmp_path / "mine", said.append, lambda: "mine").latest(state(0)), 4)
     assert "(it belongs to another run)" in said[0]
+
+
+@pytest.mark.parametrize(("written", "read"), [("", "mine"), ("mine", "")])
+def test_a_checkpoint_or_a_reader_without_an_identifier_fits_any_run(tmp_path, written, read):
+    Checkpoints(tmp_path, pytest.fail, lambda: written).save(4, state(4), METADATA)
+    assert_is_of(Checkpoints(tmp_path, pytest.fail, lambda: read).latest(state(0)), 4)
 
 
 @pytest.mark.parametrize("at", ["save", "seal", "rename"])
