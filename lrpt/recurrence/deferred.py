@@ -34,7 +34,7 @@ from jaxtyping import Array
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
-from lrpt.recurrence.leaves import distinct, instantiated, or_none
+from lrpt.recurrence.leaves import distinct, instantiated, or_none, told_apart
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, in_words, join, plain
 from lrpt.recurrence.products import Calls
@@ -138,11 +138,12 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
 
     @jax.custom_vjp
     def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        body = bound(arrays)
+        body = bound(told_apart(arrays))
         return lax.scan(lambda carry, x: body(carry, x)[0], carry, xs)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
+        arrays = told_apart(arrays)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
         frozen = [None if p.perturbed else () for p in perturbed[0]]
 
@@ -153,7 +154,7 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x, marks = saved
         frozen = {i for i, mark in enumerate(marks) if mark is not None}
-        linear = LinearStep(step, calls, arrays, build, _first(before[0]), _first(xs), wants_x is not None, frozen)
+        linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), wants_x is not None, frozen)
         return _backward(linear, before, xs, cotangents, length, all_steps)
 
     run.defvjp(forward, backward, symbolic_zeros=True)

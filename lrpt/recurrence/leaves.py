@@ -62,6 +62,19 @@ def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return arrays, lambda new: treedef.unflatten([new[i] for i in of_leaves])
 
 
+def told_apart(arrays: Sequence[Any]) -> list[Any]:
+    """Return the arrays, with copies of those that are the same object as one before: by their identities, `places` knows them.
+
+    The arguments of a gradient are different objects, and may still have one array for their value.
+    """
+    known: set[int] = set()
+    found = []
+    for array in arrays:
+        found.append(jnp.array(array, copy=True) if id(array) in known else array)
+        known.add(id(array))
+    return found
+
+
 def places(arrays: Sequence[Any]) -> dict[int, int]:
     """Return the place of each array in a sequence, by the array's identity. The caller keeps the arrays alive."""
     return {id(array): i for i, array in enumerate(arrays)}

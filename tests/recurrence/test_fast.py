@@ -289,6 +289,25 @@ def test_an_array_may_be_a_matrix_and_a_raw_parameter():
     assert largest_error(fast_, plain) < 1e-5
 
 
+@pytest.mark.parametrize("compile_", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_parameters_may_start_as_one_array(tied, compile_):
+    """As tied ones do outside of jit, and offsets that are all made of the same zeros: each use is a parameter of its own."""
+    _, (h, c), v, _ = network(5)
+
+    def step(p, h, _):
+        return jnp.tanh(p["one"].apply(h) - p["other"].apply(h) * p["gain"][None] + p["offset"][None]), None
+
+    def gradient(loop, kernel, vector):
+        one = LowRank(kernel[:2], kernel[2:4])
+        p = {"one": one, "other": LowRank(2 * one.left, one.right if tied else -one.right), "gain": vector, "offset": vector}
+        return jax.grad(lambda p: jnp.sum(jnp.sin(LOOPS[loop](step, p, h, v)[0])))(p)
+
+    of = jax.jit(gradient, static_argnums=0) if compile_ else gradient
+    fast_, plain = (of(loop, 0.1 * h.T @ c, c[0]) for loop in ("fast", "plain"))
+    assert largest_error(fast_, plain) < 1e-5
+
+
 def test_states_without_components_pass():
     h, xs = jnp.zeros((2, 0)), jnp.zeros((3, 2, 0))
     end, ys = fast(lambda matrix, h, x: (matrix.apply(h) + x, h), Dense(jnp.zeros((0, 0))), h, xs)
