@@ -265,6 +265,16 @@ def test_the_leading_block_of_a_matrix_is_stored_as_the_matrix_is():
         leading_block(Rotation(diagonal), k)
 
 
+def test_what_one_factor_passes_to_the_next_may_be_changed_in_sums_too():
+    """As by dropout; a diagonal has no factors."""
+    matrix, _ = make("low_rank_plus_diagonal", 4, 4, 2, 0)
+    v, (low_rank, diagonal) = jnp.arange(8.0).reshape(2, 4), matrix.terms
+    doubled = np.asarray(2 * v @ low_rank.to_dense())
+    np.testing.assert_allclose(low_rank.apply_between(lambda u: 2 * u, v), doubled, rtol=1e-5)
+    expected = doubled + np.asarray(v * diagonal.diagonal[None])
+    np.testing.assert_allclose(matrix.apply_between(lambda u: 2 * u, v), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("matrix", [Dense(jnp.ones((0, 3))), LowRank(jnp.ones((0, 3)), jnp.ones((0, 0)))], ids=["dense", "low_rank"])
 def test_inputs_without_components_give_zeros(matrix):
     """As a cell has them that runs on without inputs."""

@@ -1,6 +1,7 @@
 """Checkpoints under every kind of damage: whole, or passed over in so many words; never wrong numbers, never a traceback."""
 
 import json
+import os
 import shutil
 from typing import Any, NamedTuple
 
@@ -299,6 +300,16 @@ def test_the_seal_names_every_array(saved):
     seal = json.loads((saved / "12" / SEAL).read_text())
     assert seal["arrays"] == {"['a']": "float32[3, 4]", "['b']['c']": "float64[500]", "['n']": "int32[]"}
     assert set(seal["files"]) == set(files(saved)) - {SEAL}
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot reserve space")
+def test_space_is_reserved_for_the_arrays_and_for_orbax(tmp_path, monkeypatch):
+    """Which writes each array twice."""
+    asked = []
+    monkeypatch.setattr("os.posix_fallocate", lambda file, start, size: asked.append(size))
+    Checkpoints(tmp_path, pytest.fail).save(4, state(4), METADATA)
+    (size,) = asked
+    assert size > 2 * (12 * 4 + 500 * 8 + 4)
 
 
 def test_a_checkpoint_that_cannot_be_written_is_an_os_error(tmp_path):

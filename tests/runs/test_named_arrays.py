@@ -7,7 +7,7 @@ import pytest
 
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.runs.named_arrays import from_named, load, save, to_named
+from lrpt.runs.named_arrays import from_named, load, load_arrays, save, to_named
 
 MODEL = SequenceModel(ModelConfig(size=4, rank=2), 3, 5)
 
@@ -109,6 +109,28 @@ def test_a_file_that_cannot_be_used_is_named(params, template, tmp_path, kind, m
     with pytest.raises(UsageError, match=rf"start\.npz {message}") as raised:
         load(tmp_path / "start.npz", template)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("save", "message"), [(np.savez, r"cannot be read \([\d,]+ bytes, and the limit is 2,000\)"), (np.savez_compressed, "unpacks to 80,")]
+)
+def test_a_file_that_is_larger_than_parameters_is_refused_before_it_is_unpacked(tmp_path, save, message):
+    save(tmp_path / "large.npz", a=np.zeros(10_000))
+    with pytest.raises(UsageError, match=message):
+        load_arrays(tmp_path / "large.npz", 2_000)
+    np.testing.assert_array_equal(load_arrays(tmp_path / "large.npz", 100_000)["a"], 0)
+
+
+def test_a_device_is_not_read():
+    with pytest.raises(UsageError, match=r"parameter file /dev/null cannot be read \(a device or a pipe\)"):
+        load_arrays("/dev/null")
+
+
+@pytest.mark.parametrize("number", [np.nan, -np.inf, 1e39])
+def test_numbers_that_are_not_finite_in_float32_are_refused(params, template, number):
+    arrays = to_named(params) | {"readout/bias": np.full(5, number)}
+    with pytest.raises(UsageError, match="'readout/bias' holds numbers that are not finite in float32"):
+        from_named(template, arrays)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
