@@ -92,6 +92,13 @@ def test_symbols():
     assert_close(RNN(cell)(symbols), RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH)))
 
 
+def test_the_carry_bias_and_the_number_of_layers_are_those_that_were_asked_for():
+    cell = Cell("gru", WIDTH, SIZE, layers=2, carry_bias=3.0, rngs=nnx.Rngs(0))
+    for layer in range(2):
+        assert_close(cell.bias[f"layers_{layer}_update"][...], jnp.full(SIZE, 3.0))
+        assert_close(cell.bias[f"layers_{layer}_reset"][...], jnp.zeros(SIZE))
+
+
 def test_arguments_that_do_not_fit_are_one_line():
     with pytest.raises(UsageError, match=r"the cell is a flax\.nnx\..*GRUCell: give a lrpt\.interop\.nnx\.Cell"):
         RNN(nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0)))

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from lrpt.analysis.compression import compress
-from lrpt.cells import CELLS
+from lrpt.cells import CELLS, ElmanParams, Gate
 from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
 from lrpt.interop.pytorch import as_linen, bound, bound_layers, read_layers, replaced, write
+from lrpt.matrices import Bias, LowRank, Sum
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
 
 WIDTH, SIZE, BATCH, STEPS = 3, 5, 4, 6
@@ -108,6 +109,26 @@ def test_trained_networks_as_modules_of_pytorch(name, torch, module_of):
         _, state = network(torch.tensor(xs[:, :2]))
         again, _ = network(torch.tensor(xs[:, 2:]), state)
     np.testing.assert_allclose(again.numpy(), expected if model.reads == "last" else expected[:, 2:], atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "layers", "parts"), [("gru", 1, "h"), ("lstm, tied", 2, "hc"), ("tied embedding", 1, "hc")])
+def test_arrays_of_a_network_are_named_by_layer_and_part(name, layers, parts):
+    model, params, _ = trained(name)
+    arrays = factorized.of_model(params, model.config, model.input_size, model.reads)
+    config = json.loads(arrays.pop("config").item())
+    assert config["layers"] == [[f"l{k}"] for k in range(layers)]
+    assert (config["cell"], config["reads"], config["input_size"]) == (model.config.cell, model.reads, model.input_size)
+    assert {key for key in arrays if key.startswith("initial")} == {f"initial.l{k}.{part}" for k in range(layers) for part in parts}
+    states = params["recurrent"]["initial_state"] if layers > 1 else (params["recurrent"]["initial_state"],)
+    for k, state in enumerate(states):
+        np.testing.assert_array_equal(arrays[f"initial.l{k}.h"], getattr(state, "h", state))
+
+
+def test_sums_of_two_matrices_of_one_kind_have_no_module():
+    twice = Sum((LowRank(np.ones((1, 2)), np.ones((1, 2))),) * 2)
+    layer = ElmanParams(Gate(twice, twice, Bias(np.ones(2))))
+    with pytest.raises(UsageError, match=r"a matrix is a LowRank \+ LowRank, and the PyTorch module has Dense, LowRank, Diagonal and sums"):
+        factorized.of_layers("gru", {"l0": layer}, 2)
 
 
 @pytest.mark.parametrize("name", ["gru_reset_after, dense", "lstm, tied"])

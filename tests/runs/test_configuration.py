@@ -87,6 +87,7 @@ def test_what_is_missing_has_its_default():
         ({"needed": "1"}, "x.needed is '1': expected a whole number"),
         ({"needed": True}, "x.needed is True: expected a whole number"),
         ({"needed": 1, "share": "much"}, "x.share is 'much': expected a number"),
+        ({"needed": 1, "share": True}, "x.share is True: expected a number"),
         ({"needed": 1, "mode": "c"}, "x.mode is 'c': expected 'a' or 'b'"),
         ({"needed": 1, "on": 1}, "x.on is 1: expected true or false"),
         ({"needed": 1, "inner": 4}, "x.inner is 4: expected an object"),

@@ -112,6 +112,11 @@ def test_another_run_is_refused(run, config, names):
         RunDirectory(run).check(identity(config, **names))
 
 
+def test_of_several_differences_the_plainest_is_named(run):
+    with pytest.raises(UsageError, match="holds a run with seed = 0, not 1"):
+        RunDirectory(run).check(identity(changed(model={"rank": 1}, data={"lag": 4}), seed=1))
+
+
 @pytest.mark.parametrize("train", [{"updates": 99}, {"stop_below": 0.1}, {"updates_per_call": 7}, {"evaluation_batch": 9}])
 def test_what_decides_no_numbers_may_change(run, train):
     """Alone it is no reason to refuse; beside a reason it is not the one that is named."""
@@ -177,6 +182,31 @@ def test_metrics_that_are_not_finite_are_read_as_nan(tmp_path):
     for found in (returned, directory.result()):
         assert [f"{found['metrics'][split]['perplexity']:.5g}" for split in ("valid", "test")] == ["nan", "nan"]
     assert math.isnan(directory.metrics()[0]["perplexity"])
+
+
+def test_a_result_stays_unless_its_metrics_will_be_written_again(tmp_path):
+    directory, metrics = RunDirectory(tmp_path), {"valid": {"loss": 1.0}, "test": {"loss": 1.0}}
+    directory.append_metrics([{"update": 4, "split": "valid"}, {"update": 8, "split": "valid"}])
+    whole = directory.metrics_text()
+    directory.write_result({**dict.fromkeys(REQUIRED), "config": {}, "metrics": metrics})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"update": 12, "sp')
+    assert not directory.keep_metrics(whole, 8)
+    assert (tmp_path / "metrics.jsonl").read_text() == whole
+    assert directory.result() is not None
+    assert directory.keep_metrics(whole.replace("4", "3"), 8)  # the lines before it had been altered
+    directory.keep_metrics(whole.splitlines(keepends=True)[0], 4)
+    assert directory.result() is None
+
+
+@pytest.mark.parametrize(("number", "advice"), [(28, "free space there and repeat the command"), (13, "make it writable, or name another")])
+def test_a_directory_that_cannot_be_opened_says_what_to_do(tmp_path, monkeypatch, number, advice):
+    def fail(path, content):
+        raise OSError(number, "no")
+
+    monkeypatch.setattr("lrpt.runs.run_directory.write_json", fail)
+    with pytest.raises(UsageError, match=rf"cannot be written \(no\): {advice}"):
+        RunDirectory(tmp_path / "run").open(identity())
 
 
 @pytest.mark.parametrize("cut", range(1, 33, 3))
