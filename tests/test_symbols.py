@@ -14,7 +14,7 @@ from table import assert_close, weighted_sum
 
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
-from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs
+from lrpt.matrices import Circulant, Dense, Diagonal, LowRank, Sum, SymbolInputs
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
 from lrpt.recurrence import LOOPS, Tuning, recur
@@ -87,6 +87,14 @@ def test_a_matrix_that_knows_vectors_only_stores_the_input_matrices_of_symbols(l
     of_input, its_input = gradient["params"].pop("input"), its_gradient["params"].pop("input")
     assert_close(gradient, its_gradient, atol=1e-5)
     assert_close(of_input, {name: blocks_of(np.asarray(g["kernel"])) for name, g in its_input.items()}, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+def test_symbols_are_vectors_of_the_type_of_their_matrix(dtype):
+    row = jnp.arange(4, dtype=dtype)
+    y = SymbolInputs(Circulant(row), 4).apply(jnp.array([0, 1]))
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.astype(jnp.float32), [[0, 1, 2, 3], [3, 0, 1, 2]], atol=0.02)
 
 
 def test_such_a_matrix_can_be_multiplied_out(monkeypatch):
