@@ -12,6 +12,7 @@ by
 from typing import Any
 
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -20,6 +21,7 @@ from lrpt.cells import CellSpec
 from lrpt.errors import UsageError
 from lrpt.interop.sequences import Order, as_own, check_cell, network_cell, run, zero_carry
 from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import MatrixConfig, Parameters
 from lrpt.symbols import check_symbols
 
@@ -167,6 +169,6 @@ class RNN(nn.Module):
         params, xs = self.cell.bind_to(inputs)
         order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
         own = zero_carry(self.cell.network, self.cell.spec(1), order.batch(xs))
-        first = own if initial_carry is None else as_own(initial_carry, own)
+        first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys

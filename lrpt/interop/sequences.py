@@ -123,8 +123,11 @@ def run(
       The state after the last step of each sequence, and the outputs of all steps. A sequence of length 0 keeps its first state.
 
     Raises:
-      UsageError: inputs, lengths and state do not have the same batch, or lengths are known to be no numbers of steps.
+      UsageError: inputs, lengths and state do not have the same batch, lengths are known to be no numbers of steps, or the loop is not a
+        `SequenceLoopConfig`.
     """
+    if not isinstance(loop, SequenceLoopConfig):
+        raise UsageError(f"loop is {loop!r}: give a SequenceLoopConfig of lrpt.networks.configuration, such as SequenceLoopConfig('plain')")
     batch, axis = order.batch(inputs), order.time_axis(inputs)
     _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
     _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])

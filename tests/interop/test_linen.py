@@ -291,3 +291,19 @@ def test_symbols_out_of_range(symbol):
 def test_a_cell_of_flax_is_refused():
     with pytest.raises(UsageError, match=r"the cell is a flax\.linen\.\w+\.GRUCell: give a lrpt\.interop\.linen\.Cell"):
         RNN(nn.GRUCell(8)).init(jax.random.key(0), inputs())
+
+
+@pytest.mark.parametrize("loop", ["fast", "plain"])
+def test_a_layer_stays_in_the_precision_of_its_parameters_and_inputs(loop):
+    layer, inputs = RNN(Cell("gru", 6, MatrixConfig("low_rank", 2)), loop=SequenceLoopConfig(loop)), jnp.ones((2, 3, 4))
+    variables = layer.init(jax.random.key(0), inputs)
+    low = jax.tree.map(lambda a: a.astype(jnp.bfloat16), variables)
+    assert layer.apply(low, inputs.astype(jnp.bfloat16)).dtype == jnp.bfloat16
+    assert layer.apply(low, inputs).dtype == jnp.float32
+    with jax.enable_x64(True):
+        assert layer.apply(variables, inputs).dtype == jnp.float32
+
+
+def test_the_name_of_a_loop_alone_is_refused():
+    with pytest.raises(UsageError, match="loop is 'plain': give a SequenceLoopConfig"):
+        RNN(Cell("gru", 6), loop="plain").init(jax.random.key(0), jnp.ones((2, 3, 4)))
