@@ -1,14 +1,17 @@
 """Typed command-line flags: a preset is a configuration, and each flag overrides one of its settings."""
 
 import contextlib
+import inspect
 import io
 import itertools
 import math
 import re
+import shutil
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
@@ -108,7 +111,8 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     config = default.config
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))
-    return parse_dataclass(Command[type(config.model), type(config.data)], rest, program, description, default)
+    data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
+    return parse_dataclass(Command[type(config.model), data], rest, program, description, default)
 
 
 def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:
@@ -202,8 +206,18 @@ def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) ->
     further = (f"  {name}: {found.about.partition(chr(10))[0]}" for name, found in experiment.subcommands.items())
     subcommands = ["Subcommands, each with a --help of its own:", *further, ""] if experiment.subcommands else []
     short = ["", "Short flags:", *(f"  {_flag(name)} for {_flag(full)}" for name, full in short_names.items())] if short_names else []
-    lines = [experiment.about, f"Reproduces: {experiment.reproduces}.", "", *subcommands, ABOUT, "", "Presets:", *presets, *short]
+    lines = [f"{experiment.about} Reproduces: {experiment.reproduces}.", "", *subcommands, ABOUT, "", "Presets:", *presets, *short]
     return "\n".join(lines)
+
+
+def about_data(kind: type) -> str:
+    """Return what help says of the data: the first paragraph of a docstring, and where to read the others.
+
+    The others are for documentation pages. They contain tables in Markdown, which help would wrap as prose.
+    """
+    first, _, more = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    can_import = kind.__module__ != "__main__"
+    return f"{first}\n\nDetails: python -m pydoc {kind.__module__}.{kind.__qualname__}" if more and can_import else first
 
 
 def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
@@ -214,7 +228,18 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
     """
     others = without_imports(arguments)
     with _one_line_errors(program):
-        return tyro.cli(kind, args=others, prog=program, description=description, default=default)
+        return tyro.cli(kind, args=others, prog=program, description=_wrapped(description), default=default)
+
+
+def _wrapped(text: str) -> str:
+    """Wrap each line to the width of the terminal. tyro does not, and joins lines again unless they are indented."""
+    width = max(40, shutil.get_terminal_size().columns)
+
+    def lines(line: str) -> list[str]:
+        indent = line[: len(line) - len(line.lstrip())]
+        return textwrap.wrap(line, width, subsequent_indent=f"{indent}  ", break_long_words=False, break_on_hyphens=False) or [""]
+
+    return "\n".join(part for line in text.split("\n") for part in lines(line))
 
 
 @contextlib.contextmanager

@@ -1,5 +1,8 @@
 """Flags of experiments: one parser of presets, short flags for settings in groups, and help that knows the tables."""
 
+import importlib
+import inspect
+import pydoc
 import subprocess
 import sys
 from dataclasses import replace
@@ -108,6 +111,23 @@ def test_help_names_a_cell_of_the_user(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert "peephole" in text
     assert "--model.rank for --model.matrices.rank" in text
+
+
+@pytest.mark.parametrize("name", ["adding", "bit_lm", "char_lm", "copy_memory", "music", "sequences", "word_lm"])
+def test_help_has_80_columns_and_no_markdown(name, monkeypatch, capsys):
+    """The docstrings of tasks have some, for the documentation pages."""
+    monkeypatch.setenv("COLUMNS", "80")
+    experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
+    with pytest.raises(SystemExit):
+        parse(experiment, ["--help"])
+    text = capsys.readouterr().out
+    assert "|---" not in text
+    assert "**" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    data = type(experiment.presets["quick"].config.data)
+    assert pydoc.locate(f"{data.__module__}.{data.__qualname__}") is data
+    has_more = "\n\n" in inspect.cleandoc(data.__doc__)
+    assert (f"Details: python -m pydoc {data.__module__}.{data.__qualname__} " in text) == has_more
 
 
 @pytest.mark.slow
