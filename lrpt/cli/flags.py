@@ -112,7 +112,8 @@ def parse(experiment: Experiment[Any], arguments: Sequence[str]) -> Command[Any,
     rest = [_with_full_name(word, _short_names(config)) for word in rest]
     description = _description(experiment, _short_names(config))
     data = Annotated[type(config.data), tyro.conf.arg(help=about_data(type(config.data)))]
-    return parse_dataclass(Command[type(config.model), data], rest, program, description, default)
+    command = Command[type(config.model), data]  # pyright: ignore[reportInvalidTypeArguments]  # annotated for help
+    return parse_dataclass(command, rest, program, description, default)
 
 
 def command_of(experiment: Experiment[Any], preset: str) -> Command[Any, Any]:

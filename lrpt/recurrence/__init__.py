@@ -11,7 +11,7 @@ from lrpt.errors import check_choice
 from lrpt.recurrence.arguments import check_arguments, checked_step
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.kernels import sequence
-from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
+from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, is_known, plain
 from lrpt.recurrence.packing import SEGMENT, RowWise, packed
 from lrpt.recurrence.varying import alike
 
@@ -111,9 +111,16 @@ def _run(
 
     if mask is None:
         return segment(parameters, carry, xs)
-    if not mask.size or (mask.shape[0] < 2 * SEGMENT and tuning.pack != "always"):
+    if not _has_segments(mask, tuning):
         return segment(parameters, carry, (xs, mask))
     return packed(segment, parameters, carry, xs, mask, tuning, recompute=loop == "fast")
+
+
+def _has_segments(mask: Bool[Array, "t b"], tuning: Tuning) -> bool:
+    """Return whether a sequence is packed: it has rows and steps, and enough steps for two segments unless packing is asked for."""
+    if not is_known(mask.shape[0]) or any(is_known(size) and size == 0 for size in mask.shape):
+        return False
+    return mask.shape[0] >= 2 * SEGMENT or tuning.pack == "always"
 
 
 def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:

@@ -36,7 +36,7 @@ from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
 from lrpt.recurrence.leaves import distinct, instantiated, or_none, told_apart
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import BY_RULE, Step, Tuning, checkpoint, cut, in_chunks, in_words, join, plain
+from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain
 from lrpt.recurrence.products import Calls
 
 VALUES_PER_CHUNK = 90_000
@@ -55,6 +55,9 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     By rule a chunk has about 90,000 values (steps times batch times width: 700 rows of 128), within 1 to 64 steps, and the state before
     every step is stored unless that takes more than 256 MiB.
 
+    Sizes may be symbolic (`jax.export`). Rules then have no number of values to go by: a chunk has about 28 steps if the number of rows is
+    symbolic, and one step if the number of steps is.
+
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
       TypeError: forward-mode differentiation, which needs `plain`, or a matrix made of parts that are not stored in it.
@@ -68,10 +71,8 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     if not supported():
         return checkpoint(step, params, carry, xs, tuning)
     weights = sum(array.size for array in distinct(params)[0])
-    length = tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers, weights)
-    all_steps = keeps_all(steps, (carry, calls.kept_outputs()), tuning)
     try:
-        return _run(step, calls, params, carry, xs, length, all_steps)
+        return _run(step, calls, params, carry, xs, *_plan(steps, calls, carry, weights, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError(
@@ -102,6 +103,16 @@ def supported() -> bool:
         warnings.warn(f"the fast loop does not work with jax {jax.__version__} ({type(error).__name__}): using 'checkpoint'", stacklevel=2)
         return False
     return True
+
+
+def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> tuple[int, bool]:
+    """Return the length of a chunk, and whether to store the state before every step."""
+    if not is_known(steps):
+        return 1, True  # chunks of one step are the only ones that divide every sequence
+    kept = carry, calls.kept_outputs()
+    if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
+        return tuning.chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries"
+    return tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers, weights), keeps_all(steps, kept, tuning)
 
 
 def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lrpt.errors import check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 Store = Literal["auto", "all", "boundaries"]
@@ -56,6 +56,11 @@ def in_words(loop: str) -> str:
     return f"loop '{loop}' (in configurations recurrence '{loop}')"
 
 
+def is_known(size: Any) -> bool:
+    """Return whether a size of an array is a number, not a symbol of `jax.export`, which cannot be compared with every number."""
+    return isinstance(size, int)
+
+
 @runtime_checkable
 class Loop(Protocol):
     """A loop over time, as in `LOOPS`."""
@@ -79,8 +84,15 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY
 
 
 def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, length: int) -> tuple[Any, Any]:
-    """Scan `chunk(carry, xs) -> (carry, ys)` over chunks of a sequence and join the results. The last chunk may be shorter."""
-    chunks, left = divmod(jax.tree.leaves(xs)[0].shape[0], length)
+    """Scan `chunk(carry, xs) -> (carry, ys)` over chunks of a sequence and join the results. The last chunk may be shorter.
+
+    Raises:
+      UsageError: the number of steps is symbolic.
+    """
+    steps = jax.tree.leaves(xs)[0].shape[0]
+    if not is_known(steps):
+        raise UsageError(f"the number of steps is symbolic ({steps}), so chunks do not divide it: use {in_words('fast')} or 'plain'")
+    chunks, left = divmod(steps, length)
     whole, rest = cut(xs, chunks, length)
     carry, ys = lax.scan(chunk, carry, whole)
     last = None

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import jax
 
 from lrpt.matrices import Dense
+from lrpt.recurrence.loops import is_known
 
 Materialize = Literal["auto", "always", "never"]
 
@@ -22,7 +23,7 @@ def materialized(params: Any, choice: str, rows: Any) -> Any:
       params: a cell's parameters.
       choice: 'always', 'never', or 'auto': multiply out if `to_dense` and full products take less work than structured ones. For low rank,
         many rows and a square matrix that is the case for 2d > 0.7 n.
-      rows: rows that each matrix will be applied to: steps times batch, an integer. In exported programs it may be symbolic for 'never'.
+      rows: rows that each matrix will be applied to: steps times batch. It may be symbolic (`jax.export`); 'auto' then multiplies nothing out.
     """
     if choice == "never":
         return params
@@ -45,8 +46,8 @@ def _has_products(matrix: Any) -> bool:
     return _has_dense(matrix) and not (_knows_costs(matrix) and not matrix.work().products)
 
 
-def _pays(matrix: Any, rows: int) -> bool:
-    if not _knows_costs(matrix):
+def _pays(matrix: Any, rows: Any) -> bool:
+    if not (_knows_costs(matrix) and is_known(rows)):
         return False
     n_in, n_out = matrix.shape
     structured = matrix.work().products * getattr(matrix, "slowness", 1.0)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from lrpt.recurrence.loops import BY_RULE, Tuning
+from lrpt.recurrence.loops import BY_RULE, Tuning, is_known
 from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
 
 SEGMENT = 32
@@ -56,7 +56,7 @@ class Packing(NamedTuple):
     numbers: Int[Array, " s"]
 
     @staticmethod
-    def of(mask: Bool[Array, "t b"], row_counts: Sequence[int], segment: int) -> "Packing":
+    def of(mask: Bool[Array, "t b"], row_counts: Sequence[Any], segment: int) -> "Packing":
         """Pack a batch whose length is a multiple of `segment`."""
         steps = jnp.arange(1, mask.shape[0] + 1)[:, None]
         lengths = jnp.max(jnp.where(mask, steps, 0), axis=0)
@@ -65,12 +65,14 @@ class Packing(NamedTuple):
         return Packing(jnp.argsort(-lengths, stable=True), jnp.searchsorted(jnp.asarray(row_counts), left))
 
 
-def row_counts(rows: int, pack: str) -> tuple[int, ...]:
+def row_counts(rows: Any, pack: str) -> tuple[Any, ...]:
     """Return the numbers of rows that a segment may have: none, and all or quarters of the batch.
 
     By rule ('auto') batches of at least 8 rows are packed on CPUs. Accelerators compute 32 rows as fast as 8, and `vmap` over models
-    computes every branch.
+    computes every branch. A symbolic number of rows (`jax.export`) has no quarters.
     """
+    if not is_known(rows):
+        return 0, rows
     parts = PARTS if pack == "always" or (pack == "auto" and rows >= FEWEST_ROWS and jax.default_backend() == "cpu") else 1
     return tuple(sorted({math.ceil(rows * part / parts) for part in range(parts + 1)}))
 
@@ -112,14 +114,14 @@ def _ordered(tree: Any, order: Int[Array, " b"], axis: int) -> Any:
     return jax.tree.map(lambda a: jnp.take(a, order, axis=axis, unique_indices=True, mode="clip"), tree)
 
 
-def branches(segment: Segment, counts: Sequence[int]) -> list[Segment]:
+def branches(segment: Segment, counts: Sequence[Any]) -> list[Segment]:
     """Return for each number of rows the function that runs a segment on the first rows and passes the others on."""
 
     def nothing(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
         ys = jax.eval_shape(segment, parameters, carry, sequence)[1]
         return carry, jax.tree.map(jnp.zeros_like, ys)
 
-    def of_first(count: int) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+    def of_first(count: Any) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
         def branch(parameters: Any, carry: Any, sequence: Any) -> tuple[Any, Any]:
             def padded(y: Array) -> Array:
                 return jnp.pad(y, ((0, 0), (0, sequence[1].shape[1] - count)) + ((0, 0),) * (y.ndim - 2))
