@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool
 from lrpt.errors import check_choice
 from lrpt.recurrence.arguments import check_arguments, checked_step
 from lrpt.recurrence.deferred import fast
+from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, is_known, plain
 from lrpt.recurrence.packing import SEGMENT, RowWise, packed
@@ -78,6 +79,17 @@ def recur(
     check_choice("loop", loop, [*LOOPS, KERNEL])
     check_choice("outputs", outputs, get_args(Outputs))
     check_arguments(step, carry, xs, mask, outputs, loop)
+
+    def run(parameters: Any, carry: Any, xs: Any, mask: Any) -> tuple[Any, Any]:
+        return _recur(step, *parameters, carry, xs, mask, outputs=outputs, loop=loop, tuning=tuning)
+
+    return with_auto_axes(run, (params, readout), carry, xs, mask, time=outputs != "last")
+
+
+def _recur(
+    step: Step, params: Any, readout: Any, carry: Any, xs: Any, mask: Any, *, outputs: Outputs, loop: str, tuning: Tuning
+) -> tuple[Any, Any]:
+    """Run a cell over a sequence, as `recur` does, without explicit axes of a mesh."""
     params, readout, carry, xs, mask = alike((params, readout, carry, xs, mask))
     if loop == KERNEL:
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)

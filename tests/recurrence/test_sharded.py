@@ -79,3 +79,28 @@ def test_a_network():
     variables = model.init(jax.random.key(1), xs)
     split = sharded(model.apply, (P(), P("data")), P("data"))
     assert_close(split(variables, xs), model.apply(variables, xs))
+
+
+def test_explicit_axes_of_a_mesh():
+    """`jax.make_mesh` makes explicit axes by default: shardings are part of the types of arrays."""
+    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:DEVICES])
+    net = network(GRU)
+    params = net.params, READOUT
+    xs = jax.device_put(net.xs, jax.NamedSharding(mesh, P(None, "data")))
+    for choices in ({"loop": "fast"}, {"loop": "plain", "outputs": "last"}):
+        tuned = partial(gradients, GRU, **choices)
+        found = jax.jit(tuned)(params, xs, MASK)
+        assert_close(found, jax.jit(tuned)(params, net.xs, MASK), rtol=1e-4, atol=1e-5)
+        assert jax.typeof(found[2]).sharding.spec[1] == "data"
+
+
+@pytest.mark.parametrize("inputs", [3, None])
+def test_a_network_on_explicit_axes(inputs):
+    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:DEVICES])
+    model = ModelConfig("lstm", size=6, rank=2, tied=True, parametrization="low_rank").build(inputs or 7, 2, "all")
+    xs = jax.random.normal(jax.random.key(0), (4, 5, 3)) if inputs else jax.random.randint(jax.random.key(0), (4, 5), 0, 7)
+    variables = model.init(jax.random.key(1), xs)
+    update = jax.jit(jax.grad(lambda variables, xs: jnp.sum(model.apply(variables, xs) ** 2)))
+    expected = update(variables, xs)
+    with jax.set_mesh(mesh):
+        assert_close(update(variables, jax.device_put(xs, jax.NamedSharding(mesh, P("data")))), expected, rtol=1e-4, atol=1e-5)

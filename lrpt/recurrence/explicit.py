@@ -1,0 +1,61 @@
+"""Sequences whose rows are sharded over the explicit axes of a mesh (`jax.make_mesh` makes explicit axes by default).
+
+With explicit axes, the sharding of an array is part of its type. A scan then needs a state that is sharded as its inputs are, and a product
+over a sharded axis needs to be told where its result goes. Here the compiler decides both, as with axes of type Auto.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec, auto_axes
+
+from lrpt.recurrence.leaves import distinct
+
+
+def with_auto_axes(run: Callable[..., tuple[Any, Any]], params: Any, carry: Any, xs: Any, mask: Any, *, time: bool) -> tuple[Any, Any]:
+    """Call `run(params, carry, xs, mask)`. If an argument is sharded over explicit axes, the function sees them as Auto.
+
+    Args:
+      run: returns (carry, outputs).
+      params: parameters.
+      carry: state before the first step, leaves (b, ...).
+      xs: inputs, leaves (t, b, ...).
+      mask: padding mask (t, b), or None.
+      time: whether outputs have an axis of time before that of rows.
+
+    Returns:
+      What `run` returns, sharded by rows as the inputs are.
+    """
+    arguments = params, carry, xs, mask
+    mesh = next(filter(None, map(_explicit_mesh, jax.tree.leaves(arguments))), None)
+    if mesh is None:
+        return run(*arguments)
+    rows = next(filter(None, _axes_of_rows(carry, (xs, mask))), None)
+    count = jax.tree.leaves(xs)[0].shape[1]
+
+    def sharding(shape: tuple[int, ...], axis: int) -> NamedSharding:
+        by_rows = len(shape) > axis and shape[axis] == count
+        return NamedSharding(mesh, PartitionSpec(*[None] * axis, rows) if by_rows else PartitionSpec())
+
+    leaves, build = distinct(arguments)  # an array that stands in several places stays one array
+    unsharded = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
+    shapes = jax.eval_shape(lambda leaves: run(*build(leaves)), unsharded)
+    after, ys = (jax.tree.map(lambda leaf, axis=axis: sharding(leaf.shape, axis), part) for part, axis in zip(shapes, (0, time), strict=True))
+    return auto_axes(lambda leaves: run(*build(leaves)), out_sharding=(after, ys))(leaves)
+
+
+def _explicit_mesh(leaf: Any) -> Any:
+    """Return the mesh over whose explicit axes an array is sharded, None if there is none."""
+    sharding = jax.typeof(leaf).sharding
+    named = [name for part in sharding.spec if part is not None for name in (part if isinstance(part, tuple) else (part,))]
+    return sharding.mesh if set(named) & set(sharding.mesh.explicit_axes) else None
+
+
+def _axes_of_rows(carry: Any, sequences: Any) -> Iterator[Any]:
+    """Yield how each array is sharded along its rows."""
+    for axis, tree in ((1, sequences), (0, carry)):
+        for leaf in jax.tree.leaves(tree):
+            spec = jax.typeof(leaf).sharding.spec
+            yield spec[axis] if len(spec) > axis else None
