@@ -106,7 +106,7 @@ def _training(one: Described) -> str:
 
 def _scores(one: Described, metrics: dict[str, Any]) -> str:
     names = dict.fromkeys([one.experiment.score, "loss"])
-    return ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.4g}" for name in names if name in metrics)
+    return ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.4g}" for name in names if metrics.get(name) is not None)
 
 
 def commands(one: Described) -> Iterator[str]:
@@ -140,7 +140,7 @@ def models_page(found: Sequence[Described]) -> str:
 
 def _row(one: Described) -> list[str]:
     score, metrics = one.experiment.score, one.metrics.get("test", {})
-    value = f"{metrics[score]:.4g}" if score in metrics else "not evaluated"
+    value = "not finite" if metrics.get(score, 0.0) is None else f"{metrics[score]:.4g}" if score in metrics else "not evaluated"
     link = f"[{one.label}]({_up(MODELS.parent)}{one.place}/{CARD})"
     counts = [str(one.record.seed), value, f"{one.parameters:,}", f"{one.size / 1e3:,.0f}"]
     return [link, one.record.experiment, one.terms.about, score.replace("_", " "), *counts]

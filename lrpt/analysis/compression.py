@@ -108,12 +108,14 @@ def compress(
       density: share of the entries, for sparse matrices.
 
     Raises:
-      UsageError: rank, error or parametrization do not fit the network, or its parameters are not finite or of another network.
+      UsageError: rank, error or parametrization do not fit the network, its parameters are not finite or of another network, or moments
+        are not finite or zero.
     """
     if "cell" not in params:
         raise UsageError(f"params have the parts {', '.join(params)}, and none is 'cell': give params['recurrent'] of a SequenceModel")
     check_choice("parametrization", parametrization, TARGETS)
     _check_size(parametrization, rank, error, tied)
+    _check_moments(moments or {})
     stored = _stored(params, network, "recurrent")
     if not stored:
         raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
@@ -140,6 +142,17 @@ def _check_size(kind: str, rank: int | None, error: float | None, tied: bool) ->
         raise UsageError(f"error is {error} and tied is {tied}, and {kind} knows neither: choose from {', '.join(DIAGONAL)}")
     elif (rank is None) == ("rank" in FORMS[kind].settings):
         raise UsageError(f"rank is {rank}, and {kind} has {' and '.join(FORMS[kind].settings) or 'no size'}: give these, and no other")
+
+
+def _check_moments(moments: Moments) -> None:
+    """Raise a UsageError unless the moments are finite, and not zero: then no error of a matrix would cost anything."""
+    for name, own in moments.items():
+        if not np.isfinite(own).all() or not np.any(own):
+            what = "all zero" if np.isfinite(own).all() else "not finite"
+            raise UsageError(
+                f"the moments of '{name}' are {what}, so they cannot weight errors: give --examples 0 (in Python no moments) for equal weights, "
+                f"or a network whose states are finite and move"
+            )
 
 
 def _projected(

@@ -15,6 +15,7 @@ Everything here is NumPy in float64.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -250,5 +251,7 @@ def _check(W: np.ndarray, rank: int, diagonal: bool) -> None:
         raise UsageError(f"an array of shape {W.shape} is not a matrix of finite numbers: only such a matrix can be compressed")
     if diagonal and W.shape[1] % W.shape[0]:
         raise UsageError(f"a diagonal needs square matrices, and a matrix is {W.shape[0]} x {W.shape[1]}: choose low_rank for it")
+    if not isinstance(rank, Integral):
+        raise UsageError(f"rank is {rank}: expected an integer from 1 to {min(W.shape)}")
     if not 1 <= rank <= min(W.shape):
         raise UsageError(f"rank {rank} does not fit a matrix of {W.shape[0]} x {W.shape[1]}: choose one from 1 to {min(W.shape)}")

@@ -81,7 +81,8 @@ def recur(
     check_arguments(step, carry, xs, mask, outputs, loop)
 
     def run(parameters: Any, carry: Any, xs: Any, mask: Any) -> tuple[Any, Any]:
-        return _recur(step, *parameters, carry, xs, mask, outputs=outputs, loop=loop, tuning=tuning)
+        params, readout = parameters
+        return _recur(step, params, readout, carry, xs, mask, outputs=outputs, loop=loop, tuning=tuning)
 
     return with_auto_axes(run, (params, readout), carry, xs, mask, time=outputs != "last")
 

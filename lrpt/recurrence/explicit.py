@@ -35,15 +35,18 @@ def with_auto_axes(run: Callable[..., tuple[Any, Any]], params: Any, carry: Any,
     rows = next(filter(None, _axes_of_rows(carry, (xs, mask))), None)
     count = jax.tree.leaves(xs)[0].shape[1]
 
-    def sharding(shape: tuple[int, ...], axis: int) -> NamedSharding:
-        by_rows = len(shape) > axis and shape[axis] == count
-        return NamedSharding(mesh, PartitionSpec(*[None] * axis, rows) if by_rows else PartitionSpec())
+    def shardings(tree: Any, axis: int) -> Any:
+        def sharding(leaf: Any) -> NamedSharding:
+            by_rows = leaf.ndim > axis and leaf.shape[axis] == count
+            return NamedSharding(mesh, PartitionSpec(*[None] * axis, rows) if by_rows else PartitionSpec())
+
+        return jax.tree.map(sharding, tree)
 
     leaves, build = distinct(arguments)  # an array that stands in several places stays one array
     unsharded = [jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
-    shapes = jax.eval_shape(lambda leaves: run(*build(leaves)), unsharded)
-    after, ys = (jax.tree.map(lambda leaf, axis=axis: sharding(leaf.shape, axis), part) for part, axis in zip(shapes, (0, time), strict=True))
-    return auto_axes(lambda leaves: run(*build(leaves)), out_sharding=(after, ys))(leaves)
+    after, ys = jax.eval_shape(lambda leaves: run(*build(leaves)), unsharded)
+    compiled: Any = auto_axes(lambda leaves: run(*build(leaves)), out_sharding=(shardings(after, 0), shardings(ys, int(time))))
+    return compiled(leaves)
 
 
 def _explicit_mesh(leaf: Any) -> Any:

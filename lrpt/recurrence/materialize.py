@@ -23,7 +23,7 @@ def materialized(params: Any, choice: str, rows: Any) -> Any:
       params: a cell's parameters.
       choice: 'always', 'never', or 'auto': multiply out if `to_dense` and full products take less work than structured ones. For low rank,
         many rows and a square matrix that is the case for 2d > 0.7 n.
-      rows: rows that each matrix will be applied to: steps times batch. It may be symbolic (`jax.export`); 'auto' then multiplies nothing out.
+      rows: rows that each matrix will be applied to: steps times batch. 'auto' multiplies nothing out if they are symbolic (`jax.export`).
     """
     if choice == "never":
         return params

@@ -55,6 +55,11 @@ def moments_of(n, seed=0):
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (3, 7), (7, 3)])
+def still(value):
+    """Return second moments of a GRU whose state has this value at all times."""
+    return {name: np.full((SIZE, SIZE), value) for name in ("update", "reset", "candidate")}
+
+
 def test_without_a_diagonal_the_error_is_the_tail_of_the_singular_values(shape):
     W = normal(*shape)
     values = np.linalg.svd(W, compute_uv=False)
@@ -180,6 +185,7 @@ def test_matrices_without_anything_to_find():
     ("W", "rank", "word"),
     [
         (normal(4, 4), 0, "rank 0"),
+        (normal(4, 4), 2.5, "rank is 2.5: expected an integer from 1 to 4"),
         (normal(4, 4), 5, "1 to 4"),
         (normal(4, 6), 2, "low_rank"),
         (np.full((4, 4), np.nan), 2, "finite"),
@@ -312,6 +318,10 @@ def test_the_rank_for_an_error_is_the_smallest(weighted, tied):
         (Row("gru", "dense"), {"rank": SIZE + 1}, f"1 to {SIZE}"),
         (Row("gru", "dense"), {"rank": 1, "input_rank": INPUT_SIZE + 1}, f"1 to {INPUT_SIZE}"),
         (Row("gru", "dense"), {"error": 0.0}, "error is 0.0"),
+        (Row("gru", "dense"), {"rank": 2.5}, "rank is 2.5: expected an integer"),
+        (Row("gru", "dense"), {"rank": 2, "input_rank": 1.5}, "rank is 1.5: expected an integer"),
+        (Row("gru", "dense"), {"error": 0.1, "moments": still(0.0)}, "moments of 'update' are all zero.*--examples 0"),
+        (Row("gru", "dense"), {"rank": 1, "moments": still(float("nan"))}, "moments of 'update' are not finite"),
         (Row("unitary", "dense"), {"rank": 1}, "no recurrent matrices to compress"),
     ],
 )

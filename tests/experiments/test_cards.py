@@ -1,12 +1,13 @@
 """Model cards of kept results: what they say, and that their commands exist."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 from kept_runs import make_run
 
 import experiments
-from experiments.report.cards import card, card_pages, commands, described
+from experiments.report.cards import card, card_pages, commands, described, models_page
 from experiments.report.command import ROOT, main
 from experiments.report.data_terms import GENERATED, OWN_FILE, SOURCES, terms_of
 from experiments.report.records import load
@@ -45,6 +46,15 @@ def test_a_card_has_the_numbers_of_the_result(results):
     for part in ("GRU 128, 54,794 parameters", "| 35,000 updates of 20 examples", "score, test split | loss 0.03129", "Apache-2.0"):
         assert part in shown
     assert one.parameters == one.record.result["parameters"]["true"]
+
+
+def test_a_metric_that_is_not_finite_is_no_number_of_a_card(results):
+    """A perplexity beyond the largest float is stored as null."""
+    one = next(one for one in results if one.experiment.score == "perplexity" and one.record.result is not None)
+    metrics = {**one.record.result["metrics"], "test": {"loss": 800.0, "perplexity": None}}
+    diverged = one._replace(record=replace(one.record, result={**one.record.result, "metrics": metrics}))
+    assert "| score, test split | loss 800 |" in card(diverged)
+    assert "| not finite |" in models_page([diverged])
 
 
 def test_commands_of_cards_are_understood(results):
