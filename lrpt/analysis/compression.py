@@ -150,8 +150,8 @@ def _check_moments(moments: Moments) -> None:
         if not np.isfinite(own).all() or not np.any(own):
             what = "all zero" if np.isfinite(own).all() else "not finite"
             raise UsageError(
-                f"the moments of '{name}' are {what}, so they cannot weight errors: give --examples 0 (in Python no moments) for equal weights, "
-                f"or a network whose states are finite and move"
+                f"the moments of '{name}' are {what}, so they cannot weight errors: give --examples 0 (in Python no moments) for equal "
+                f"weights, or a network whose states are finite and move"
             )
 
 
