@@ -31,6 +31,7 @@ from lrpt.analysis.compression import TARGETS, Compression, Moments, compress, f
 from lrpt.analysis.structure_survey import distances
 from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.imports import flags_of_imports
 from lrpt.cli.trained import experiment_with, flags, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
@@ -184,7 +185,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
         **_report(network, found, params, smaller),
         "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
         "written": str(start),
-        "command": shlex.join(["python", "-m", f"experiments.{experiment.name}", *further]),
+        "command": shlex.join(["python", "-m", f"experiments.{experiment.name}", *flags_of_imports(), *further]),
     }
 
 

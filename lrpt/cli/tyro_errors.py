@@ -3,6 +3,14 @@
 import itertools
 import re
 
+NOT_A_NUMBER = (
+    (re.compile(r"^Error parsing (--\S+): invalid literal for int\(\) with base 10: '(.*)'$"), "an integer"),
+    (re.compile(r"^Error parsing (--\S+): could not convert string to float: '(.*)'$"), "a number"),
+    (re.compile(r"^Error parsing (--\S+): no type matching \{None\}\|INT could be instantiated from \['(.*)'\]$"), "an integer or None"),
+    (re.compile(r"^Error parsing (--\S+): no type matching \{None\}\|FLOAT could be instantiated from \['(.*)'\]$"), "a number or None"),
+)
+"""What tyro says of a value that is no number, and what was expected."""
+
 
 def one_line(text: str) -> str:
     """Return the message inside a frame of tyro as one line, with the flag that tyro proposes for a misspelled one.
@@ -13,5 +21,7 @@ def one_line(text: str) -> str:
     blocks = (list(lines) for is_rule, lines in itertools.groupby(inner, lambda line: set(line) <= set("─-╰╯")) if not is_rule)
     message = " ".join(next(blocks, ["the command line cannot be read"])).rstrip(".")
     message = re.sub(r"^Error parsing [\w.]+: ", "", message)  # tyro puts this before messages of `UsageError`, which name the flag
+    for pattern, expected in NOT_A_NUMBER:
+        message = pattern.sub(rf"\1 is '\2': expected {expected}", message)
     proposal = re.search(r"Perhaps you meant:\s+(--\S+)", " ".join(inner))
     return f"{message}; perhaps you meant {proposal[1]}" if proposal else message

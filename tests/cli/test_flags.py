@@ -130,6 +130,21 @@ def test_help_has_80_columns_and_no_markdown(name, monkeypatch, capsys):
     assert (f"Details: python -m pydoc {data.__module__}.{data.__qualname__} " in text) == has_more
 
 
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        ("--model.rank 2.5", "--model.matrices.rank is '2.5': expected an integer;"),
+        ("--optim.decay much", "--optim.decay is 'much': expected a number;"),
+        ("--model.chunk 2.5", "--model.loop.chunk is '2.5': expected an integer or None;"),
+        ("--optim.learning-rate fast", "--optim.learning-rate is 'fast': expected a number or None;"),
+    ],
+)
+def test_what_is_no_number_is_refused(flags, line):
+    with pytest.raises(UsageError) as refused:
+        parse(EXPERIMENT, flags.split())
+    assert str(refused.value).startswith(line)
+
+
 @pytest.mark.slow
 def test_help_whose_reader_leaves_is_silent():
     command = f"{sys.executable} -m experiments.adding --help | head -c 1"

@@ -64,6 +64,14 @@ def test_a_run_with_an_embedding(tmp_path, capsys):
     assert found["metrics"]["test"]["after"] == pytest.approx(found["metrics"]["test"]["before"], rel=1e-4)
 
 
+def test_the_command_imports_what_was_imported(run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "module_of_mine.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("lrpt.cli.imports._imported", {})
+    found = report(capsys, run, "--rank", 2, "--examples", 0, "--import", "module_of_mine")
+    assert shlex.split(found["command"])[3:5] == ["--import", "module_of_mine"]
+
+
 def test_the_command_trains_the_written_parameters_further(run, capsys):
     found = report(capsys, run, "--error", 0.5, "--tied", "--parametrization", "low_rank", "--examples", 0, "--input-rank", 2)
     program, *arguments = shlex.split(found["command"])[2:]
