@@ -78,10 +78,16 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
         refuse("model.size", model.size, UNITS, " units", GO_ON)
 
 
+OF_A_FOLDER = (".abc", ".mat")
+"""Ends of the names of files that a task reads if it is given their folder."""
+
+
 def file_bytes(path: Path) -> int:
-    """Return the size of a file, or of all files of a folder; 0 for what cannot be read, which its reader names."""
+    """Return the size of a file, or of all files of a folder that a task reads; 0 for what cannot be read, which its reader names."""
     with suppress(OSError):
-        return sum(each.stat().st_size for each in path.rglob("*") if each.is_file()) if path.is_dir() else path.stat().st_size
+        if not path.is_dir():
+            return path.stat().st_size
+        return sum(each.stat().st_size for each in path.rglob("*") if each.suffix.lower() in OF_A_FOLDER and each.is_file())
     return 0
 
 

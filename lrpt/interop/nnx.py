@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from lrpt.errors import UsageError
 from lrpt.interop import linen
 from lrpt.interop.sequences import check_cell
 from lrpt.networks.configuration import SequenceLoopConfig
@@ -70,6 +71,7 @@ class Cell(nnx.RNNCellBase):
         example = jnp.zeros((1,), int) if symbols else jnp.zeros((1, in_features))
         found = self.module.init(rngs.params(), example, method="bind_to")
         self.names = tuple(found["params"])
+        self.width = None if symbols else in_features
         for name, part in found["params"].items():
             setattr(self, name, nnx.data(_variables(nnx.Param, part)))
         self.settings = nnx.data(_variables(Setting, found.get("settings", {})))
@@ -83,6 +85,12 @@ class Cell(nnx.RNNCellBase):
         """Return a state of zeros for inputs of one step, (*batch, features). The other arguments are not used."""
         return self.module.initialize_carry(None, input_shape)
 
+    def check_width(self, inputs: Any) -> None:
+        """Raise a UsageError if inputs are not as wide as those that the parameters were drawn for."""
+        shape = jnp.shape(inputs)
+        if self.width is not None and shape[-1:] != (self.width,) and not jnp.issubdtype(jnp.result_type(inputs), jnp.integer):
+            raise UsageError(f"inputs have shape {shape}, and the cell was made with in_features={self.width}: give inputs of that width")
+
     def variables(self) -> dict[str, Any]:
         """Return the variables of the module of `flax.linen`."""
         params = {name: _arrays(getattr(self, name)) for name in self.names}
@@ -90,6 +98,7 @@ class Cell(nnx.RNNCellBase):
 
     def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
         """Return (new state, output) of one step."""
+        self.check_width(inputs)
         return self.module.apply(self.variables(), carry, inputs)  # type: ignore[return-value]
 
 
@@ -136,6 +145,7 @@ class RNN(nnx.Module):
 
         No cell draws its initial state, so `rngs` is not used.
         """
+        self.cell.check_width(inputs)
         module = linen.RNN(self.cell.module, self.time_major, self.return_carry, self.reverse, self.keep_order, self.loop, parent=None)
         variables = {collection: {"cell": part} for collection, part in self.cell.variables().items()}
         return module.apply(

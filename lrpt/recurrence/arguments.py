@@ -71,7 +71,8 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
         except (AttributeError, TypeError, ValueError) as error:
             if isinstance(error, AttributeError) or "shape" not in str(error):
                 error.add_note(
-                    f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell"
+                    f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell; "
+                    f"a cell of your own names the arrays of its state, if that is not one vector, by Cell(step, template, carry=...)"
                 )
                 raise
             raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}") from error

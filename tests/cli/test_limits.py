@@ -6,6 +6,7 @@ import pytest
 
 import experiments
 from experiments.adding import EXPERIMENT as ADDING
+from experiments.char_lm import EXPERIMENT as TEXT
 from experiments.copy_memory import EXPERIMENT as COPY
 from experiments.inspect_rhn.command import main as inspect_rhn
 from experiments.music import EXPERIMENT as MUSIC
@@ -64,6 +65,15 @@ def test_half_of_the_memory_of_this_machine_is_the_limit(monkeypatch):
 
     monkeypatch.setattr("os.sysconf", unknown)
     assert limits.memory() == 16 * GIB
+
+
+def test_a_folder_counts_as_what_a_task_reads_of_it(tmp_path, assert_refused, monkeypatch):
+    """So a folder that is named instead of a text is refused as such."""
+    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    with (tmp_path / "large.bin").open("wb") as file:
+        file.truncate(2 * GIB)
+    words = ["--data.file", str(tmp_path), "--workdir", str(tmp_path / "run"), "--no-compare"]
+    assert_refused(lambda words: main(TEXT, words), words, "cannot be read (Is a directory)", "name a text file in UTF-8")
 
 
 def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):

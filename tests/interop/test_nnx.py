@@ -104,6 +104,10 @@ def test_arguments_that_do_not_fit_are_one_line():
         RNN(nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0)))
     with pytest.raises(UsageError, match=f"seq_lengths contain {STEPS + 1}"):
         RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(inputs(), seq_lengths=jnp.array([1, STEPS + 1, 2]))
+    cell = Cell("gru", WIDTH + 1, SIZE, LRD, rngs=nnx.Rngs(0))
+    for call in (lambda: RNN(cell)(inputs()), lambda: cell(jnp.zeros((BATCH, SIZE)), inputs()[:, 0])):
+        with pytest.raises(UsageError, match=rf"{WIDTH}\), and the cell was made with in_features={WIDTH + 1}: give inputs of that width"):
+            call()
     with pytest.raises(UsageError, match="the inputs contain the symbol 9"):
         RNN(Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0)))(jnp.array([[9]]))
 
