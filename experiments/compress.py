@@ -32,7 +32,7 @@ from lrpt.analysis.structure_survey import distances
 from lrpt.cli.command import OF_A_READER, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
-from lrpt.cli.trained import experiment_with, flags, read_run
+from lrpt.cli.trained import flags, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
@@ -43,9 +43,10 @@ from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import save
-from lrpt.settings import OneOf
+from lrpt.settings import OneOf, changed_settings
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
+from lrpt.training.recorded import experiment_of
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"
@@ -168,7 +169,7 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
       UsageError: the run cannot be read, the options do not fit it, or the output directory holds a run.
     """
     trained = read_run(path, console, data_dir=options.data_dir)
-    experiment, params, network = experiment_with(trained), trained.variables["params"], trained.recurrent
+    params, network = trained.variables["params"], trained.recurrent
     found = options.compress(params["recurrent"], network, moments(trained, network, options.examples))
     smaller = {**params, "recurrent": found.params}
     output = options.output or _beside(trained, found)
@@ -177,16 +178,26 @@ def compress_run(options: Options, path: Path, console: Console) -> dict[str, An
     before = trained.evaluate()
     after = trained.evaluate(trained.model.clone(config=found.config), {**trained.variables, "params": smaller})
     save(start, smaller, "--output")
-    config = replace(trained.config, model=found.config, train=replace(trained.config.train, start=start))
-    further = [*flags(experiment, trained.preset, flatten(to_json(config))), "--seed", str(trained.seed), "--workdir", str(output)]
     return {
         "run": str(path),
         "update": trained.update,
         **_report(network, found, params, smaller),
         "metrics": {split: {"before": before[split], "after": after[split]} for split in before},
         "written": str(start),
-        "command": shlex.join(["python", "-m", f"experiments.{experiment.name}", *flags_of_imports(), *further]),
+        **_further(trained, found, start),
     }
+
+
+def _further(trained: Loaded, found: Compression, start: Path) -> dict[str, str]:
+    """Return the command that trains a compressed run further, or the configuration if the run is of a program of the user's."""
+    experiment = experiment_of(trained.experiment)
+    if experiment is None:
+        settings = ", ".join(f"{name}={value!r}" for name, value in changed_settings(found.config).items())
+        return {"configuration": f"ModelConfig({settings}), TrainConfig(start=Path({str(start)!r}))"}
+    config = replace(trained.config, model=found.config, train=replace(trained.config.train, start=start))
+    settings = flags(experiment, trained.preset, flatten(to_json(config)))
+    words = [*flags_of_imports(), *settings, "--seed", str(trained.seed), "--workdir", str(start.parent)]
+    return {"command": shlex.join(["python", "-m", f"experiments.{experiment.name}", *words])}
 
 
 def compress_cell(options: Options, path: Path) -> dict[str, Any]:
@@ -302,6 +313,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
         console.say(f"written: {path}")
     if "python" in report:
         console.say(f"load it as a part of another network:\n{indent(report['python'], '  ')}")
+    if "configuration" in report:
+        console.say(f"train it further with this configuration in your program:\n  {report['configuration']}")
     if "command" in report:
         console.say(f"train it further:\n  {report['command']}")
 

@@ -216,7 +216,8 @@ def about_data(kind: type) -> str:
 
     The others are for documentation pages. They contain tables in Markdown, which help would wrap as prose.
     """
-    first, _, more = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")
+    text = inspect.cleandoc(kind.__doc__ or "")
+    first, _, more = ("" if text.startswith(f"{kind.__name__}(") else text).partition("\n\n")  # dataclasses write a signature there
     can_import = kind.__module__ != "__main__"
     return f"{first}\n\nDetails: python -m pydoc {kind.__module__}.{kind.__qualname__}" if more and can_import else first
 

@@ -5,7 +5,7 @@ import inspect
 import pydoc
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from experiments.copy_memory import EXPERIMENT
 from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from lrpt.cells import CELLS
 from lrpt.cli.command import main
-from lrpt.cli.flags import check_seeds, combinations, parse, words
+from lrpt.cli.flags import about_data, check_seeds, combinations, parse, words
 from lrpt.cli.imports import without_imports
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
@@ -128,6 +128,10 @@ def test_help_has_80_columns_and_no_markdown(name, monkeypatch, capsys):
     assert pydoc.locate(f"{data.__module__}.{data.__qualname__}") is data
     has_more = "\n\n" in inspect.cleandoc(data.__doc__)
     assert (f"Details: python -m pydoc {data.__module__}.{data.__qualname__} " in text) == has_more
+
+
+def test_help_of_data_without_a_docstring_has_no_signature():
+    assert about_data(make_dataclass("Parity", ["length"])) == ""
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -12,8 +13,12 @@ import tiny
 
 from experiments.compress import main
 from lrpt.cli.command import main as train
-from lrpt.networks.sequence_model import SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import load
+from lrpt.tasks import CopyMemory
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loop import fit
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +75,20 @@ def test_the_command_imports_what_was_imported(run, tmp_path, monkeypatch, capsy
     monkeypatch.setattr("lrpt.cli.imports._imported", {})
     found = report(capsys, run, "--rank", 2, "--examples", 0, "--import", "module_of_mine")
     assert shlex.split(found["command"])[3:5] == ["--import", "module_of_mine"]
+
+
+def test_a_run_of_a_program_of_the_user(tmp_path, capsys):
+    """It has no command of experiments: the configuration is printed instead."""
+    config = RunConfig(
+        ModelConfig("lstm", size=4, rank=3), OptimConfig("adam"), TrainConfig(updates=1, evaluate_every=1), CopyMemory(lag=2)
+    )
+    fit(config, {0: tmp_path / "run"})
+    found = report(capsys, tmp_path / "run", "--rank", 2)
+    assert "command" not in found
+    train = eval(found["configuration"])[1]
+    assert train.start == Path(found["written"])
+    (again,) = fit(replace(config, model=eval(found["configuration"])[0], train=replace(train, updates=1)), {0: tmp_path / "further"})
+    assert again["parameters"]["true"] == found["parameters"]["after"]
 
 
 def test_the_command_trains_the_written_parameters_further(run, capsys):
