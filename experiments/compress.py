@@ -142,6 +142,7 @@ def survey(options: Options, console: Console) -> dict[str, Any]:
     """
     if options.rank is None:
         raise UsageError("--structures has no --rank, which gives the number of parameters: add it")
+    check_at_least(1, options, "rank")
     if (options.run is None) == (options.source is None):
         raise UsageError(_choose_one(options.run, options.source))
     if options.source is not None:

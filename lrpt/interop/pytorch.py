@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -223,6 +224,11 @@ def _take(part: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> 
         raise UsageError(f"array '{name}' of shape {shape} is missing: give all arrays of the cell")
     if part[name].shape != shape:
         raise UsageError(f"array '{name}' has shape {part[name].shape}: beside the other arrays, {shape} was expected")
+    kind = part[name].dtype
+    if not (jnp.issubdtype(kind, jnp.floating) or jnp.issubdtype(kind, jnp.integer)):
+        raise UsageError(f"array '{name}' is of type {kind}: give real numbers, such as float32")
+    if not np.isfinite(part[name]).all():
+        raise UsageError(f"array '{name}' contains NaN or infinity: give the weights of a network that did not diverge")
     return part[name]
 
 
