@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
+from lrpt.errors import UsageError
 from lrpt.scaling import UNSCALED, Scaling
 
 
@@ -44,7 +45,10 @@ class Split:
 
     def batch(self, arrays: Any, indices: Int[Array, " b"]) -> Example:
         """Return the examples at `indices`, stacked."""
-        return jax.vmap(self.example, (None, 0))(arrays, indices)
+        found = jax.vmap(self.example, (None, 0))(arrays, indices)
+        if not isinstance(found, Example):
+            raise UsageError(f"an example of the task is a {type(found).__name__}: return an lrpt.tasks.Example(inputs, targets, mask)")
+        return found
 
 
 @dataclass(frozen=True)
@@ -75,3 +79,25 @@ class Task:
     vocabulary: Vocabulary | ByteVocabulary | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     scaling: Scaling = UNSCALED
+
+    def metrics_of(self, predictions: Array, batch: Example) -> dict[str, Float[Array, " b"]]:
+        """Return the metrics of a batch.
+
+        Raises:
+          UsageError: there is no loss, or a metric does not have one value for each example.
+        """
+        found = self.metrics(predictions, batch)
+        if "loss" not in found:
+            raise UsageError(f"the task has the metrics {', '.join(found) or 'none'}: add 'loss', which training minimizes")
+        rows = jax.tree.leaves(batch.inputs)[0].shape[0]
+        for name, value in found.items():
+            if value.shape != (rows,):
+                raise UsageError(f"the metric '{name}' has shape {value.shape} for {rows} examples: return one value for each, ({rows},)")
+        return found
+
+    def check_splits(self) -> None:
+        """Raise a UsageError unless there are the splits that training needs."""
+        if missing := [name for name in ("train", "valid", "test") if name not in self.splits]:
+            raise UsageError(
+                f"the task has the splits {', '.join(self.splits) or 'none'}: add {' and '.join(missing)}; one split may have several names"
+            )

@@ -105,6 +105,7 @@ class RunConfig(Generic[D]):
     def build_task(self, seed: int) -> Task:
         """Return the task of a seed, with the network's own metrics added."""
         task = self.data.build(seed)
+        task.check_splits()
         return replace(task, summarize=lambda means: self.model.summarize(task.summarize(means)))
 
     @property

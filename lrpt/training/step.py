@@ -133,7 +133,7 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
         mutable=[*SOWN, *changing],
     )
     penalty, sown = (jax.tree_util.tree_leaves_with_path(new.get(name, {})) for name in SOWN)
-    metrics = task.metrics(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
+    metrics = task.metrics_of(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
     return Pass(metrics, carry, sum((value for _, value in penalty), jnp.zeros(())), {name: new[name] for name in changing})
 
 

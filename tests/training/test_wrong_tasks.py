@@ -1,0 +1,53 @@
+"""Tasks of a user's own that are not complete: one line before any update says what is missing."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import pytest
+
+from lrpt.errors import UsageError
+from lrpt.losses import cross_entropy
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.optim import OptimConfig
+from lrpt.tasks import Example, Split, Task
+from lrpt.training.config import RunConfig, TrainConfig
+from lrpt.training.loop import fit
+
+
+def right_metrics(predictions, batch):
+    return {"loss": cross_entropy(predictions, batch.targets)}
+
+
+METRICS = {
+    "no loss": lambda predictions, batch: {"accuracy": right_metrics(predictions, batch)["loss"]},
+    "means": lambda predictions, batch: {"loss": jnp.mean(right_metrics(predictions, batch)["loss"])},
+}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    kind: str
+
+    def build(self, seed):
+        names = ("train", "valid") if self.kind == "no test" else ("train", "valid", "test")
+        splits = {name: Split(20, jnp.zeros((20, 4, 2)), self.example) for name in names}
+        return Task(splits, 2, 2, "last", METRICS.get(self.kind, right_metrics))
+
+    def example(self, arrays, index):
+        return (arrays[index], index % 2) if self.kind == "pairs" else Example(arrays[index], index % 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("no test", "the task has the splits train, valid: add test"),
+        ("no loss", "the task has the metrics accuracy: add 'loss', which training minimizes"),
+        ("means", r"the metric 'loss' has shape \(\) for \d+ examples: return one value for each"),
+        ("pairs", "an example of the task is a tuple: return an lrpt.tasks.Example"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(kind, line, tmp_path):
+    train = TrainConfig(updates=1, evaluate_every=1, batch_size=4)
+    config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), train, Wrong(kind))
+    with pytest.raises(UsageError, match=line):
+        fit(config, {0: tmp_path / "run"})
