@@ -72,6 +72,8 @@ def batch_indices(
       UsageError: the kind is unknown, or there are fewer examples than `batch_size`.
     """
     check_choice("train.order", kind, ORDERS)
+    if size < 1:
+        raise UsageError(f"the task has {size} training examples: give it one or more")
     if not 1 <= batch_size <= size:
         raise UsageError(f"train.batch_size is {batch_size}, and there are {size} training examples: choose 1 to {size}")
     steps = (np.ones(size, np.int32) if lengths is None else lengths.astype(np.int32)).tobytes() if kind == "lengths" else b""

@@ -84,6 +84,8 @@ def test_a_batch_far_along_costs_no_more_than_an_early_one(kind):
 def test_a_batch_that_cannot_be_filled_is_refused(batch_size, kind):
     with pytest.raises(UsageError, match=f"train.batch_size is {batch_size}, .* 10 training examples"):
         batch_indices(kind, 10, batch_size, 0, 0, 1)
+    with pytest.raises(UsageError, match="the task has 0 training examples: give it one or more"):
+        batch_indices(kind, 0, 5, 0, 0, 1)
 
 
 def test_an_unknown_order_is_refused():
