@@ -58,7 +58,9 @@ def test_nothing_else_is_built(text):
         decode(text)
 
 
-@pytest.mark.parametrize("value", [object(), UsageError("x"), np.asarray([object()]), np.asarray(["a"])], ids=str)
+@pytest.mark.parametrize(
+    "value", [object(), UsageError("x"), np.asarray([object()]), np.asarray(["a"])], ids=["object", "error", "objects", "text"]
+)
 def test_what_is_no_data_is_not_sent(value):
     with pytest.raises(TypeError):
         encode([value])
