@@ -51,15 +51,15 @@ def moments_of(n, seed=0):
     return rows.T @ rows / 50
 
 
-# The nearest matrix
-
-
-@pytest.mark.parametrize("shape", [(6, 6), (3, 7), (7, 3)])
 def still(value):
     """Return second moments of a GRU whose state has this value at all times."""
     return {name: np.full((SIZE, SIZE), value) for name in ("update", "reset", "candidate")}
 
 
+# The nearest matrix
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 7), (7, 3)])
 def test_without_a_diagonal_the_error_is_the_tail_of_the_singular_values(shape):
     W = normal(*shape)
     values = np.linalg.svd(W, compute_uv=False)
