@@ -316,3 +316,9 @@ def test_midi_files_play_the_notes_for_their_lengths():
     waiting = mido.MidiFile(file=BytesIO(midi_file([[*melody, Symbol.of("z:1/4")], melody])))
     waits = [m.time / waiting.ticks_per_beat for m in waiting.tracks[0] if m.type == "note_on"]
     assert waits == [0, 0.5, 0, 4.25, 0.5, 0]
+
+
+def test_a_pitch_that_midi_does_not_have_is_refused():
+    pytest.importorskip("mido")
+    with pytest.raises(UsageError, match="the pitch 128: MIDI has 0 to 127"):
+        midi_file([[Symbol(127, Fraction(1)), Symbol(128, Fraction(1))]])

@@ -10,6 +10,8 @@ from lrpt.errors import UsageError
 TICKS = 480
 """Ticks of a quarter note: every length with a denominator that divides it is exact."""
 VELOCITY = 80
+NOTES = range(128)
+"""Pitches of MIDI."""
 
 
 def midi_file(melodies: Sequence[Sequence[Symbol]], tempo: int = 120) -> bytes:
@@ -20,9 +22,11 @@ def midi_file(melodies: Sequence[Sequence[Symbol]], tempo: int = 120) -> bytes:
       tempo: quarter notes per minute.
 
     Raises:
-      UsageError: mido is not installed.
+      UsageError: mido is not installed, or a pitch is no MIDI note.
     """
     mido = _mido()
+    if outside := [symbol.pitch for melody in melodies for symbol in melody if symbol.pitch is not None and symbol.pitch not in NOTES]:
+        raise UsageError(f"a note has the pitch {outside[0]}: MIDI has 0 to {NOTES[-1]}; write the melody as .abc")
     track = mido.MidiTrack([mido.MetaMessage("set_tempo", tempo=mido.bpm2tempo(tempo))])
     waited = 0
     for melody in melodies:
