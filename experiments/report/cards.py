@@ -138,9 +138,13 @@ def models_page(found: Sequence[Described]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _value(metric: float | None) -> str:
+    return "not finite" if metric is None else f"{metric:.4g}"
+
+
 def _row(one: Described) -> list[str]:
     score, metrics = one.experiment.score, one.metrics.get("test", {})
-    value = "not finite" if metrics.get(score, 0.0) is None else f"{metrics[score]:.4g}" if score in metrics else "not evaluated"
+    value = _value(metrics[score]) if score in metrics else "not evaluated"
     link = f"[{one.label}]({_up(MODELS.parent)}{one.place}/{CARD})"
     counts = [str(one.record.seed), value, f"{one.parameters:,}", f"{one.size / 1e3:,.0f}"]
     return [link, one.record.experiment, one.terms.about, score.replace("_", " "), *counts]

@@ -147,8 +147,9 @@ def _check_size(kind: str, rank: int | None, error: float | None, tied: bool) ->
 def _check_moments(moments: Moments) -> None:
     """Raise a UsageError unless the moments are finite, and not zero: then no error of a matrix would cost anything."""
     for name, own in moments.items():
-        if not np.isfinite(own).all() or not np.any(own):
-            what = "all zero" if np.isfinite(own).all() else "not finite"
+        finite = np.isfinite(own).all()
+        if not (finite and np.any(own)):
+            what = "all zero" if finite else "not finite"
             raise UsageError(
                 f"the moments of '{name}' are {what}, so they cannot weight errors: give --examples 0 (in Python no moments) for equal "
                 f"weights, or a network whose states are finite and move"

@@ -79,19 +79,13 @@ def recur(
     check_choice("loop", loop, [*LOOPS, KERNEL])
     check_choice("outputs", outputs, get_args(Outputs))
     check_arguments(step, carry, xs, mask, outputs, loop)
-
-    def run(parameters: Any, carry: Any, xs: Any, mask: Any) -> tuple[Any, Any]:
-        params, readout = parameters
-        return _recur(step, params, readout, carry, xs, mask, outputs=outputs, loop=loop, tuning=tuning)
-
+    run = partial(_recur, step, outputs=outputs, loop=loop, tuning=tuning)
     return with_auto_axes(run, (params, readout), carry, xs, mask, time=outputs != "last")
 
 
-def _recur(
-    step: Step, params: Any, readout: Any, carry: Any, xs: Any, mask: Any, *, outputs: Outputs, loop: str, tuning: Tuning
-) -> tuple[Any, Any]:
+def _recur(step: Step, parameters: Any, carry: Any, xs: Any, mask: Any, *, outputs: Outputs, loop: str, tuning: Tuning) -> tuple[Any, Any]:
     """Run a cell over a sequence, as `recur` does, without explicit axes of a mesh."""
-    params, readout, carry, xs, mask = alike((params, readout, carry, xs, mask))
+    (params, readout), carry, xs, mask = alike((parameters, carry, xs, mask))
     if loop == KERNEL:
         carry, ys = sequence(step, params, carry, xs, mask, outputs=outputs)
         return carry, _read(readout, ys, outputs)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from table import BATCH, SPEC, STEPS, Row, assert_close, every_kind_of_state, network
 
@@ -20,8 +21,12 @@ GRU = Row("gru", "low_rank_plus_diagonal")
 READOUT = Dense(jnp.asarray(np.random.default_rng(0).standard_normal((6, 5)), jnp.float32))
 
 
+def mesh_of(kind):
+    return jax.make_mesh((DEVICES,), ("data",), axis_types=(kind,), devices=jax.devices()[:DEVICES])
+
+
 def sharded(function, specs, out_specs):
-    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Auto,), devices=jax.devices()[:DEVICES])
+    mesh = mesh_of(AxisType.Auto)
     return jax.jit(jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=out_specs))
 
 
@@ -83,7 +88,7 @@ def test_a_network():
 
 def test_explicit_axes_of_a_mesh():
     """`jax.make_mesh` makes explicit axes by default: shardings are part of the types of arrays."""
-    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:DEVICES])
+    mesh = mesh_of(AxisType.Explicit)
     net = network(GRU)
     params = net.params, READOUT
     xs = jax.device_put(net.xs, jax.NamedSharding(mesh, P(None, "data")))
@@ -96,7 +101,7 @@ def test_explicit_axes_of_a_mesh():
 
 @pytest.mark.parametrize("inputs", [3, None])
 def test_a_network_on_explicit_axes(inputs):
-    mesh = jax.make_mesh((DEVICES,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,), devices=jax.devices()[:DEVICES])
+    mesh = mesh_of(AxisType.Explicit)
     model = ModelConfig("lstm", size=6, rank=2, tied=True, parametrization="low_rank").build(inputs or 7, 2, "all")
     xs = jax.random.normal(jax.random.key(0), (4, 5, 3)) if inputs else jax.random.randint(jax.random.key(0), (4, 5), 0, 7)
     variables = model.init(jax.random.key(1), xs)
