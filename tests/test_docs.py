@@ -25,6 +25,31 @@ SCRIPTS = sorted((DOCS / "launch").glob("*.sh"))
 MANIFESTS = sorted((DOCS / "launch").glob("*.yaml"))
 
 
+ROOT = DOCS.parent
+PAGES = sorted(page.relative_to(ROOT).as_posix() for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+
+
+def glued_lines(page):
+    """Return the lines of a Markdown page that a missing blank line glues to a table or a heading, as 'number: text'."""
+    fenced, previous = False, ""
+    for number, line in enumerate(page.splitlines(), 1):
+        fenced ^= line.startswith("```")
+        table_begins_or_ends = line.startswith("|") != previous.startswith("|")
+        if not fenced and line and previous and (table_begins_or_ends or line.startswith("#") or previous.startswith("#")):
+            yield f"{number}: {line}"
+        previous = line
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blank_lines_stand_around_tables_and_headings(page):
+    """Otherwise Markdown makes a paragraph below a table its last row."""
+    assert list(glued_lines((ROOT / page).read_text("utf-8"))) == []
+
+
+def test_glued_lines_are_found():
+    assert list(glued_lines("# A\n\nb\n## C\n\n| d |\n|---|\ne\n\n```sh\n# f\ng\n```\n")) == ["4: ## C", "8: e"]
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_launch_scripts_are_bash_and_ask_for_what_is_missing(script):
     assert subprocess.run(["bash", "-n", script], capture_output=True).returncode == 0
