@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from experiments.report.claims import Evidence, Quantity, Row
+from experiments.report.contests import Final
 from experiments.report.paper import Paper, Plot
 from experiments.report.relations import Relation
 from experiments.report.verdicts import (
@@ -68,6 +69,15 @@ class JudgedRelation:
         """Return the mean advantage with its standard error, such as '+0.013 ± 0.004'."""
         found = self.difference
         return self._in_words(found, "+" if found is None or found.mean >= 0 else "-", 1)
+
+    @property
+    def unit(self) -> str:
+        """Return what an advantage is measured in: for unfinished networks, the metric of the validation split."""
+        contest = self.relation.contest
+        if contest is None:
+            return NONE
+        stands_in = isinstance(contest, Final) and not all(pair.settled for pair in self.pairs)
+        return contest.name.replace("test ", "validation ", 1) if stands_in else contest.name
 
     @property
     def distance(self) -> str:

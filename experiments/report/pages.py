@@ -5,9 +5,8 @@ from pathlib import PurePosixPath
 
 from experiments.report.analysis_figures import analysis_figures
 from experiments.report.claims import Planned
-from experiments.report.contests import Final
 from experiments.report.figures import tabulated
-from experiments.report.judged import NONE, Judged, JudgedQuantity, JudgedRelation
+from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Study
 from experiments.report.verdicts import Verdict
@@ -89,8 +88,8 @@ def _relations(judged: Judged) -> list[str]:
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]
-        units = dict.fromkeys(_unit(r) for r in found)
-        own = [[_unit(r)] if len(units) > 1 else [] for r in found]
+        units = dict.fromkeys(r.unit for r in found)
+        own = [[r.unit] if len(units) > 1 else [] for r in found]
         rows = [
             [r.relation.sentence, *unit, r.advantage, r.seeds, _short(r.verdict, r.smaller)] for r, unit in zip(found, own, strict=True)
         ]
@@ -103,15 +102,6 @@ def _relations(judged: Judged) -> list[str]:
         parts += [f"Smaller scale: {found[0].smaller}."] if all_alike else [_notes("Smaller scale", scales)]
         parts += [_notes("Not runnable here", notes)]
     return [part for part in parts if part]
-
-
-def _unit(r: JudgedRelation) -> str:
-    """Return what an advantage is measured in: for unfinished networks, the metric of the validation split."""
-    if r.relation.contest is None:
-        return NONE
-    contest = r.relation.contest
-    stands_in = isinstance(contest, Final) and not all(pair.settled for pair in r.pairs)
-    return contest.name.replace("test ", "validation ", 1) if stands_in else contest.name
 
 
 def _plots(judged: Judged) -> list[str]:
