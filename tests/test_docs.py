@@ -20,19 +20,17 @@ from lrpt.cli.flags import parse, parse_dataclass
 from lrpt.parametrizations import FORMS
 from lrpt.specs import MatrixSpec
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+WITH_TABLES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 SCRIPTS = sorted((DOCS / "launch").glob("*.sh"))
 MANIFESTS = sorted((DOCS / "launch").glob("*.yaml"))
 
 
-ROOT = DOCS.parent
-PAGES = sorted(page.relative_to(ROOT).as_posix() for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-
-
-def glued_lines(page):
-    """Return the lines of a Markdown page that a missing blank line glues to a table or a heading, as 'number: text'."""
+def glued_lines(text):
+    """Return the lines of Markdown that a missing blank line glues to a table or a heading, as 'number: text'."""
     fenced, previous = False, ""
-    for number, line in enumerate(page.splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         fenced ^= line.startswith("```")
         table_begins_or_ends = line.startswith("|") != previous.startswith("|")
         if not fenced and line and previous and (table_begins_or_ends or line.startswith("#") or previous.startswith("#")):
@@ -40,10 +38,10 @@ def glued_lines(page):
         previous = line
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", WITH_TABLES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_blank_lines_stand_around_tables_and_headings(page):
     """Otherwise Markdown makes a paragraph below a table its last row."""
-    assert list(glued_lines((ROOT / page).read_text("utf-8"))) == []
+    assert list(glued_lines(page.read_text("utf-8"))) == []
 
 
 def test_glued_lines_are_found():
@@ -157,7 +155,7 @@ def test_the_command_of_the_ray_job_is_a_sweep():
 
 
 PAGES = sorted(DOCS.glob("*.md"))
-WITH_COMMANDS = [*PAGES, DOCS.parent / "README.md"]
+WITH_COMMANDS = [*PAGES, ROOT / "README.md"]
 PLACEHOLDERS = {"DIR": "data", "RUN_DIRECTORY": "run", "FOLDER": "tunes"}
 
 
@@ -195,7 +193,7 @@ def test_commands_are_understood(page, name, words):
 
 def test_every_page_is_in_the_navigation():
     """Pages that mkdocs.yml does not list cannot be found."""
-    listed = re.findall(r"([\w/]+\.md)\s*$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
+    listed = re.findall(r"([\w/]+\.md)\s*$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     assert pages - set(listed) == set()
     assert set(listed) - pages == {"index.md", "reproduction/index.md", "contributing.md"}

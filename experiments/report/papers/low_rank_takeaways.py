@@ -39,9 +39,10 @@ def _on_diagonal(judged: Judged) -> str:
 
 
 def _task_of(relation: JudgedRelation) -> str:
-    """Return what stands in parentheses in the sentence of a relation: its task, or for Table 1 the sizes of its networks."""
+    """Return the task of a relation, as its place names it, and what its sentence adds in parentheses, unless both are the same."""
+    task = relation.relation.where.partition(", ")[2]
     inside = relation.relation.sentence.partition("(")[2].partition(")")[0]
-    return {"128/24": "permuted MNIST"}.get(inside, inside)
+    return ", ".join(dict.fromkeys((task, inside)))
 
 
 def _on_copying(judged: Judged) -> str:
@@ -78,7 +79,7 @@ def _on_urnn(judged: Judged) -> str:
 
 
 def _on_tables(judged: Judged) -> str:
-    """Return the rows of the tables that were run: characters and images."""
+    """Return what was run of the tables on images and characters."""
     tied, untied = (judged.quantity(name, "test perplexity") for name in ("LRD-GRU 1000/64, tied", "LRD-GRU 1000/64"))
     digits = judged.quantity("LRD-GRU 128/24", "test accuracy", "Table 1")
     above = judged.quantity("LRD-GRU 128/24", "test accuracy, above", "Table 1")
