@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -20,6 +19,7 @@ from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params
+from lrpt.runs.named_arrays import finite_float32
 
 # Flax's letter -> our gate, in the stacking order of torch.nn.GRU and torch.nn.LSTM.
 GATES = {
@@ -224,12 +224,7 @@ def _take(part: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> 
         raise UsageError(f"array '{name}' of shape {shape} is missing: give all arrays of the cell")
     if part[name].shape != shape:
         raise UsageError(f"array '{name}' has shape {part[name].shape}: beside the other arrays, {shape} was expected")
-    kind = part[name].dtype
-    if not (jnp.issubdtype(kind, jnp.floating) or jnp.issubdtype(kind, jnp.integer)):
-        raise UsageError(f"array '{name}' is of type {kind}: give real numbers, such as float32")
-    if not np.isfinite(part[name]).all():
-        raise UsageError(f"array '{name}' contains NaN or infinity: give the weights of a network that did not diverge")
-    return part[name]
+    return finite_float32(name, part[name])
 
 
 def _bias(part: Mapping[str, np.ndarray], name: str, size: int) -> np.ndarray:

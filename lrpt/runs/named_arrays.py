@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from lrpt.errors import UsageError
 
@@ -105,6 +106,21 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another {flag}", code=1) from error
 
 
+def finite_float32(name: str, array: np.ndarray) -> Float[np.ndarray, "..."]:
+    """Return real numbers as float32.
+
+    Raises:
+      UsageError: the array does not hold real numbers, or one of them is not finite in float32.
+    """
+    if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
+        raise UsageError(f"array '{name}' is of type {array.dtype}: give real numbers, such as float32")
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    if not np.isfinite(narrow).all():
+        raise UsageError(f"array '{name}' holds numbers that are not finite in float32: give parameters that did not diverge")
+    return narrow
+
+
 def _storable(array: np.ndarray) -> np.ndarray:
     """Return an array in a type that a .npz file can hold. NumPy writes others as bytes without a meaning."""
     return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
@@ -113,13 +129,7 @@ def _storable(array: np.ndarray) -> np.ndarray:
 def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
     if array.shape != shape:
         raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
-    if array.dtype.kind not in "fiu" and array.dtype != jnp.bfloat16:
-        raise UsageError(f"array '{name}' holds {array.dtype}: parameters are real numbers")
-    with np.errstate(over="ignore"):
-        narrow = array.astype(np.float32)
-    if not np.isfinite(narrow).all():
-        raise UsageError(f"array '{name}' holds numbers that are not finite in float32: write it again from parameters that are")
-    return jnp.asarray(narrow)
+    return jnp.asarray(finite_float32(name, array))
 
 
 def _unpacked_size(content: BytesIO) -> int:

@@ -478,7 +478,8 @@ FOREIGN = {
     "a wrong bias": (PYTORCH | {"bias_hh_l0": np.zeros(3)}, r"bias_hh_l0.*\(3,\).*\(9,\)"),
     "text": (PYTORCH | {"weight_hh_l0": np.full((9, 3), "0.5")}, "weight_hh_l0' is of type <U3: give real numbers"),
     "complex numbers": (PYTORCH | {"weight_ih_l0": np.zeros((9, 2), complex)}, "weight_ih_l0' is of type complex128: give real"),
-    "a network that diverged": (PYTORCH | {"bias_ih_l0": np.full(9, np.nan)}, "bias_ih_l0' contains NaN or infinity"),
+    "a network that diverged": (PYTORCH | {"bias_ih_l0": np.full(9, np.nan)}, "bias_ih_l0' holds numbers that are not finite in float32"),
+    "numbers beyond float32": (PYTORCH | {"weight_hh_l0": np.full((9, 3), 1e39)}, "weight_hh_l0' holds numbers that are not finite"),
     "no matrix": ({"hn": {"kernel": np.zeros(3)}, "hr": {"kernel": np.zeros(3)}}, "hr.kernel.*expected a matrix"),
     "a gate missing": (
         {"hn": {"kernel": np.zeros((2, 2))}, "hr": {"kernel": np.zeros((2, 2))}, "ir": {"kernel": np.zeros((4, 2))}},

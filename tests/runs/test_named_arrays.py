@@ -69,8 +69,8 @@ def without(named, name):
         (lambda a: without(a, "readout/bias"), r"'readout/bias' of shape \(5,\) is missing"),
         (lambda a: a | {"readout/scale": np.ones(5)}, r"'readout/scale' is no parameter .* readout/kernel"),
         (lambda a: a | {"readout/kernel": a["readout/kernel"].T}, r"'readout/kernel' has shape \(5, 4\), and the parameter has \(4, 5\)"),
-        (lambda a: a | {"readout/bias": np.array(["a"] * 5)}, r"'readout/bias' holds <U1"),
-        (lambda a: a | {"readout/bias": np.ones(5, complex)}, r"'readout/bias' holds complex128"),
+        (lambda a: a | {"readout/bias": np.array(["a"] * 5)}, r"'readout/bias' is of type <U1"),
+        (lambda a: a | {"readout/bias": np.ones(5, complex)}, r"'readout/bias' is of type complex128"),
         (lambda a: {}, r"is missing"),
     ],
 )
