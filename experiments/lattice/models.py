@@ -116,7 +116,7 @@ class Text(NamedTuple):
 
     @property
     def train(self) -> TrainConfig:
-        """Return the training of the paper: evaluations after each epoch, 100 epochs at most."""
+        """Return the training of the paper: evaluations after each epoch. It names no limit; 100 epochs are read off Figure 6."""
         return TrainConfig(
             updates=100 * self.epoch,
             batch_size=250,

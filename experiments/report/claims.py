@@ -176,6 +176,7 @@ class Row:
       smaller: networks, or models of a study, that stand in for it where it was not run.
       note: for rows without a network, why.
       setting: what tells the row from others of the same model.
+      unprinted: settings of training that the paper does not print, so that a worse value says nothing of it; empty if it prints all.
     """
 
     where: str
@@ -186,6 +187,7 @@ class Row:
     smaller: tuple["Network | StudyModel", ...] = ()
     note: str = ""
     setting: str = ""
+    unprinted: str = ""
 
     @property
     def title(self) -> str:

@@ -168,8 +168,9 @@ class First:
         if diverged(config, run):
             return Pair(run.seed, None, sign > 0, failed=1)
         ahead = run.updates - update
-        known = ahead >= 0  # even a run that ended earlier, as its claim asks for fewer updates, could have been the faster one
-        return Pair(run.seed, sign * ahead if known else None, sign > 0 if known else None, bound=True, settled=known)
+        if ahead < 0:  # a run that ended earlier could have been the faster one; if its claim asks for no more, neither shows it in time
+            return Pair(run.seed, None, None, bound=True, settled=is_over(config, run))
+        return Pair(run.seed, sign * ahead, sign > 0, bound=True)
 
 
 @dataclass(frozen=True)

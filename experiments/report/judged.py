@@ -20,6 +20,7 @@ from experiments.report.verdicts import (
     Pair,
     Status,
     Verdict,
+    agreement,
     difference,
     judge,
     judge_relation,
@@ -96,7 +97,7 @@ class JudgedRelation:
     @property
     def seeds(self) -> str:
         """Return how many seeds agree, such as '2 of 3'."""
-        return f"{sum(bool(pair.agrees) for pair in self.pairs)} of {len(self.pairs)}" if self.pairs else NONE
+        return agreement(self.pairs) if self.pairs else NONE
 
 
 def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:
@@ -175,7 +176,9 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
     if quantity.published and not row.sources:
         return NOT_HERE
     if quantity.criterion is not None:
-        return judge(quantity.criterion, observed, smaller)
+        found = judge(quantity.criterion, observed, smaller)
+        worse = found.status in (Status.NOT_REPRODUCED, Status.CONTRADICTED)
+        return Verdict(Status.SMALLER, f"{row.unprinted}; {found}", Finding.OPEN) if row.unprinted and worse else found
     if not quantity.published:
         return None
     if not observed:

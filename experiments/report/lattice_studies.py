@@ -78,6 +78,7 @@ def scale_of(study: Study, start: str = "") -> str:
     parts = [
         *([] if share is None else [f"{share:g} % of the text"]),
         *(IN_WORDS[name].format(options[name]) for name, published in PUBLISHED.items() if options[name] not in published),
+        *(["one test split for all shares"] if "shares" in options and options["test"] == "fixed" else []),
         *([STARTS[start]] if start == "glorot" else []),
         *([] if is_as_written(study) else ["a text without some blanks and line ends, whose losses are about 2 % higher"]),
     ]

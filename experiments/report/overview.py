@@ -36,14 +36,22 @@ def _in_words(judged: Sequence[Judged]) -> str:
     """Return how many claims were judged at all, and at which size."""
     found = tally(judged)
     quoted = sum(q.row.note == QUOTED for one in judged for q in one.quantities)
-    apart = Status.SMALLER, Status.NOT_RUN, Status.NOT_HERE
+    apart = Status.ONE_SEED, Status.SMALLER, Status.NOT_RUN, Status.NOT_HERE
     published = sum(count for status, count in found.items() if status not in apart)
-    smaller, not_run, not_here = (found[status] for status in apart)
+    alone, smaller, not_run, not_here = (found[status] for status in apart)
     return (
-        f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced), {smaller} were "
-        f"run at smaller scale, {not_run} are not yet run, and {not_here} cannot be run here, of which {quoted} are quoted from other "
-        f"authors."
+        f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced, "
+        f"{_of_one_seed(judged)} of these with one seed), {alone} are orderings of one pair of runs, which decides nothing, {smaller} were "
+        f"run at smaller scale or with a recipe of this project, {not_run} are not yet run, and {not_here} cannot be run here, of which "
+        f"{quoted} are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard error for a "
+        f"difference."
     )
+
+
+def _of_one_seed(judged: Sequence[Judged]) -> int:
+    """Return how many reproduced values rest on one seed."""
+    values = [q for one in judged for q in one.quantities if q.verdict is not None and q.verdict.status is Status.REPRODUCED]
+    return sum(len(q.observed) == 1 for q in values)
 
 
 def _paper(judged: Judged) -> list[str]:
@@ -79,7 +87,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | verdict | meaning |
 | --- | --- |
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one |
-| reproduced by k of n seeds | the other seeds disagree, diverged, or did not get that far |
+| reproduced by k of n seeds | the other seeds disagree, diverged, or decide nothing; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
 | one seed only | an ordering at the published size with one pair of runs: its direction, or that neither shows it; it decides nothing |
 | not reproduced | no seed agrees |
@@ -95,7 +103,11 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 - If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
   baseline contradicts the paper.
 - The equivalent size (RNN-d) of a unit that learns its schedule agrees within a tenth on both sides. The size of a usual unit follows from
-  its width and is no claim.
+  its width and is no claim, nor is a size for which a target was chosen.
+- Means of m on groups of symbols agree within 0.1. Epochs until the best one agree if they are as few as published for the LRU family,
+  which is said to be fast, and within a quarter for the others, which are said to be slow.
+- Where the paper prints no recipe of training, a worse value says nothing of it, and is *undecided*.
+- Where it has words only, a claim names its threshold: *mostly ignored* is less than half, *everything* 95 %, *substantially* 5 %.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
@@ -113,8 +125,10 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   cap on epochs, if more epochs could change which model is ahead.
 - **Divergence**: a run that diverged loses against one that did not and that came further. A pair with such a run has no number and cannot
   be significant.
+- **Events**: if one network gets there after the other one's training has ended, as long as the claim asks for, the pair decides nothing.
 - **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
-- Orderings of the lattice paper that its own table does not have are left out.
+- All of three seeds agree by chance one time in eight, if two models are equal.
+- Orderings of the lattice paper that its own table does not have are left out, and listed on its page.
 
 ## Means
 

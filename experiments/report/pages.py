@@ -8,7 +8,7 @@ from experiments.report.claims import Planned
 from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
-from experiments.report.paper import Study
+from experiments.report.paper import Plot, Study
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")
@@ -105,8 +105,14 @@ def _relations(judged: Judged) -> list[str]:
 
 
 def _plots(judged: Judged) -> list[str]:
-    rows = [[plot.where, plot.shows, plot.place, "some runs" if judged.has_runs(plot) else "not yet run"] for plot in judged.paper.plots]
+    rows = [[plot.where, plot.shows, plot.place, _state(plot, judged)] for plot in judged.paper.plots]
     return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
+
+
+def _state(plot: Plot, judged: Judged) -> str:
+    if plot.place.startswith("no "):
+        return NONE
+    return "some runs" if judged.has_runs(plot) else "not yet run"
 
 
 def _drawn(study: Study, judged: Judged) -> list[str]:
@@ -143,6 +149,10 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
     for relation in judged.paper.relations:
         for planned in relation.planned(seeds):
             named.setdefault(planned, [relation.sentence])
+    for relation in judged.paper.relations:
+        for version in relation.versions[1:]:
+            for planned in version.planned(seeds):
+                named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
     lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
     text = (
         "Each trains one model. Presets named `small` or `equal`, and commands with `--train.updates`, are smaller than published. Add "

@@ -102,12 +102,12 @@ class OfStudy:
         return [Planned("lattice", self.flags, tuple(seeds))]
 
 
-CONCENTRATION = Score("gradient norm of the last layer over the first three, in powers of ten, mean of epochs", "norms", "{:.2f}")
+CONCENTRATION = Score("powers of ten between gradient norms of the last and the first three layers, mean of epochs", "norms", "{:.2f}")
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Comparison of two models by the concentration of gradients in their last layers.
+    """Comparison of two models by how unevenly gradients are spread over their layers.
 
     Attributes:
       study: name of the study.
@@ -154,8 +154,11 @@ def by_epoch(norms: Any) -> np.ndarray:
 
 
 def concentration(norms: Any) -> float:
-    """Return the mean over epochs of the logarithm of that ratio, in which an epoch of vanishing gradients is not averaged away."""
-    return float(np.log10(by_epoch(norms)).mean())
+    """Return the mean over epochs of the absolute logarithm of that ratio: 0 if first and last layers have equal gradients.
+
+    An epoch of vanishing gradients is not averaged away, as it would be in a mean of ratios.
+    """
+    return float(np.abs(np.log10(by_epoch(norms))).mean())
 
 
 NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")
@@ -180,14 +183,18 @@ class OfSwarm:
     study: str = "jsb_swarm"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair: a swarm is one sample of settings. It decides nothing if neither group is better than a constant predictor."""
+        """Return one pair: a swarm is one sample of settings.
+
+        It decides nothing if neither group is better than a constant predictor, or if the groups differ by no more than `noise`.
+        """
         found = [best_dot(evidence, group, self.study) for group in (self.better, self.worse)]
         if found[0] is None or found[1] is None:
             return []
         study = evidence.studies[self.study]
         pair = compared(study["options"]["seed"], found[1] - found[0], strict)
         pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
-        return [pair._replace(agrees=None) if min(found[0], found[1]) >= study[CONSTANT] else pair]
+        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > noise(evidence, self.study)
+        return [pair if decides else pair._replace(agrees=None)]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
@@ -214,6 +221,15 @@ class OfSwarm:
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the swarm."""
         return [Planned("jsb", self.flags, (0,))]
+
+
+def noise(evidence: Evidence, study: str = "jsb_swarm") -> float:
+    """Return how far the best settings of two samples of one network are apart: at depth 1, DT-RNN and DT(S)-RNN are the same.
+
+    0 if one of them was not run.
+    """
+    found = [best_dot(evidence, (cell, 1), study) for cell in ("dt_rnn", "dts_rnn")]
+    return 0.0 if found[0] is None or found[1] is None else abs(found[1] - found[0])
 
 
 def best_dot(evidence: Evidence, group: tuple[str, int], study: str = "jsb_swarm") -> float | None:

@@ -81,21 +81,26 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
     return draw
 
 
-def _efficiency(summary: Summary, path: Path) -> None:
-    start = starts_in(summary)[0]
-    with png(path, 7.2, 4.0) as figure:
-        axes = figure.subplots()
-        for name, of_share in _by_model(summary, "loss", start).items():
-            shares = sorted(of_share)
-            (line,) = axes.plot(shares, [np.mean(of_share[share]) for share in shares], label=f"{name}, ours")
-            for share in shares:
-                axes.plot([share] * len(of_share[share]), of_share[share], "o", markersize=3, alpha=0.7, color=line.get_color())
-            if name in FIGURE_5["PTB"]:
-                published = FIGURE_5["PTB"][name]
-                axes.plot(SHARES, published, "--", color=line.get_color(), label=f"{name}, published (10 M parameters)")
-        axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
-        axes.set_title(fill(f"PTB: {scale_of(summary, start)}", 64))
-        figure.legend(loc="outside right upper", fontsize="x-small")
+def _efficiency(text: str) -> Callable[[Summary, Path], None]:
+    """Return what draws losses by share of a text, beside the published ones."""
+
+    def draw(summary: Summary, path: Path) -> None:
+        start = starts_in(summary)[0]
+        with png(path, 7.2, 4.0) as figure:
+            axes = figure.subplots()
+            for name, of_share in _by_model(summary, "loss", start).items():
+                shares = sorted(of_share)
+                (line,) = axes.plot(shares, [np.mean(of_share[share]) for share in shares], label=f"{name}, ours")
+                for share in shares:
+                    axes.plot([share] * len(of_share[share]), of_share[share], "o", markersize=3, alpha=0.7, color=line.get_color())
+                if name in FIGURE_5[text]:
+                    published = FIGURE_5[text][name]
+                    axes.plot(SHARES, published, "--", color=line.get_color(), label=f"{name}, published (10 M parameters)")
+            axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
+            axes.set_title(fill(f"{text}: {scale_of(summary, start)}", 64))
+            figure.legend(loc="outside right upper", fontsize="x-small")
+
+    return draw
 
 
 def _gradients(summary: Summary, path: Path) -> None:
@@ -110,7 +115,7 @@ def _gradients(summary: Summary, path: Path) -> None:
 FIGURES: dict[str, Callable[[Summary, Path], None]] = {
     "jsb_swarm": _swarm,
     **{study: _epochs(text) for text, study in STUDIES.items()},
-    EFFICIENCY: _efficiency,
+    **{study: _efficiency(text) for text, study in EFFICIENCY.items()},
     GRADIENTS: _gradients,
 }
 """File of a study, without ending -> what draws its figure."""

@@ -165,12 +165,19 @@ def judge(criterion: Criterion, observations: Sequence[Observation], smaller: st
         return NOT_RUN
     if smaller:
         return Verdict(Status.SMALLER, smaller)
-    outcomes = Counter(_outcome(criterion, observation) for observation in observations)
-    status = _status(outcomes, len(observations))
+    ended = [o for o in observations if _outcome(criterion, o) != "short" or not o.length]
+    decisive = ended if any(o.settled for o in ended) else observations
+    outcomes = Counter(_outcome(criterion, observation) for observation in decisive)
+    status = _status(outcomes, len(decisive))
     finding = Finding.NONE if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
-    if status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < len(observations):
+    if status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < len(decisive):
         finding = Finding.OPEN
-    return Verdict(status, _detail(status, outcomes, observations), finding)
+    return Verdict(status, _detail(status, outcomes, decisive) + _shorter(len(observations) - len(decisive)), finding)
+
+
+def _shorter(count: int) -> str:
+    """Return how many seeds were not trained long enough to tell."""
+    return f", {count} more not trained that long" if count else ""
 
 
 def _outcome(criterion: Criterion, observed: Observation) -> str:
@@ -270,6 +277,12 @@ def difference(pairs: Sequence[Pair]) -> Difference | None:
     return Difference(float(np.mean(values)), error, len(values))
 
 
+def agreement(pairs: Sequence[Pair], words: str = "") -> str:
+    """Return how many seeds agree, such as '2 of 3', and how many decide nothing."""
+    agreeing, nothing = sum(bool(pair.agrees) for pair in pairs), sum(pair.agrees is None for pair in pairs)
+    return f"{agreeing} of {len(pairs)}{words}" + (f", {nothing} undecided" if nothing else "")
+
+
 def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") -> Verdict:
     """Return the verdict on a relation between two models.
 
@@ -288,7 +301,7 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     status = _relation_status(pairs, decided)
     agreeing = sum(bool(pair.agrees) for pair in decided)
     at_smaller_scale = bool(smaller) or not all(pair.settled for pair in pairs)
-    seeds = _one_seed(decided) if len(pairs) == 1 else f"{agreeing} of {len(pairs)} seeds agree"
+    seeds = _one_seed(decided) if len(pairs) == 1 else agreement(pairs, " seeds agree")
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:

@@ -4,6 +4,7 @@ import pytest
 
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged
+from experiments.report.lattice_studies import STARTS, scale_of
 from experiments.report.papers import highway, lattice
 from experiments.report.papers.lattice_table import TEST_SYMBOLS, converted
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
@@ -89,7 +90,8 @@ def test_an_epoch_of_vanishing_gradients_is_not_averaged_away():
     assert concentration(steady) == pytest.approx(0.0)
     assert concentration(vanishing) == pytest.approx((3 + 0) / 2)
     summary = study([], norms={"GRU": vanishing, "LRU": steady})
-    found = judged(lattice_gradients_ptb=summary).relation("gradients reach")
+    assert concentration([[10.0, 10.0], [10.0, 10.0], [10.0, 10.0], [1.0, 1.0]]) == pytest.approx(1.0)  # first layers are no better
+    found = judged(lattice_gradients_ptb=summary).relation("gradients of ten layers are more even in an LRU than in a GRU (Glorot")
     assert (found.advantage, found.verdict.finding.value) == ("+1.50", "one seed")
 
 
@@ -187,8 +189,9 @@ def test_gradients_of_each_seed_and_start_are_compared():
         for run in of_start(start, *(trained(model, seed, 1.0) for model in norms for seed in (0, 1)))
     ]
     found = judged(lattice_gradients_ptb=kept_now(runs))
-    relation = found.relation("gradients reach")
-    assert (len(relation.pairs), relation.advantage) == (2, "+1.00 ± 0.00")
+    for start in STARTS.values():
+        relation = found.relation(f"gradients of ten layers are more even in an LRU than in a GRU ({start})")
+        assert (len(relation.pairs), relation.advantage) == (2, "+1.00 ± 0.00")
     text = "\n".join(remarks(found.evidence))
     assert "Figure 7, GRU, initialization lru.** Gradient norm of the last layer over the first, epoch by epoch: 1e+02, 1." in text
     assert "Figure 7, LRU, initialization glorot.**" in text
@@ -273,3 +276,36 @@ def test_figures_of_studies_are_drawn(tmp_path):
     both = [*of_start("lru", trained("lru", 0, 1.8)), *of_start("glorot", trained("lru", 0, 1.8))]
     draw_studies(Evidence((), {"lattice_convergence_ptb": kept_now([run | {"losses": curves} for run in both])}), tmp_path)
     assert {path.stem for path in tmp_path.glob("*.png")} - studies.keys() == {"lattice_losses_ptb_lru", "lattice_losses_ptb_glorot"}
+
+
+@pytest.mark.slow
+def test_differences_within_the_noise_of_a_swarm_decide_nothing():
+    """At depth 1, DT-RNN and DT(S)-RNN are one network: its two samples are 0.5 apart."""
+    dots = [dot("rhn", 1, 9.7), dot("rhn", 6, 9.3), dot("dt_rnn", 1, 10.0), dot("dts_rnn", 1, 10.5), dot("dt_rnn", 6, 11.0)]
+    found = judged(highway.PAPER, jsb_swarm=swarm(dots))
+    verdicts = [found.relation(text).verdict.finding.value for text in ("depth does not harm", "DT-RNNs become considerably harder")]
+    assert verdicts == ["not judged", "one seed"]
+    assert "So differences up to 0.50 are left undecided." in " ".join(found.paper.takeaways(found))
+
+
+def test_orderings_that_the_lattice_paper_excepts_or_lacks_are_no_claims():
+    """Footnote 5 excepts War and Peace from RG-LRU < PS-LRU, which Table 1 has at 10 M; on enwik8 an RHN needs fewer epochs than an LRU."""
+    sentences = [relation.sentence for relation in lattice.PAPER.relations]
+    assert "RG-LRU < PS-LRU: lower test loss (enwik8)" in sentences
+    assert "RG-LRU < PS-LRU: lower test loss (WP)" not in sentences
+    assert "LRU < RHN: fewer epochs (enwik8)" not in sentences
+    (said,) = (text for text in remarks(Evidence()) if "figures lack" in text)
+    assert "LRU < RHN (enwik8, 10M, epochs)" in said
+
+
+def test_epochs_of_slow_models_are_held_against_both_sides():
+    found = judged()
+    slow, fast = (found.quantity(name, "epochs", "Table 1, PTB, 10M").quantity.criterion for name in ("LSTM", "LRU"))
+    assert [slow.agrees(epochs) for epochs in (5, 45, 60, 80)] == [False, True, True, False]  # published: 53
+    assert [fast.agrees(epochs) for epochs in (5, 8, 9)] == [True, True, False]
+
+
+def test_one_test_split_for_all_shares_is_another_scale():
+    options = OPTIONS | {"data": RAW, "shares": [20, 100]}
+    assert "one test split for all shares" in scale_of({"options": options})
+    assert "one test split for all shares" not in scale_of({"options": options | {"test": "moving"}})

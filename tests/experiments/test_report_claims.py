@@ -9,7 +9,7 @@ import pytest
 from kept_runs import identity, write
 from kept_runs import make_run as make_any_run
 
-from experiments import adding, char_lm, copy_memory, highway_mnist, music, permuted_mnist
+from experiments import adding, bit_lm, char_lm, copy_memory, highway_mnist, music, permuted_mnist
 from experiments.jsb import command as chorales
 from experiments.parameter_table import command as parameter_table
 from experiments.report.analysis_figures import analysis_figures
@@ -127,7 +127,7 @@ def test_a_quantity_without_a_published_figure_hides_no_other(tmp_path):
     assert sum(v.status not in UNRUN for v in found.verdicts) == 1
 
 
-def test_overfitting_that_does_not_happen_contradicts_the_paper(tmp_path):
+def test_a_network_that_had_no_time_to_overfit_says_nothing_of_overfitting(tmp_path):
     """Held-out accuracy is perfect as soon as half a symbol of 10,000 sequences is more than all errors."""
     path = make_run(tmp_path, COPY, "--preset unitary", curve={500: 9e-4, 1_500: 1e-4, 2_000: 5e-5}, score="loss", test={})
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
@@ -135,9 +135,15 @@ def test_overfitting_that_does_not_happen_contradicts_the_paper(tmp_path):
     lines = [line | {"accuracy": accuracies[line["update"]] if line["split"] == "valid" else 0.5} for line in lines]
     write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     found = judged(tmp_path)
-    perfect, overfits = (found.quantity("uRNN 721", name, setting="fixed") for name in ("updates until perfect", "updates until held-out"))
+    perfect, overfits = (found.quantity("uRNN 721", name, setting="fixed") for name in ("updates until perfect", "held-out cross-entropy"))
     assert (perfect.ours, str(perfect.verdict)) == ("2,000", "reproduced (1 seed)")  # between the evaluations at 1,500 and 2,000
-    assert (overfits.ours, str(overfits.verdict)) == ("500", "contradicted (1 seed)")
+    assert str(overfits.verdict) == "run at smaller scale (2,000 of 35,000 updates)"  # too early to overfit
+
+
+@pytest.mark.parametrize(("loss", "verdict"), [(2e-3, "reproduced (1 seed)"), (5e-5, "contradicted (1 seed)")])
+def test_overfitting_is_judged_after_as_many_updates_as_of_the_low_rank_network(loss, verdict, tmp_path):
+    make_run(tmp_path, COPY, "--preset unitary --train.updates 35000", curve={500: 9e-4, 35_000: loss}, score="loss", test={})
+    assert str(judged(tmp_path).quantity("uRNN 721", "held-out cross-entropy", setting="fixed").verdict) == verdict
 
 
 @pytest.mark.parametrize(
@@ -205,7 +211,7 @@ def test_recovery_on_adding_is_counted_with_and_without(recoveries, count, words
     write(path / "failure.json", {"update": 8_786, "what": "the training loss is nan"})
     make_run(tmp_path, ADD, "--preset paper", seed=1, curve={14_500: 0.0005}, test={})
     for seed, times in enumerate(recoveries):
-        path = make_run(tmp_path, ADD, "--preset paper-recovery", seed=seed, curve={14_500: 0.0005}, test={"loss": 0.1 * (1 + seed)})
+        path = make_run(tmp_path, ADD, "--preset paper-recovery", seed=seed, curve={14_500: 0.1 * (1 + seed)}, test={"loss": 0.0005})
         lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
         write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": times}) + "\n" for line in lines))
     (said,) = (text for text in low_rank_takeaways.remarks(Evidence(load(tmp_path))) if "Recovery on adding" in text)
@@ -256,7 +262,7 @@ def test_a_seed_whose_other_run_was_cut_short_does_not_count_against_the_relatio
         make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
         make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {last: 2e-3}, "loss")
     found = relation(tmp_path, "weight normalization is faster (variable lag").verdict
-    assert str(found) == "run at smaller scale (6,000 to 20,000 of 38,000 updates; 1 of 2 seeds agree): undecided"
+    assert str(found) == "run at smaller scale (6,000 to 20,000 of 38,000 updates; 1 of 2 seeds agree, 1 undecided): undecided"
 
 
 def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
@@ -348,7 +354,7 @@ def test_a_run_of_a_shorter_claim_might_have_been_faster(tmp_path):
     make_run(tmp_path, COPY, "--preset unitary", 0, {LAST: 2e-3}, "loss", {})
     make_run(tmp_path, COPY, "--preset paper", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")
     found = relation(tmp_path, "the uRNN converges faster than the LRD-GRU (fixed")
-    assert (found.verdict.status, found.verdict.finding, found.advantage) == (Status.SMALLER, Finding.NONE, "not known")
+    assert (found.verdict.status, found.verdict.finding, found.advantage) == (Status.ONE_SEED, Finding.NONE, "not known")
 
 
 def test_two_runs_that_never_get_there_are_not_at_smaller_scale(tmp_path):
@@ -428,20 +434,30 @@ def melodies(root, seed, bars, others):
 def test_a_relation_within_a_network_is_judged_on_its_seeds(tmp_path):
     for seed, bars in enumerate((0.1, 0.2, 0.5)):
         melodies(tmp_path, seed, bars, 0.4)
-    found = relation(tmp_path, "bars are mostly ignored", variable_computation.PAPER)
+    found = relation(tmp_path, "less computation on bars", variable_computation.PAPER)
     assert [pair.agrees for pair in found.pairs] == [True, True, False]
     assert found.difference.mean == pytest.approx(0.4 - 0.8 / 3)
+    ignored = relation(tmp_path, "bars are mostly ignored", variable_computation.PAPER)
+    assert [pair.agrees for pair in ignored.pairs] == [True, False, False]  # half of 0.4 is 0.2
 
 
-def test_only_a_unit_that_learns_its_operations_is_judged_by_them(tmp_path):
-    test = {"perplexity": 8.5, "paper_equivalent_size": 120.0}
-    for preset in ("paper", "rnn-250"):
-        make_run(tmp_path, music.EXPERIMENT, f"--preset {preset}", 0, {2_640: 8.6}, "perplexity", test, stopped="patience")
-    found = judged(tmp_path, variable_computation.PAPER)
-    learnt, usual = (found.quantity(name, "RNN-d") for name in ("VCRNN-500", "RNN-250"))
-    assert not learnt.quantity.criterion.agrees(120.0)  # far fewer than the published 233
-    assert learnt.quantity.criterion.agrees(250.0)
-    assert usual.verdict is None
+def test_only_a_unit_that_learns_its_operations_is_judged_by_them():
+    found = judged(ROOT / "nowhere", variable_computation.PAPER)
+    learnt, usual = (found.quantity(name, "RNN-d", "Table 3, characters") for name in ("VCRNN-1024", "RNN-760"))
+    assert not learnt.quantity.criterion.agrees(120.0)  # far fewer than the published 760
+    assert learnt.quantity.criterion.agrees(800.0)
+    assert usual.quantity.criterion is None
+    assert found.quantity("VCRNN-500", "RNN-d").quantity.criterion is None  # its target was chosen for the published size
+
+
+def test_a_worse_value_by_a_recipe_that_the_paper_does_not_print_is_undecided(tmp_path):
+    for seed, bits in enumerate((0.280, 0.295)):
+        make_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", seed, {522_640: 2.3}, "bits_per_character", {"bits_per_bit": bits})
+    found = judged(tmp_path, variable_computation.PAPER).quantity("RNN-100", "bits per bit").verdict
+    assert str(found) == "reproduced by 1 of 2 seeds"
+    make_run(tmp_path / "one", bit_lm.EXPERIMENT, "--preset rnn-100", 0, {522_640: 2.3}, "bits_per_character", {"bits_per_bit": 0.295})
+    alone = judged(tmp_path / "one", variable_computation.PAPER).quantity("RNN-100", "bits per bit").verdict
+    assert (alone.status, alone.finding) == (Status.SMALLER, Finding.OPEN)
 
 
 def test_a_mean_agrees_to_within_a_tenth(tmp_path):
@@ -466,7 +482,7 @@ def test_depth_at_equal_parameters_is_told_from_step_to_step_and_drawn(tmp_path)
 
 
 def test_layers_of_a_highway_network_are_judged(tmp_path):
-    """Losses with layers closed are 9, 8.5 and 7.9 after 8, so the last one contributes nothing; the first gate is the most open one."""
+    """Losses with layers closed are 9, 8.5 and 7.9 after 8, so that most contribute; the first gate is the most open one."""
     means = {"untrained": (0.12, 0.13, 0.11), "trained": (0.5, 0.2, 0.12)}
     gates = [
         {"network": name, "layer": i, "mean": mean, "deviation": 0.01 * i}
@@ -477,8 +493,11 @@ def test_layers_of_a_highway_network_are_judged(tmp_path):
     make_run(tmp_path, chorales.EXPERIMENT, "--preset paper", 0, {700: 8.6}, "loss", {}, stopped="patience", analysis={"highway": layers})
     expected = {
         "the first layer contributes more": (0.5, True),
-        "closing any layer's gates": (7.9 - 1.05 * 8, False),
+        "closing a layer's gates in general": (8.5 - 1.05 * 8, True),
         "the first layer's gates are more open": (0.3, True),
+        "the first layer's gates are open on average": (0.0, False),
+        "all layers are used": (0.12 - 0.13, False),
+        "gates of the other layers switch": (0.025 - 0.05, False),
     }
     for sentence, (advantage, agrees) in expected.items():
         (pair,) = relation(tmp_path, sentence, highway.PAPER).pairs
@@ -559,14 +578,15 @@ def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
 @pytest.mark.parametrize(
     ("curve", "words"),
     [
-        ({500: 9e-4, 2_000: 5e-5}, ("Against the paper,", "meet the criterion after 500 updates")),
-        ({LAST: 0.5}, ("As the paper says,", f"do not meet the criterion: not in {LAST:,} updates")),
+        ({500: 9e-4, 2_000: 5e-5}, "Held-out sequences meet the criterion of the other networks after 500 updates."),
+        ({LAST: 0.5}, "updates)."),
     ],
 )
 def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
     make_run(tmp_path, COPY, "--preset unitary", curve=curve, score="loss", test={})
     (said,) = (text for text in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Unitary network**" in text)
-    assert f"{words[0]} held-out sequences of the uRNN at N = 500, said to overfit, {words[1]}; " in said
+    (line,) = (line for line in said.splitlines() if "overfits there" in line)
+    assert line.endswith(words)
 
 
 def test_the_diagonal_is_judged_task_by_task(tmp_path):
@@ -574,7 +594,7 @@ def test_the_diagonal_is_judged_task_by_task(tmp_path):
         flags = f"--preset paper-variable-lag --model.parametrization {kind}"
         make_run(tmp_path, COPY, flags, 0, {last: 9e-4}, "loss", {}, kind, stopped="criterion")
     said = low_rank_takeaways.takeaways(judged(tmp_path))[0]
-    assert "most seeds agree on 0 of 1 tasks" in said
+    assert "Its 6 tasks here: 1 with one seed and 5 not yet run or not yet judged." in said
     assert "variable lag, N = 100, updates until test cross-entropy < 1e-3: -10,000; " in said
     assert "fixed lag in the paper. Here: –; not yet run" in said
 
@@ -584,7 +604,8 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         last = 20_000 if preset == "paper" else 10_000
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     (said,) = (text for text in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in text)
-    assert "it is faster on 1 of 1 copying tasks, and more stable in 0 of 0 comparisons" in said
+    assert "it is faster on 1 of 1 copying tasks." in said
+    assert "gradients that are not finite in 0 of 0 comparisons" in said
     assert "(one seed each; significant: none)" in said
     assert "memoryless" not in said
 

@@ -8,7 +8,7 @@ import numpy as np
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
-from experiments.report.studies import NATS, best_dot
+from experiments.report.studies import NATS, best_dot, noise
 from experiments.report.texts import at_published_size, direction, lead, points, seeds_in_words
 from experiments.report.verdicts import Status
 from lrpt.runs.console import in_series
@@ -24,7 +24,7 @@ CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 def takeaways(judged: Judged) -> Sequence[str]:
     """Return five takeaways, agreeing and disagreeing ones."""
     whole = judged.relation("depth 10 with the smaller weight decay")
-    equal = judged.relation("depth helps at 1.5 million parameters: 6 better than 1, tied")
+    equal = judged.relation("depth helps: 10 better than 1, tied")
     rhn = judged.relation("depth does not harm")
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
     seeds = seeds_in_words([len(one.observed) for one in ours.values()])
@@ -42,6 +42,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
             f"optimization of RHNs ({_extent(judged.evidence)}).",
             _losses(judged.evidence),
             f"{_better(judged.evidence)}.",
+            _noise(judged.evidence),
         ),
         _of_layers(judged),
         points(
@@ -55,23 +56,26 @@ def takeaways(judged: Judged) -> Sequence[str]:
 def _of_layers(judged: Judged) -> str:
     """Return what came of lesions and gates of the network on JSB Chorales, as a list."""
     most = judged.relation("the first layer contributes more than any other")
-    some = judged.relation("closing any layer's gates raises the training loss")
+    some = judged.relation("closing a layer's gates in general")
     found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
+    used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
     if most.verdict.status is Status.NOT_RUN or not found:
         return "**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
     intact = found[0]["lesions"]["intact"]
     costs = [loss - intact for loss in found[0]["lesions"]["shut"]]
     gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
+    spread = [one["deviation"] for one in found[0]["gates"] if one["network"] == "trained"]
     contributes = "contributes" if costs[0] > max(costs[1:]) else "does not contribute"
     return points(
         f"**Layers** of an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}):",
         f"Closing the first layer's gates raises the training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer "
         f"by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}. The first one {contributes} most ({direction(most)}).",
-        f"The paper says that closing any layer costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
+        f"The paper says that closing any layer in general costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
         f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
-        f"Gates have a mean of {gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first "
-        f"layer and {min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others (weights of the lowest validation "
-        f"loss).",
+        f"The paper says that all layers are used, and that gates of the others switch over time. Here gates have a mean of "
+        f"{gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first layer and "
+        f"{min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others ({direction(used)}), whose standard deviations "
+        f"are at most {max(spread[1:]):.3f} ({direction(switching)}; weights of the lowest validation loss).",
     )
 
 
@@ -87,18 +91,20 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     common = set.intersection(*({run.seed for run in runs} for runs in by_depth if runs))
     scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
-    steps = [
-        judged.relation(f"depth helps at 1.5 million parameters: {deep} no worse than {deep - 1}, tied")
-        for deep in range(2, len(scores) + 1)
-    ]
+    steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(scores) + 1)]
     harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
     no_better = f" From depth to depth, it does not help at {' and '.join(harms)}." if harms else ""
+    runs = [run for of_depth in by_depth for run in of_depth]
+    improving = sum(run.best_update == run.updates for run in runs)
+    unfinished = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this." * bool(
+        improving
+    )
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
         f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{means}.{seeds}"
-        f"{no_better}"
+        f"{no_better}{unfinished}"
     )
 
 
@@ -116,6 +122,17 @@ def _better(evidence: Evidence) -> str:
         losses = [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell]
         parts.append(f"{sum(loss < constant_of(swarm) for loss in losses)} of {len(losses)} {name}s")
     return f"{in_series(parts)} have less than the {constant_of(swarm):.2f} of the best constant predictor"
+
+
+def _noise(evidence: Evidence) -> str:
+    """Say how far two samples of the same network are apart."""
+    if not noise(evidence):
+        return ""
+    one, other = (best_dot(evidence, (cell, 1)) for cell in ("dt_rnn", "dts_rnn"))
+    return (
+        f"At depth 1, a DT-RNN and a DT(S)-RNN are the same network, and their best losses are {one:.2f} and {other:.2f}. So differences "
+        f"up to {noise(evidence):.2f} are left undecided."
+    )
 
 
 def _losses(evidence: Evidence) -> str:

@@ -8,7 +8,7 @@ from experiments.report.contests import First, Last, Recoveries
 from experiments.report.paper import Study
 from experiments.report.quantities import is_solved, last_loss, perfect, recoveries, solved, solved_at_all, solved_before
 from experiments.report.relations import Relation, Versus
-from experiments.report.verdicts import never
+from experiments.report.verdicts import Criterion, never
 
 COPY = copy_memory.EXPERIMENT
 LRD, GRU, LR, NORMALIZED, URNN = "LRD-GRU 128/50", "GRU 128", "LR-GRU 128/50", "LRD-GRU 128/50, weight norm", "uRNN 721"
@@ -44,14 +44,16 @@ OF_FIXED = {
 TO_THE_END = _copy(LRD, "--preset paper-variable-lag --train.updates 87000 --train.stop-below None")
 
 COPYING = "Section 3.1, copying"
+LONG = 35_000
+"""updates after which the uRNN's overfitting is judged: those that the paper gives the LRD-GRU on this task; it names none here"""
 OVERFITS = Quantity(
-    "updates until held-out cross-entropy < 1e-3",
-    lambda run: run.first("loss", is_solved),
-    "{:,.0f}",
+    f"held-out cross-entropy after {LONG:,} updates, 1e-3 or more",
+    lambda run: run.up_to("loss", LONG) if run.updates >= LONG else None,
+    "{:.4f}",
     "overfits",
-    never(),
-    event=True,
+    Criterion(lambda loss: loss is not None and not is_solved(loss), lambda loss: loss is not None and is_solved(loss)),
 )
+URNN_LONG = _copy(URNN, f"--preset unitary --train.updates {LONG}")
 
 _PUBLISHED = (
     Row(COPYING, LRD, (solved_before(30_000), recoveries()), OF_LENGTH[LRD], setting=LENGTH),
@@ -65,7 +67,8 @@ _PUBLISHED = (
     Row(COPYING, LR, (solved("does not converge", never()),), OF_FIXED[LR], setting=FIXED),
     Row(COPYING, LRD, (solved_before(35_000), recoveries()), OF_FIXED[LRD], setting=FIXED),
     Row(COPYING, NORMALIZED, (solved(),), OF_FIXED[NORMALIZED], setting=FIXED),
-    Row(COPYING, URNN, (perfect(2_000, "< 2,000, in training"), OVERFITS), OF_FIXED[URNN], setting=FIXED),
+    Row(COPYING, URNN, (perfect(2_000, "< 2,000, in training"),), OF_FIXED[URNN], setting=FIXED),
+    Row(COPYING, URNN, (OVERFITS,), URNN_LONG, setting=f"{FIXED}, {LONG:,} updates"),
 )
 
 AHEAD = Last("test cross-entropy at the last common update", "loss", "{:.4f}")
@@ -107,7 +110,7 @@ RELATIONS = (
         Relation(
             COPYING,
             f"weight normalization is more stable ({VARIANTS[variant]}, learning rate {rate})",
-            Last("test cross-entropy after 1,500 updates", "loss", "{:.3f}"),
+            Recoveries(),
             (Versus(*pair, scale=f"1,500 updates at {rate / 0.001:.0f} times the published learning rate"),),
         )
         for (variant, rate), pair in AT_RATES.items()

@@ -33,10 +33,12 @@ from experiments.report.papers.variable_computation_networks import (
     VCRNN_340,
     ZHANG,
 )
-from experiments.report.quantities import analysed, autocorrelation, equivalent_size, from_test, mean_of_m, mean_share
+from experiments.report.quantities import analysed, autocorrelation, better_than, equivalent_size, from_test, mean_of_m, mean_share
 from experiments.report.records import Record
 from lrpt.cli.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
+
+UNPRINTED = "a recipe of this project, as the paper prints none"
 
 
 def _learnt(name: str, size: int) -> int | None:
@@ -45,9 +47,10 @@ def _learnt(name: str, size: int) -> int | None:
 
 
 def _tune_row(name: str) -> Row:
-    perplexity, size = TUNE_FIGURES[name]
+    perplexity, _ = TUNE_FIGURES[name]
     computed = (mean_share(),) if name.startswith("VC") else ()
-    quantities = (from_test("test perplexity", "perplexity", perplexity, 2), equivalent_size(_learnt(name, size)), *computed)
+    size = equivalent_size(None)  # the target is chosen for the published one
+    quantities = (from_test("test perplexity", "perplexity", perplexity, 2), size, *computed)
     return Row(TABLE_1, name, quantities, TUNES[name], scale=OTHER_TUNES)
 
 
@@ -66,15 +69,25 @@ def _mean_row(group: tuple[str, str], what: str) -> Row:
     return Row(TABLE_2, f"VCRNN-500, {what}", (quantity,), TUNES["VCRNN-500"], scale=OTHER_TUNES)
 
 
+BELOW_QUOTED = {f"VCGRU-1024, target {target}": ("RNN-1024 (Zhang et al.)", "LSTM-512 (Zhang et al.)") for target in (0.4, 0.5)}
+"""Unit -> quoted models of more operations than which it is said to be better on text8, and is in the table."""
+
+
 def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, smaller: tuple[Network, ...] = ()) -> Row:
     _, size, published = figures
+    score = "bits_per_character"
     computed = (mean_share(),) if name.startswith("VC") else ()
+    others = BELOW_QUOTED.get(name, ())
+    against = (
+        (better_than(f"bits per character, below {' and '.join(others)}", score, min(ZHANG[one] for one in others), 2),) if others else ()
+    )
     return Row(
         where,
         name,
-        (from_test("bits per character", "bits_per_character", published, 2), equivalent_size(_learnt(name, size)), *computed),
+        (from_test("bits per character", score, published, 2), *against, equivalent_size(_learnt(name, size)), *computed),
         network,
         smaller=smaller,
+        unprinted=UNPRINTED,
     )
 
 
@@ -82,12 +95,12 @@ def _bit_row(name: str) -> Row:
     _, size, published = BIT_TABLE[name]
     smaller = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
     quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(_learnt(name, size)))
-    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], smaller=smaller)
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], smaller=smaller, unprinted=UNPRINTED)
 
 
 def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int) -> Row:
     quantities = (from_test(score.replace("_", " "), score, published, decimals), equivalent_size(None))
-    return Row(where, network.name, quantities, network)
+    return Row(where, network.name, quantities, network, unprinted=UNPRINTED)
 
 
 def _zhang_row(name: str, published: float) -> Row:
