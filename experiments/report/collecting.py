@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.analyses import keep_analysis
-from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, RESULT, Record, anonymous, read
+from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, OLDER, RESULT, Record, anonymous, read
 from experiments.report.summaries import STUDIES, keep, plan_of
 from experiments.report.weights import keep_weights
 from lrpt.errors import UsageError
@@ -22,7 +22,7 @@ LARGEST = 1_000_000
 
 
 def collect(runs: Path, results: Path, console: Console, data_dir: Path | None = None, weights: bool = True) -> None:
-    """Copy every evaluated run below `runs` to `results`/<experiment>/<run directory>, with the weights of its best state.
+    """Copy every run below `runs` that was evaluated or has diverged to `results`/<experiment>/<run directory>, with its best weights.
 
     The copy replaces an earlier one unless that has more updates. Paths of this machine become PATH. All runs are read before the first
     file is written. Weights are left out without `weights`, if they are too large, or if their data are neither in `data_dir` nor at their
@@ -59,7 +59,7 @@ def _found(runs: Path) -> tuple[list[Path], list[Path]]:
     directories, studies = [], []
     # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
     for folder, inner, files in os.walk(runs):
-        inner[:] = sorted(set(inner) - {"checkpoints", FIGURES})
+        inner[:] = sorted(name for name in set(inner) - {"checkpoints", FIGURES} if not name.endswith(OLDER))
         if own := STUDIES.keys() & set(files):
             studies += [Path(folder) / name for name in sorted(own)]
             inner.clear()

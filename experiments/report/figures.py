@@ -1,5 +1,6 @@
 """Learning curves with what was published drawn into them as lines and points."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,13 +56,13 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
 
 def _last_shown(study: Study, curves: Sequence[Mapping[int, float]]) -> float | None:
     """Return where the axis of updates ends: at three times our longest run, if the published log goes on for longer."""
-    end = SHOWN * max((max(curve) for curve in curves), default=0)
+    end = SHOWN * max((max(curve) for curve in curves if curve), default=0)
     return end if study.log and 0 < end < max(study.log) else None
 
 
 def _zoom(axes: "Axes", curves: Sequence[Mapping[int, float]]) -> None:
     """Cut the axis at twice the highest of the lowest scores, so that one diverged run does not flatten the others."""
-    limit = 2 * max(min(curve.values()) for curve in curves if curve)
+    limit = 2 * max((min(curve.values()) for curve in curves if curve), default=math.inf)
     if axes.get_ylim()[1] > limit:
         axes.set_ylim(top=limit)
 

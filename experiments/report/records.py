@@ -15,6 +15,8 @@ from lrpt.training.run import ENDED
 CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
 FAILURE, ANALYSIS = "failure.json", "analysis.json"
 FIGURES = "figures"
+OLDER = ".older"
+"""Ending of run directories that an unpacked archive has replaced, which went further."""
 
 # What a reader of these files relies on; anything else in them is carried along.
 _FIELDS: dict[str, dict[str, Any]] = {
@@ -38,9 +40,10 @@ class Record:
       name: of the run directory.
       config: `config.json`.
       environment: `environment.json`.
-      metrics: the lines of `metrics.jsonl`; at least one evaluation.
+      metrics: the lines of `metrics.jsonl`; at least one evaluation, unless the run diverged before the first one.
       result: `result.json`, or None for a run that was stopped before its end.
-      failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update did not fail.
+      failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update, or has a
+        result of it, did not fail.
       analysis: `analysis.json`, figures of the best state that need its weights, or None.
     """
 
@@ -72,13 +75,14 @@ class Record:
 
     @property
     def updates(self) -> int:
-        """Return the number of updates up to the last evaluation."""
-        return self.metrics[-1]["update"]
+        """Return the number of updates up to the last evaluation; 0 for a run that diverged before the first one."""
+        return self.metrics[-1]["update"] if self.metrics else 0
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of training and evaluation, resumed parts included."""
-        return (self.result or self.metrics[-1])["seconds"]
+        """Return the seconds of training and evaluation, resumed parts included; 0 for a run that diverged before the first evaluation."""
+        last = self.result or (self.metrics[-1] if self.metrics else {"seconds": 0})
+        return last["seconds"]
 
     @property
     def state(self) -> str:
@@ -139,7 +143,7 @@ class Record:
 
 
 def read(directory: Path, growing: bool = False) -> Record | None:
-    """Read the run in a directory. Return None if it has no evaluation yet.
+    """Read the run in a directory. Return None if it has no evaluation yet and did not diverge.
 
     Args:
       directory: a run directory or a kept result.
@@ -153,13 +157,13 @@ def read(directory: Path, growing: bool = False) -> Record | None:
     config, environment = _object(directory / CONFIG), _object(directory / ENVIRONMENT)
     metrics = _metrics(directory / METRICS, growing)
     result = _object(directory / RESULT) if (directory / RESULT).exists() else None
-    if not metrics and result is None:
+    if not metrics and result is None and not (directory / FAILURE).exists():
         return None
     if result is not None:
         _check_result(directory / RESULT, result, config, metrics[-1]["update"] if metrics else 0)
         if metrics[-1]["update"] > result["updates"]:
             result = None  # the run was given more updates, and is not at their end
-    failure = _failure(directory / FAILURE, metrics)
+    failure = _failure(directory / FAILURE, metrics[-1]["update"] if metrics else 0, result)
     return Record(directory.resolve().name, config, environment, metrics, result, failure, _analysis(directory / ANALYSIS))
 
 
@@ -172,9 +176,12 @@ def _analysis(path: Path) -> dict[str, Any] | None:
     return analysis
 
 
-def _failure(path: Path, metrics: tuple[Mapping[str, Any], ...]) -> dict[str, Any] | None:
+def _failure(path: Path, last_update: int, result: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the failure that ended a run. The metrics of the update at which the test loss diverged are recorded before it does."""
     failure = _object(path) if path.exists() else None
-    return None if failure is None or metrics[-1]["update"] >= failure["update"] else failure
+    if failure is None or last_update > failure["update"]:
+        return None
+    return None if result is not None and result["updates"] >= failure["update"] else failure
 
 
 def load(results: Path) -> list[Record]:

@@ -8,7 +8,8 @@ from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 
 from experiments import adding, copy_memory
 from experiments.report.command import ROOT, main
-from experiments.report.records import anonymous, load
+from experiments.report.markdown import runs_page
+from experiments.report.records import anonymous, load, read
 
 
 def files(folder):
@@ -91,6 +92,36 @@ def test_a_diverged_run_is_kept_as_such_until_it_went_past_the_update(tmp_path):
     (record,) = load(tmp_path / "experiments" / "results")
     assert (record.failure, record.updates) == (None, 1500)
     assert not list(tmp_path.glob("experiments/results/*/*/failure.json"))
+
+
+def test_a_run_that_diverged_before_its_first_evaluation_is_kept(tmp_path, capsys):
+    """Without it, a report would average the seeds that did not diverge."""
+    path = make_run(tmp_path / "runs", curve={})
+    write(path / "failure.json", {"update": 3, "what": "the training loss is nan"})
+    make_run(tmp_path / "runs", seed=1, test={"loss": 0.0009})
+    for _ in range(2):  # the second time over what is kept already
+        main(["--collect", str(tmp_path / "runs")], tmp_path)
+    assert "was not evaluated yet" not in capsys.readouterr().err
+    records = load(tmp_path / "experiments" / "results")
+    assert [(record.updates, record.seconds, record.state) for record in records] == [
+        (0, 0, "diverged at update 3"),
+        (28_000, 2_800, "all updates made"),
+    ]
+    assert "| 0 | diverged at update 3 | 0:00:00 |" in runs_page(records, {})
+    main([], tmp_path)  # writes the report
+    assert "It was not evaluated before." in (tmp_path / "docs/reproduction/low_rank.md").read_text()
+
+
+@pytest.mark.parametrize(("finished", "failed"), [(None, True), (500, True), (1000, False)])
+def test_a_test_loss_that_diverged_at_the_last_evaluation_is_a_failure_unless_there_is_a_result_of_it(finished, failed, tmp_path):
+    """The metrics of the update are recorded before the test loss is computed."""
+    test = None if finished is None else {"loss": 0.1}
+    curve = {500: 0.2, 1000: 0.1}
+    path = make_run(tmp_path / "copy_memory", curve={when: loss for when, loss in curve.items() if when <= (finished or 1000)}, test=test)
+    write(path / "failure.json", {"update": 1000, "what": "the test loss is nan"})
+    record = read(path)
+    assert record is not None
+    assert (record.failure is not None) is failed
 
 
 def test_the_run_that_went_further_stays(kept, capsys):

@@ -197,6 +197,14 @@ def test_a_diverged_seed_counts_as_a_failed_one(tmp_path):
     assert (str(found.verdict), found.ours) == ("reproduced by 1 of 2 seeds, 1 of 2 diverged", "0.0005 (mean of 1 of 2 seeds, 1 diverged)")
 
 
+def test_a_seed_that_diverged_before_its_first_evaluation_counts_as_a_failed_one(tmp_path):
+    path = make_run(tmp_path, ADD, "--preset paper", curve={})
+    write(path / "failure.json", {"update": 3, "what": "the training loss is nan"})
+    make_run(tmp_path, ADD, "--preset paper", seed=1, curve={14_500: 0.0005}, score="loss", test={})
+    found = judged(tmp_path).quantity("LRD-GRU 128/24", "test MSE")
+    assert (str(found.verdict), found.ours) == ("reproduced by 1 of 2 seeds, 1 of 2 diverged", "0.0005 (mean of 1 of 2 seeds, 1 diverged)")
+
+
 @pytest.mark.parametrize(
     ("recoveries", "count", "words"),
     [

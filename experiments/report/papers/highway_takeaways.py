@@ -97,7 +97,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
     no_better = f" From depth to depth, it does not help at {' and '.join(harms)}." if harms else ""
     runs = [run for of_depth in by_depth for run in of_depth]
-    improving = sum(run.best_update == run.updates for run in runs)
+    improving = sum(run.best_update == run.updates > 0 for run in runs)
     unfinished = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this." * bool(
         improving
     )

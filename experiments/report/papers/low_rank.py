@@ -180,6 +180,7 @@ _TEXT_RELATIONS = (
         None,
         note="the two read other symbols, so that no pair is comparable",
     ),
+    Relation(TABLE_2, "peephole connections make no difference to the LSTM", None, note="no preset: the paper prints no figure"),
     Relation(TABLE_2, "SGD with momentum is worse than Adam for the LSTM", None, note="no preset: the paper prints no settings"),
 )
 
@@ -205,6 +206,18 @@ _HIGHWAY_RELATIONS = (
         strict=False,
     ),
     Relation(APPENDIX, "the LR-Highway network has perfect training accuracy", None, note="runs log it with dropout only"),
+)
+
+_GENERAL = (
+    Relation(
+        "Abstract", "compact parametrizations are less susceptible to overfitting", None, note="no experiment of the paper measures it"
+    ),
+    Relation(
+        "Section 3.0.4 of arXiv 1603.03116",
+        "no significant gain on words and in machine translation",
+        None,
+        note="exploratory, without settings or figures",
+    ),
 )
 
 STUDIES = (
@@ -285,7 +298,7 @@ PAPER = Paper(
         "networks in the earlier one)"
     ),
     rows=(*copying.ROWS, *_ADD_ROWS, *_IMAGE_ROWS, *(_text_row(preset) for preset in TEXT_FIGURES), *_HIGHWAY_ROWS),
-    relations=(*copying.RELATIONS, *_ADD_RELATIONS, *_IMAGE_RELATIONS, *_TEXT_RELATIONS, *_HIGHWAY_RELATIONS),
+    relations=(*copying.RELATIONS, *_ADD_RELATIONS, *_IMAGE_RELATIONS, *_TEXT_RELATIONS, *_HIGHWAY_RELATIONS, *_GENERAL),
     studies=STUDIES,
     plots=PLOTS,
     telling="copy_variable_length.png",

@@ -139,6 +139,12 @@ RELATIONS = (
         Relation(COPYING, f"LRD >= LR ({text})", FASTER, (Versus(of[LRD], of[LR]),), strict=False)
         for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
     ),
+    Relation(
+        COPYING,
+        f"the LRD-GRU is comparable to the Associative LSTM or better ({LENGTH})",
+        None,
+        note="another architecture, whose figures the paper does not print",
+    ),
 )
 
 MEMORYLESS = {FIXED: 10 * math.log(8) / 520, LAG: 10 * math.log(8) / 120, LENGTH: 5.5 * math.log(8) / 120}

@@ -205,6 +205,12 @@ def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int]
     return " ".join(["", *said, why]) if said else ""
 
 
+def _last_error(run: Record) -> str:
+    """Return the last validation error of a run that diverged."""
+    last = run.up_to("loss", run.updates)
+    return "It was not evaluated before." if last is None else f"The last error before was {last:.4f}."
+
+
 def remarks(evidence: Evidence) -> Sequence[str]:
     """Return paragraphs on recoveries and divergence."""
     copies = runs_of(configuration(EXPERIMENT, "--preset paper"), EXPERIMENT, evidence.records)
@@ -220,7 +226,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
     failed = [r for r in evidence.records if r.failure is not None]
     parts += [
         f"**Divergence.** `{r.experiment}/{r.name}`: {r.failure['what']} at update {r.failure['update']:,}; it counts as a failed seed. "
-        f"The last error before was {r.up_to('loss', r.updates):.4f}."
+        f"{_last_error(r)}"
         for r in failed
         if r.failure is not None
     ]

@@ -196,6 +196,10 @@ RELATIONS = (
         for (language, setting), network in OF_LANGUAGE.items()
     ),
     Relation(FIGURE_4, "guide is slightly more efficient than learn (German)", BPC, (OnCurve(OF_LANGUAGE["de", "guide"], LEARNT_GERMAN),)),
+    *(
+        Relation(FIGURE_4, sentence, None, note="the paper says neither how near that is, nor prints the figures")
+        for sentence in ("guide and learn perform similarly (Czech)", "guide and learn perform the same with more dimensions (German)")
+    ),
     _same_operations(IN_ENGLISH, SMALL_GUIDE, RNN_CURVE, IN_ENGLISH_SCALE, "guide, English in place of Czech and German"),
     *(
         _same_operations(IN_ENGLISH, OTHER_VC[target], RNN_CURVE, IN_ENGLISH_SCALE, "learn, English in place of Czech and German")
