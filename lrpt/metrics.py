@@ -42,12 +42,12 @@ def sums_over_steps(losses: Float[Array, "b t"], mask: Bool[Array, "b t"] | None
       steps: name of the number of steps in the result, such as 'symbols'.
 
     Returns:
-      'loss', the mean over steps, 'nats', the sum, and the number of steps.
+      'loss', the mean over steps, 'nats', the sum, and the number of steps. All are 0 for a sequence without steps that count.
     """
     counted = jnp.ones_like(losses, bool) if mask is None else mask
     nats = jnp.sum(losses, axis=-1, where=counted)
     count = jnp.sum(counted, axis=-1, dtype=jnp.float32)
-    return {"loss": nats / count, "nats": nats, steps: count}
+    return {"loss": nats / jnp.maximum(count, 1), "nats": nats, steps: count}
 
 
 def corpus_metrics(means: Mapping[str, float]) -> dict[str, float]:

@@ -19,6 +19,7 @@ from lrpt.metrics import (
     perplexity,
     piece_metrics,
     sentence_metrics,
+    sums_over_steps,
     word_metrics,
 )
 from lrpt.tasks.chorales import frame_metrics
@@ -79,6 +80,18 @@ def test_figures_of_a_text_are_those_of_its_definition_in_float64():
     corpus = {"loss": 6.5 / 4, "perplexity": math.exp(6.5 / 4), "bits_per_character": 6.5 / 4 / math.log(2), "gradient_norm": 7.0}
     assert corpus_metrics(means) == corpus
     assert sentence_metrics(means) == corpus | {"loss": 1.25, "sentence_perplexity": math.exp(1.25)}
+
+
+def test_a_sequence_without_steps_that_count_has_a_loss_of_zero():
+    """As `mean_over_steps` has it, and a gradient of zero: 0 / 0 would spoil those of all sequences."""
+    mask = jnp.array([[True, True, False], [False, False, False]])
+
+    def loss(losses):
+        return jnp.mean(sums_over_steps(losses, mask, "steps")["loss"])
+
+    value, gradient = jax.value_and_grad(loss)(jnp.ones((2, 3)))
+    assert value == 0.5
+    np.testing.assert_array_equal(gradient, [[0.25, 0.25, 0], [0, 0, 0]])
 
 
 def test_a_summary_begins_with_the_loss():

@@ -15,8 +15,11 @@ import jax
 import numpy as np
 
 from lrpt.analysis.compression import full_matrices
+from lrpt.cells.stacked import layer_of
+from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 from lrpt.parametrizations import FROZEN
+from lrpt.specs import name_of, role_of
 
 
 class InFull(NamedTuple):
@@ -85,6 +88,9 @@ def with_symbols(
       network: its recurrent part.
       old: the symbols that the network was trained with.
       new: the symbols of the new vocabulary.
+
+    Raises:
+      UsageError: layers share an input matrix, whose rows belong to symbols in the first layer only.
     """
     numbers = {symbol: number for number, symbol in enumerate(old)}
     pairs = [(place, numbers[symbol]) for place, symbol in enumerate(new) if symbol in numbers]
@@ -102,6 +108,18 @@ def with_symbols(
         table = moved(params["embedding"]["table"], initial["embedding"]["table"], 0)
         return {**found, "embedding": {**params["embedding"], "table": table}}
     cell, drawn = params["recurrent"]["cell"], initial["recurrent"]["cell"]["input"]
-    first = [name for name in cell["input"] if network.config.layers == 1 or name.startswith("0_")]
+    first = _inputs_of_first_layer(network)
     inputs = {name: {"kernel": moved(cell["input"][name]["kernel"], drawn[name]["kernel"], 0)} for name in first}
     return {**found, "recurrent": {**params["recurrent"], "cell": {**cell, "input": {**cell["input"], **inputs}}}}
+
+
+def _inputs_of_first_layer(network: Recurrent) -> list[str]:
+    """Return the names of the input matrices that see symbols."""
+    if network.config.layers > 1 and network.config.shared_layers:
+        raise UsageError(
+            "layers share input matrices, whose rows are symbols in the first layer and outputs of a layer in the others: take a network "
+            "with an embedding, or with own parameters in each layer"
+        )
+    template = network.cell.template(network.spec)
+    found = jax.tree_util.tree_leaves_with_path(template)
+    return [name_of(path, spec) for path, spec in found if role_of(spec) == "input" and not layer_of(template, path)]

@@ -265,12 +265,27 @@ class _Group:
     def rank_for(self, error: float, least: int) -> int:
         """Return the smallest rank from `least` on at which no matrix of the group exceeds the error.
 
-        The mean error of the group gives a lower bound of that rank.
+        If the matrices have equal moments, the mean error of the group gives a lower bound of that rank. If not, it gives none, and the
+        error of a matrix may grow with the rank. Ranks are then tried one by one, from the largest rank that a matrix needs for itself.
         """
-        mean = rank_for(self.joined, error, diagonal=self.diagonal, moments=self.mean_moments, least=least)
-        if len(self.dense) == 1:
-            return mean
-        return smallest(lambda rank: all(report.error <= error for _, report in self.fit(rank).values()), mean, min(self.joined.shape))
+        most = min(self.joined.shape)
+        if self._has_equal_moments():
+            mean = rank_for(self.joined, error, diagonal=self.diagonal, moments=self.mean_moments, least=least)
+            return mean if len(self.dense) == 1 else smallest(lambda rank: self._is_within(error, rank), mean, most)
+        own = (rank_for(W, error, diagonal=self.diagonal, moments=self._moments_of(name)) for name, W in self.dense.items())
+        return next((rank for rank in range(max(least, *own), most) if self._is_within(error, rank)), most)
+
+    def _has_equal_moments(self) -> bool:
+        if self.moments is None:
+            return True
+        first, *others = (self.moments[name] for name in self.dense)
+        return all(np.array_equal(first, other) for other in others)
+
+    def _is_within(self, error: float, rank: int) -> bool:
+        return all(report.error <= error for _, report in self.fit(rank).values())
+
+    def _moments_of(self, name: str) -> np.ndarray | None:
+        return None if self.moments is None else self.moments[name]
 
     def fit(self, rank: int) -> dict[str, tuple[Factors, MatrixReport]]:
         found = fit(self.joined, rank, diagonal=self.diagonal, moments=self.mean_moments)
@@ -278,8 +293,7 @@ class _Group:
         return {name: (_factors(part), self._report(name, rank, part)) for name, part in zip(self.dense, parts, strict=True)}
 
     def _report(self, name: str, rank: int, part: Fit) -> MatrixReport:
-        moments = None if self.moments is None else self.moments[name]
-        return _report(f"{self.role}/{name}", self.dense[name], part.to_dense(), moments, rank, part.iterations)
+        return _report(f"{self.role}/{name}", self.dense[name], part.to_dense(), self._moments_of(name), rank, part.iterations)
 
 
 def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool, moments: Moments | None) -> list[_Group]:
@@ -291,11 +305,13 @@ def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool
 
 
 def _common_rank(groups: Sequence[_Group], error: float) -> int:
-    """Return the smallest rank that is sufficient for every group."""
-    rank = 1
-    for group in groups:
-        rank = group.rank_for(error, rank)
-    return rank
+    """Return the smallest rank that is sufficient for every group. One that a later group needs may be too high for a group before it."""
+    rank, found = 0, 1
+    while found != rank:
+        rank = found
+        for group in groups:
+            found = group.rank_for(error, found)
+    return found
 
 
 def _fitted(groups: Sequence[_Group], rank: int, tied: bool) -> tuple[dict[str, Factors], list[MatrixReport]]:

@@ -87,9 +87,9 @@ def _plain_log() -> "Formatter":
 
 
 def _draw(axes: "Axes", label: str, curves: Sequence[Curve]) -> None:
-    length = min(len(curve.updates) for curve in curves)
-    updates = np.asarray(curves[0].updates[:length])
-    scores = np.asarray([curve.scores[:length] for curve in curves])
+    by_update = [dict(zip(curve.updates, curve.scores, strict=True)) for curve in curves]
+    updates = sorted(set(by_update[0]).intersection(*by_update[1:]))  # seeds may be evaluated at other updates, or not as long
+    scores = np.asarray([[found[update] for update in updates] for found in by_update])
     name = label if len(curves) == 1 else f"{label} ({len(curves)} seeds)"
     (line,) = axes.plot(updates, scores.mean(axis=0), label=name)
     if len(curves) > 1:

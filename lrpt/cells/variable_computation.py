@@ -271,7 +271,7 @@ def _block_step(update: Any, rounding: str, params: Blocks, carry: Any, x: Array
         inner, _ = update(unit, jax.tree.map(lambda a: a[..., :size], carry), x[..., :size], mask[..., :size])
         return jax.tree.map(lambda new, old: jnp.concatenate([new, old[..., size:]], axis=-1), inner, carry)
 
-    smallest = jnp.sum(jnp.sum(mask) > jnp.asarray(params.sizes))
+    smallest = jnp.sum(jnp.sum(mask > 0) > jnp.asarray(params.sizes))  # a count of bfloat16 numbers is exact up to 256 only
     carry = lax.switch(smallest, [partial(branch, *block) for block in zip(params.units, params.sizes, strict=True)], carry)
     return carry, (_hidden(carry), VariableInfo(m[..., 0], mask, ()))
 

@@ -75,7 +75,8 @@ def _apply(operator: Operator, v: Any) -> Any:
 class Composite(ABC):
     """An operator made of others. The fast loop intercepts the parts, and computes products once that several operators have in common.
 
-    Every part that is called must hold arrays of this operator as they are stored.
+    Every part that is called must hold arrays of this operator as they are stored. Arrays have a gradient through parts only: the fast loop
+    refuses an operator that uses one otherwise, unless its gradient is stopped (`lax.stop_gradient`).
     """
 
     selects_rows: ClassVar[bool] = False

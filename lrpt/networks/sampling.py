@@ -44,6 +44,7 @@ def sample(
         raise ValueError(f"top_k is {top_k}: expected 1 or more")
 
     def draw(key: Array, logits: Array) -> Array:
+        logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))  # Gumbel noise of half precision takes a few values only
         if top_k is not None and top_k < logits.size:
             logits = jnp.where(logits < jax.lax.top_k(logits, top_k)[0][-1], -jnp.inf, logits)
         return jnp.argmax(logits) if temperature < COLD else jax.random.categorical(key, logits / temperature)

@@ -33,7 +33,10 @@ SchedulerGradient = Literal["full", "cut"]
 Evaluation = Literal["soft", "hard"]
 
 
-MOMENTS = {"active_squared", "proportion_squared", "lagged_product"}
+SUMS = ("schedule_steps", "schedule_pairs", "proportion_sum", "proportion_squares", "lagged_products")
+"""Metrics of which `VariableConfig.summarize` computes the autocorrelation."""
+
+MOMENTS = {"active_squared", *SUMS}
 """Metrics that a network sows and that `VariableConfig.summarize` replaces."""
 
 
@@ -160,20 +163,19 @@ class VariableConfig(ModelConfig):
         return jnp.where(guided, own.guided_target, own.target)
 
     def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Replace means of squares and products by counts of operations and an autocorrelation.
+        """Replace means of squares, and sums of squares and products, by counts of operations and an autocorrelation.
 
         multiplications        of a mean step: in the matrices of the updated components, and of the scheduler
         equivalent_size        size of the Elman network with the same number of multiplications
         paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with full matrices
-        autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k, over pairs of steps in the same window
+        autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k: means over all steps, and over all
+                               pairs of steps in the same window
         """
         rest = {name: value for name, value in metrics.items() if name not in MOMENTS}
         if self.has_scheduler and "active_squared" not in metrics:
             return rest
-        if "lagged_product" in metrics:
-            square = metrics["proportion"] ** 2
-            variance = metrics["proportion_squared"] - square
-            rest["autocorrelation"] = (metrics["lagged_product"] - square) / variance if variance > 0 else 0.0
+        if "lagged_products" in metrics:
+            rest["autocorrelation"] = _autocorrelation(*(metrics[name] for name in SUMS))
         mean, square = (metrics[name] if self.has_scheduler else 1.0 for name in ("active", "active_squared"))
         return rest | self._operations(mean, square)
 
@@ -198,6 +200,15 @@ class VariableConfig(ModelConfig):
         return VariableModel(self, input_size, output_size, reads, sharers)
 
 
+def _autocorrelation(steps: float, pairs: float, total: float, squares: float, products: float) -> float:
+    """Return (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) by sums and counts, 0 for a constant m or if there are no pairs."""
+    if not steps or not pairs:
+        return 0.0
+    square = (total / steps) ** 2
+    variance = squares / steps - square
+    return (products / pairs - square) / variance if variance > 0 else 0.0
+
+
 @cache
 def _operators(config: VariableConfig) -> Any:
     """Return the operators of a network's cell, with shapes instead of arrays."""
@@ -211,7 +222,9 @@ class VariableModel(SequenceModel):
 
     - 'proportion' is the mean of m_t over steps that count (and over layers).
     - 'active' is the mean of the share of components that are updated, 'active_squared' the mean of the share's square.
-    - With a lag k, 'proportion_squared' and 'lagged_product' are the means of m_t^2 and m_t m_{t+k}.
+    - With a lag k, 'proportion_sum', 'proportion_squares' and 'lagged_products' are the sums of m_t, m_t^2 and m_t m_{t+k}, and
+      'schedule_steps' and 'schedule_pairs' the numbers of their terms. Sums give every pair the same weight: an example of k steps or
+      fewer has no pair.
     - Evaluations compare the soft and the hard mask, both from the initial state of the example. 'agreement' is the share of predictions
       with the same most probable class. 'output_distance' is the mean over predictions of half the sum of the absolute differences of the
       classes' probabilities.
@@ -257,11 +270,17 @@ class VariableModel(SequenceModel):
         values = {"proportion": schedule.proportion, "active": schedule.active, "active_squared": jnp.square(schedule.active)}
         for name, value in values.items():
             self.sow("metrics", name, mean_over_steps(jnp.mean(value, axis=-1), mask))
+        if 0 < self.config.schedule.lag < schedule.proportion.shape[0]:
+            self._sow_sums(schedule, mask)
+
+    def _sow_sums(self, schedule: Schedule, mask: Bool[Array, "t b"] | None) -> None:
         lag, m = self.config.schedule.lag, jnp.mean(schedule.proportion, axis=-1)
-        if 0 < lag < m.shape[0]:
-            self.sow("metrics", "proportion_squared", mean_over_steps(jnp.square(m), mask))
-            pairs = None if mask is None else mask[:-lag] & mask[lag:]
-            self.sow("metrics", "lagged_product", mean_over_steps(m[:-lag] * m[lag:], pairs))
+        m = m.astype(jnp.promote_types(m.dtype, jnp.float32))  # sums of many steps
+        counted = jnp.ones(m.shape, bool) if mask is None else mask
+        pairs = counted[:-lag] & counted[lag:]
+        terms = (jnp.ones_like(m), counted), (jnp.ones_like(m[lag:]), pairs), (m, counted), (m * m, counted), (m[:-lag] * m[lag:], pairs)
+        for name, (values, where) in zip(SUMS, terms, strict=True):
+            self.sow("metrics", name, jnp.sum(values, axis=0, where=where))
 
     def _penalty(self, schedule: Schedule, inputs: Array, mask: Bool[Array, "t b"] | None) -> Float[Array, ""]:
         own, target = self.config.schedule, self.config.schedule.target

@@ -60,7 +60,8 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
 
     Raises:
       AttributeError: the cell reads something of a matrix other than `apply`.
-      TypeError: forward-mode differentiation, which needs `plain`, or a matrix made of parts that are not stored in it.
+      TypeError: forward-mode differentiation, which needs `plain`; a matrix made of parts that are not stored in it; or one that uses its
+        arrays outside of calls of its parts.
       RuntimeError: the cell is not pure: it made other matrix calls when it was traced again.
     """
     steps = jax.tree.leaves(xs)[0].shape[0]

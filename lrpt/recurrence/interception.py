@@ -9,9 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core
 
-from lrpt.matrices import Composite, Projection
-from lrpt.recurrence.leaves import Leaves, distinct, places
+from lrpt.matrices import Composite, Projection, is_operator
+from lrpt.recurrence.leaves import Leaves, distinct, inexact, places
 from lrpt.recurrence.loops import Step, in_words
 from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
 from lrpt.symbols import input_for
@@ -41,8 +42,8 @@ class Interception(ABC):
         return params.intercepted(lambda _, operator, v: self.call(operator, v), raw)
 
     def call(self, operator: Any, v: Any) -> Any:
-        """Apply an operator; the parts of a composite one are called one by one."""
-        if isinstance(operator, Composite):
+        """Apply an operator; the parts of a composite one are called one by one, unless a subclass applies it in another way."""
+        if isinstance(operator, Composite) and is_of_its_apply(type(operator), "apply_by"):
             return operator.apply_by(self.call, input_for(operator, v))
         part = self._part(operator)
         if (part, id(v)) not in self._known:
@@ -59,18 +60,30 @@ class Interception(ABC):
         return Part(treedef, tuple(self._places[id(array)] for array in arrays))
 
 
-class Survey(Interception):
-    """A list of the calls of a step, grouped into products: projections of the same array are one product."""
+def is_of_its_apply(kind: type, method: str) -> bool:
+    """Return whether a class has the method of its own `apply`, and not the method of an inherited `apply` that it overrides."""
+    names = {"apply", "apply_by", method}
+    return next((method in vars(base) for base in kind.__mro__ if vars(base).keys() & names), False)
 
-    def __init__(self, arrays: Sequence[Any]) -> None:
+
+class Survey(Interception):
+    """A list of the calls of a step, grouped into products: projections of the same array are one product.
+
+    Args:
+      arrays: the arrays of the cell's parameters, each once, as the step gets them.
+      values: the same arrays, to which the calls are applied.
+    """
+
+    def __init__(self, arrays: Sequence[Any], values: Sequence[Any]) -> None:
         super().__init__(arrays)
+        self._values = values
         self._numbers: dict[Any, int] = {}
         self._members: list[list[tuple[Part, Any]]] = []
         self._pieces: list[tuple[int, slice]] = []
         self._kept: list[int] = []
 
     def answer(self, operator: Any, part: Part, v: Any) -> Any:
-        y = operator.apply(v)
+        y = part.of(self._values).apply(v)
         projects = type(operator) is Projection and isinstance(v, jax.Array)  # a subclass may apply its matrix in another way
         key = (id(v), operator.transpose.dtype) if projects else (len(self._pieces),)
         number = self._numbers.setdefault(key, len(self._members))
@@ -159,14 +172,59 @@ def _impure(difference: str) -> RuntimeError:
 def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     """Return the calls of a step; it is traced, not run.
 
+    The trace also tells which arrays of operators the step's results depend on other than through calls. The fast loop would lose that part
+    of their gradients.
+
     Raises:
       AttributeError: the step reads something of an operator other than `apply`.
-      TypeError: an operator is made of parts that are not stored in it.
+      TypeError: an operator is made of parts that are not stored in it, or uses an array outside of calls.
     """
-    survey = Survey(distinct(params)[0])
-    leaves = Leaves.of(params)
-    jax.eval_shape(lambda carry, x: step(survey.intercepted(leaves, leaves.raw()), carry, x), carry, x)
-    return survey.calls()
+    arrays, build = distinct(params)
+    floats, with_floats = inexact(arrays)
+    raw = Leaves.of(params).raw()
+    surveys: list[Survey] = []
+
+    def results(floats: Sequence[Any], carry: Any, x: Any) -> list[Any]:
+        given = with_floats(floats)
+        surveys.append(Survey(given, arrays))
+        return inexact(step(surveys[-1].intercepted(Leaves.of(build(given)), raw), carry, x))[0]
+
+    used = have_gradient(results, floats, carry, x)
+    if any(used):
+        _refuse_use(params, [array for array, is_used in zip(floats, used, strict=True) if is_used])
+    return surveys[-1].calls()
+
+
+def have_gradient(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> list[bool]:
+    """Return which of the arrays have a gradient, where `results` is a function of (arrays, carry, x). It is traced, not run."""
+
+    def gradients(carry: Any, x: Any, factor: Any) -> Any:
+        ys, pull = jax.vjp(lambda floats: results(floats, carry, x), floats)
+        return pull([(factor * y).astype(y.dtype) for y in ys])[0]  # cotangents of the types of the results, and known by the factor
+
+    return depends(jax.make_jaxpr(gradients)(carry, x, 1.0).jaxpr, len(jax.tree.leaves((carry, x))))
+
+
+def depends(jaxpr: Any, first: int) -> list[bool]:
+    """Return for each result of a jaxpr whether it depends on an argument from number `first` on."""
+    reached = set(jaxpr.invars[first:])
+    for equation in jaxpr.eqns:
+        if any(not isinstance(v, core.Literal) and v in reached for v in equation.invars):
+            reached.update(equation.outvars)
+    return [not isinstance(v, core.Literal) and v in reached for v in jaxpr.outvars]
+
+
+def _refuse_use(params: Any, used: Sequence[Any]) -> None:
+    """Raise a TypeError that names the first operator with one of the arrays, and its field."""
+    known = places(used)
+    for operator in filter(is_operator, Leaves.of(params).leaves):
+        for path, array in jax.tree_util.tree_leaves_with_path(operator):
+            if id(array) in known:
+                raise TypeError(
+                    f"{type(operator).__name__} uses its array {jax.tree_util.keystr(path)} outside of `call` in `apply_by`, and the fast "
+                    f"loop would lose a part of the gradient: call a part that holds the array, such as call(Diagonal(array), v), stop the "
+                    f"gradient by jax.lax.stop_gradient, or run it with {in_words('plain')}"
+                )
 
 
 def replayed(step: Step, calls: Calls, operators: Sequence[PreparedOperator], arrays: Sequence[Any], params: Any) -> Callable[..., Any]:

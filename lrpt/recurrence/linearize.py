@@ -9,7 +9,7 @@ from jax.extend import core
 from jaxtyping import Array
 
 from lrpt.matrices import WithGradient
-from lrpt.recurrence.interception import Replay, replayed
+from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, replayed
 from lrpt.recurrence.leaves import Leaves, inexact, is_inexact, places
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
@@ -48,8 +48,7 @@ class LinearStep:
         trace = jax.make_jaxpr(self._linearize, return_shape=True)
         self._jaxpr, (pull, inputs) = trace(*self._constants, carry, x, calls.kept_outputs())
         self._pull_tree, self._input_tree = jax.tree.structure(pull), jax.tree.structure(inputs)
-        depends = _depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))
-        self._varying = depends[: self._pull_tree.num_leaves]
+        self._varying = depends(self._jaxpr.jaxpr, len(jax.tree.leaves(self._constants)))[: self._pull_tree.num_leaves]
 
     def _linearize(self, operators: list[Any], arrays: list[Array], carry: Any, x: Any, kept: list[Any]) -> tuple[Any, list[Any]]:
         """Return the closure of `jax.vjp`, and the inputs of the products."""
@@ -136,26 +135,12 @@ class LinearStep:
 
 def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
     """Compute the gradient of an operator from all rows at once: its own, or reverse mode's."""
-    if isinstance(operator, WithGradient) and _is_of_its_apply(type(operator)):
+    if isinstance(operator, WithGradient) and is_of_its_apply(type(operator), "gradient"):
         return jax.tree.map(_as_stored, operator.gradient(v, cotangent), operator)
     own, with_own = inexact(operator)
     return with_own(jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0])
 
 
-def _is_of_its_apply(kind: type) -> bool:
-    """Return whether a class has the gradient of its own `apply`, and not of an inherited `apply` that it overrides."""
-    return next("gradient" in vars(base) for base in kind.__mro__ if vars(base).keys() & {"apply", "gradient"})
-
-
 def _as_stored(gradient: Array, own: Array) -> Array:
     """Cast a gradient to the type of its array: a real matrix may have been applied to complex or more precise vectors."""
     return (gradient if jnp.iscomplexobj(own) else jnp.real(gradient)).astype(own.dtype)
-
-
-def _depends(jaxpr: Any, first: int) -> list[bool]:
-    """Return for each result of a jaxpr whether it depends on an argument from number `first` on."""
-    reached = set(jaxpr.invars[first:])
-    for equation in jaxpr.eqns:
-        if any(not isinstance(v, core.Literal) and v in reached for v in equation.invars):
-            reached.update(equation.outvars)
-    return [not isinstance(v, core.Literal) and v in reached for v in jaxpr.outvars]

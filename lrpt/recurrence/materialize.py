@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import jax
 
-from lrpt.matrices import Dense
+from lrpt.matrices import Dense, is_operator
+from lrpt.recurrence.interception import is_of_its_apply
 from lrpt.recurrence.loops import is_known
 
 Materialize = Literal["auto", "always", "never"]
@@ -17,7 +18,7 @@ def materialized(params: Any, choice: str, rows: Any) -> Any:
     """Replace structured matrices by full ones. The function stays the same, and gradients reach the factors through `to_dense`.
 
     Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`lrpt.matrices.Costed`) is
-    multiplied out by 'always' only.
+    multiplied out by 'always' only. A matrix stays as it is if it, or a part of it, overrides the `apply` of its `to_dense`.
 
     Args:
       params: a cell's parameters.
@@ -42,8 +43,16 @@ def _knows_costs(matrix: Any) -> bool:
     return hasattr(matrix, "work") and hasattr(matrix, "dense_products")
 
 
+def _is_its_dense(matrix: Any) -> bool:
+    """Return whether `to_dense` multiplies out what `apply` computes, in the matrix and in the operators that it is made of."""
+    if hasattr(matrix, "to_dense") and not is_of_its_apply(type(matrix), "to_dense"):
+        return False
+    parts = jax.tree.leaves(matrix, is_leaf=lambda node: node is not matrix and is_operator(node))
+    return all(_is_its_dense(part) for part in parts if is_operator(part) and part is not matrix)
+
+
 def _has_products(matrix: Any) -> bool:
-    return _has_dense(matrix) and not (_knows_costs(matrix) and not matrix.work().products)
+    return _has_dense(matrix) and _is_its_dense(matrix) and not (_knows_costs(matrix) and not matrix.work().products)
 
 
 def _pays(matrix: Any, rows: Any) -> bool:

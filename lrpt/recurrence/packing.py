@@ -96,7 +96,7 @@ def packed(
     steps, rows = mask.shape
     length = math.ceil(steps / math.ceil(steps / SEGMENT))
     counts = row_counts(rows, tuning.pack)
-    sequence = jax.tree.map(lambda a: jnp.pad(a, ((0, -steps % length),) + ((0, 0),) * (a.ndim - 1)), (xs, mask))
+    sequence = jax.tree.map(lambda a: _padded(a, -steps % length), (xs, mask))
     packing = Packing.of(sequence[1], counts, length)
     sort = len(counts) > 2
     if sort:
@@ -108,6 +108,13 @@ def packed(
     ys = jax.tree.map(lambda y: y.reshape((-1, *y.shape[2:]))[:steps], ys)
     inverse = jnp.argsort(packing.order)
     return (_ordered(carry, inverse, 0), _ordered(ys, inverse, 1)) if sort else (carry, ys)
+
+
+def _padded(a: Array, steps: Any) -> Array:
+    """Append steps: of zeros, or of the last PRNG keys again, which `jnp.pad` does not know."""
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+        return jnp.concatenate([a, jnp.broadcast_to(a[-1:], (steps, *a.shape[1:]))])
+    return jnp.pad(a, ((0, steps),) + ((0, 0),) * (a.ndim - 1))
 
 
 def _ordered(tree: Any, order: Int[Array, " b"], axis: int) -> Any:

@@ -107,6 +107,22 @@ def test_symbols_keep_what_belongs_to_them():
     np.testing.assert_array_equal(found["readout"]["bias"][:3], trained["params"]["readout"]["bias"][np.array([0, 1, 4])])
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_predictions_for_a_text_do_not_depend_on_the_order_of_the_symbols(layers):
+    config = ModelConfig(size=SIZE, layers=layers, parametrization="dense")
+    (model, trained), (_, initial) = drawn(config), drawn(config, seed=8)
+    found = with_symbols(trained["params"], initial["params"], Recurrent(config, SYMBOLS), "abcde", "edcba")
+    expected = jax.jit(model.apply)(trained, XS)[..., ::-1]
+    assert_close(jax.jit(model.apply)({"params": found}, SYMBOLS - 1 - XS), expected, atol=1e-6)
+
+
+def test_symbols_of_input_matrices_that_layers_share_are_refused():
+    config = ModelConfig(size=SYMBOLS, layers=2, shared_layers=True, parametrization="dense")
+    (_, trained), (_, initial) = drawn(config), drawn(config, seed=8)
+    with pytest.raises(UsageError, match=r"layers share input matrices.*with an embedding"):
+        with_symbols(trained["params"], initial["params"], Recurrent(config, SYMBOLS), "abcde", "edcba")
+
+
 def test_embeddings_move_with_their_symbols():
     config = ModelConfig(size=SIZE, parametrization="dense", embedding=3)
     (_, trained), (_, initial) = drawn(config), drawn(config, symbols=4, seed=8)

@@ -1,6 +1,7 @@
 """Tests of nearest structured matrices against closed forms and another optimizer, and of compressed and converted networks."""
 
 from dataclasses import replace
+from functools import partial
 
 import flax.linen as nn
 import jax
@@ -307,6 +308,21 @@ def test_the_rank_for_an_error_is_the_smallest(weighted, tied):
     found = compress(params, recurrent, error=0.4, moments=C, tied=tied)
     assert 1 < found.config.matrices.rank <= SIZE
     assert worst(found) <= 0.4 < worst(compress(params, recurrent, rank=found.config.matrices.rank - 1, moments=C, tied=tied))
+
+
+def test_the_rank_for_an_error_is_the_smallest_if_rows_of_matrices_that_share_a_factor_differ_much():
+    """The mean error of the matrices exceeds the error of each, as it also weights rows of W that hardly any v of the matrix meets."""
+    params, recurrent = trained(Row("gru", "dense"))
+    strong, kernels, C = np.arange(SIZE) < SIZE // 2, {}, {}
+    for seed, (name, rows) in enumerate((("update", strong), ("reset", ~strong), ("candidate", ~strong))):
+        kernel = 0.9 * np.linalg.qr(normal(SIZE, SIZE, seed=seed))[0]
+        outer = normal(SIZE, 1, seed=seed + 3) @ normal(1, SIZE, seed=seed + 6)
+        kernel[rows] = 2 * outer[rows] / np.linalg.norm(outer[rows])
+        kernels[name], C[name] = {"kernel": kernel.astype(np.float32)}, np.diag(np.where(rows, 1.0, 1e-3))
+    changed = {**params, "cell": {**params["cell"], "recurrent": kernels}}
+    found = partial(compress, changed, recurrent, parametrization="low_rank", tied=True, moments=C)
+    worst = [max(report.error for report in found(rank=rank).matrices) for rank in range(1, SIZE + 1)]
+    assert found(error=0.25).config.matrices.rank == 1 + next(i for i, error in enumerate(worst) if error <= 0.25) < SIZE
 
 
 @pytest.mark.parametrize(

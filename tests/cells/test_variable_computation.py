@@ -16,6 +16,7 @@ from lrpt.parametrizations import MatrixConfig, Parameters
 
 BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}
 KINDS = ("dense", "low_rank", "low_rank_plus_diagonal")
+KEY = jax.random.key(0)
 every_unit = pytest.mark.parametrize("name", BASE)
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -125,6 +126,17 @@ def test_the_smallest_block_that_fits_is_used():
     cut = type(cut)(cut.scheduler, (cut.units[0], spoiled), cut.sizes)
     carry, _ = jax.jit(block_step("vcrnn"))(cut, net.carry[:1], net.xs[0, :1])
     assert np.all(np.isfinite(carry))
+
+
+def test_blocks_are_chosen_by_exact_counts_in_half_precision():
+    """257 dimensions, a number that bfloat16 does not have, do not fit a block of 256. Their new state is tanh(0)."""
+    n = 2 * 257
+    shapes = jax.eval_shape(Parameters(CELLS["vcrnn"].template(CellSpec(n, n)), MatrixConfig(), MatrixConfig()).init_with_output, KEY)[0]
+    params = jax.tree.map(lambda a: jnp.zeros(a.shape, jnp.bfloat16), shapes)  # a schedule of 1/2
+    h = jnp.ones((1, n), jnp.bfloat16)
+    carry, (_, info) = jax.jit(block_step("vcrnn"))(blocks(params, (256, n)), h, h)
+    assert np.sum(info.mask > 0) == 257
+    assert_equal(carry, h - info.mask)
 
 
 def test_the_sharpness_is_a_setting_that_can_be_changed():

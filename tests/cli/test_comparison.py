@@ -1,14 +1,16 @@
 """Comparisons: a learning rate for each model is chosen on the validation split, and sizes are plotted."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from tiny import EVEN, flags
 
-from lrpt.analysis.curves import Sized, in_words, score_over_parameters
+from lrpt.analysis.curves import Curve, Sized, in_words, learning_curves, score_over_parameters
 from lrpt.cli import summary
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
@@ -175,6 +177,14 @@ def test_equal_plots_are_equal_files(tmp_path):
     for ending in (".png", ".pdf"):
         first, second = (path.with_suffix(ending).read_bytes() for path in written)
         assert first == second
+
+
+def test_seeds_are_averaged_over_the_updates_that_all_of_them_have(tmp_path, monkeypatch):
+    figure = Figure()
+    monkeypatch.setattr("lrpt.analysis.curves.png", lambda *_: nullcontext(figure))
+    curves = [Curve("GRU", [100, 200, 300, 400], [4.0, 3.0, 2.0, 1.0]), Curve("GRU", [200, 400, 600], [5.0, 2.0, 9.0])]
+    learning_curves(curves, "accuracy", tmp_path / "curves.png")
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_xydata(), [[200, 4.0], [400, 1.5]])
 
 
 def test_metrics_are_named_in_words():

@@ -53,6 +53,17 @@ def test_shares_are_probabilities():
     np.testing.assert_allclose(np.bincount(drawn, minlength=3) / 4_000, expected, atol=0.03)
 
 
+def test_symbols_of_a_network_in_half_precision_follow_their_probabilities():
+    """256 symbols with the same probability, and of these a share of 1/8."""
+    symbols, draws = 256, 4_000
+    model = ModelConfig(size=4, rank=2).build(symbols, symbols, "all")
+    shapes = jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, 1), jnp.int32))
+    variables = jax.tree.map(lambda a: jnp.zeros(a.shape, jnp.bfloat16), shapes)
+    drawn = np.asarray(jax.jit(partial(sample, model, variables, length=draws))(jnp.asarray([0]), key=jax.random.key(5)))
+    assert np.mean(drawn < symbols // 8) == pytest.approx(1 / 8, abs=0.02)
+    assert np.mean(drawn >= symbols - symbols // 8) == pytest.approx(1 / 8, abs=0.02)
+
+
 def test_top_k_draws_from_the_most_probable_symbols():
     logits = np.asarray(MODEL.apply(VARIABLES, jnp.asarray([[1]])), np.float64)[0, -1]
     draw = jax.jit(jax.vmap(lambda key: sample(MODEL, VARIABLES, jnp.asarray([1]), 1, key, top_k=2)[0]))

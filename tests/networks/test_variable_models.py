@@ -81,20 +81,39 @@ def test_penalty_and_figures_are_means_over_steps_that_count():
     assert len(found) == 4
 
 
+def summary_at_lag(lag, **how):
+    """What is reported of the metrics that are sown, with their means over examples."""
+    config = VariableConfig(**{**vars(CONFIG), "lag": lag})
+    found = sown(config, **how)
+    return found, config.summarize({name: float(value.mean()) for name, value in found.items()})
+
+
 def test_autocorrelation_of_pairs_within_the_windows():
     m, _ = float64_schedule()
-    config = VariableConfig(**{**vars(CONFIG), "lag": 2})
-    found = sown(config, masked=False)
+    found, summary = summary_at_lag(2, masked=False)
     product = np.mean(m[:, :-2] * m[:, 2:])
-    assert_close((found["proportion_squared"].mean(), found["lagged_product"].mean()), (np.mean(m**2), product))
-    means = {name: float(value.mean()) for name, value in found.items()}
-    summary = config.summarize(means)
+    assert_close((found["proportion_squares"] / STEPS).mean(), np.mean(m**2))
+    assert_close((found["lagged_products"] / (STEPS - 2)).mean(), product)
     assert summary["autocorrelation"] == pytest.approx((product - m.mean() ** 2) / m.var(), abs=1e-3)
-    assert not {"proportion_squared", "lagged_product"} & summary.keys()
-    products = sown(config)["lagged_product"]
-    expected = [np.mean(m[0, :-2] * m[0, 2:]), np.mean(m[1, :2] * m[1, 2:4]), 0.0]
-    assert_close(products, expected)
-    assert "lagged_product" not in sown(VariableConfig(**{**vars(CONFIG), "lag": STEPS}))
+    assert not {"schedule_steps", "schedule_pairs", "proportion_sum", "proportion_squares", "lagged_products"} & summary.keys()
+    assert "autocorrelation" not in summary_at_lag(STEPS)[1]
+
+
+def test_autocorrelation_gives_all_steps_and_all_pairs_the_same_weight():
+    """Of the sequences of 6, 4 and 1 steps, the last one has no pair."""
+    m, _ = float64_schedule()
+    found, summary = summary_at_lag(2)
+    assert_close((found["schedule_steps"], found["schedule_pairs"]), ([6, 4, 1], [4, 2, 0]))
+    steps = m[np.asarray(MASK)]
+    products = (m[:, :-2] * m[:, 2:])[np.asarray(MASK)[:, 2:]]
+    assert summary["autocorrelation"] == pytest.approx((products.mean() - steps.mean() ** 2) / steps.var(), abs=1e-3)
+
+
+def test_there_is_no_autocorrelation_without_pairs_or_of_a_constant():
+    config = VariableConfig(**{**vars(CONFIG), "lag": 2})
+    means = {"active": 0.5, "active_squared": 0.3, "schedule_steps": 2.0, "proportion_sum": 1.0, "proportion_squares": 0.5}
+    for sums in ({"schedule_pairs": 0.0, "lagged_products": 0.0}, {"schedule_pairs": 1.0, "lagged_products": 0.25}):
+        assert config.summarize(means | sums)["autocorrelation"] == 0
 
 
 @pytest.mark.parametrize(("form", "one_sided"), [("l1", False), ("l1", True), ("l2", False), ("l2", True)])

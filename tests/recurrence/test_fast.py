@@ -1,7 +1,7 @@
 """The fast loop where a GRU does not reach: operators used twice, raw parameters, integers, dtypes, higher derivatives; and memory."""
 
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import pytest
 from table import assert_close
 
 from lrpt.losses import cross_entropy
-from lrpt.matrices import Bias, Composite, Dense, LowRank, Projection, Sum, low_rank_plus_diagonal
+from lrpt.matrices import Bias, Composite, Dense, Diagonal, LowRank, Projection, Sum, low_rank_plus_diagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
@@ -257,13 +257,60 @@ def test_an_operator_may_hold_integers():
     assert_like_plain([Permuted(jnp.eye(SIZE) / 2 + 0.1, jnp.roll(jnp.arange(SIZE), 1))])
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Tripled(LowRank):
+    def apply(self, v):
+        return 3 * super().apply(v)
+
+
+@pytest.mark.parametrize("holder", [lambda matrix: matrix, lambda matrix: Sum((matrix, Dense(jnp.eye(SIZE))))])
+def test_a_subclass_of_a_composite_may_apply_it_in_another_way(holder):
+    params, _, _, _ = network(5)
+    low_rank = params.recurrent.terms[0]
+    assert_like_plain([holder(Tripled(low_rank.left, low_rank.right))])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Scaled(Composite):
+    """A matrix whose output is scaled: by an array of its own, or by a part that holds it."""
+
+    matrix: Any
+    scale: jax.Array
+    way: str = field(metadata={"static": True})
+
+    def apply_by(self, call, v):
+        if self.way == "as a part":
+            return call(Diagonal(self.scale), call(self.matrix, v))
+        if self.way == "as an input":
+            return call(self.matrix, v * self.scale[None])
+        scale = (jax.lax.stop_gradient(self.scale) if self.way == "also as a constant" else self.scale)[None]
+        twice = call(Diagonal(self.scale), v) if self.way.startswith("also") else 0
+        return call(self.matrix, v) * scale + twice
+
+
+@pytest.mark.parametrize("way", ["as a factor", "as an input", "also as a part"])
+def test_a_composite_that_uses_an_array_outside_of_its_parts_is_refused(way):
+    """The fast loop would lose its gradient."""
+    _, (h, c), _, _ = network(3)
+    with pytest.raises(TypeError, match=r"Sum uses its array \.terms\[0\]\.scale outside of `call` .* call\(Diagonal\(array\), v\)"):
+        assert_like_plain([Sum((Scaled(Dense(0.1 * h.T @ c), c[0], way), Diagonal(c[1])))])
+
+
+@pytest.mark.parametrize("way", ["as a part", "also as a constant"])
+def test_a_composite_may_use_an_array_as_a_part_or_a_constant(way):
+    _, (h, c), _, _ = network(3)
+    assert_like_plain([Scaled(LowRank(h, c), c[0], way)])
+
+
 @pytest.mark.parametrize("kind", [Dense, Projection])
 def test_a_subclass_of_a_full_matrix_may_apply_it_in_another_way(kind):
     class Shifted(kind):
         def apply(self, v):
             return 3 * super().apply(v + 1)
 
-    jax.tree_util.register_dataclass(Shifted, [field.name for field in fields(kind)], [])
+    jax.tree_util.register_dataclass(Shifted, [own.name for own in fields(kind)], [])
     _, (h, c), _, _ = network(5)
     assert_like_plain([Shifted(0.1 * h.T @ c), Shifted(0.1 * c.T @ h)])
 

@@ -71,7 +71,7 @@ def test_inputs_are_compared_by_identity_and_kept_alive():
     """An array that nobody else holds leaves its identity to the next one, whose product would then be that of the first."""
     matrix = Dense(normal(SIZE, SIZE))
     arrays, _ = distinct(matrix)
-    survey = Survey(arrays)
+    survey = Survey(arrays, arrays)
     for k in range(20):
         v = np.full((1, SIZE), float(k), np.float32)  # NumPy arrays, whose memory is reused at once
         np.testing.assert_allclose(survey.call(matrix, v), v @ matrix.kernel, rtol=1e-5)

@@ -58,6 +58,28 @@ def test_outputs_of_the_fast_loop():
     assert_close(of("fast", "always"), of("plain", "never"), atol=2e-5)
 
 
+@pytest.mark.parametrize(("loop", "pack"), [("plain", "never"), ("plain", "always"), ("fast", "never"), ("fast", "always")])
+def test_random_keys_reach_the_cell_through_masked_inputs(loop, pack):
+    """Up to the length of a row, outputs are those of a sequence without padding."""
+    rng = np.random.default_rng(0)
+    kernel, h, xs = (jnp.asarray(rng.standard_normal(shape), jnp.float32) for shape in ((3, 3), (ROWS, 3), (STEPS, ROWS, 3)))
+    keys, counted = jax.random.split(jax.random.key(0), (STEPS, ROWS)), jnp.asarray(np.arange(STEPS)[:, None] < LENGTHS)
+
+    def step(matrix, h, x):
+        key, v = x
+        noise = jax.vmap(lambda key: jax.random.normal(key, (3,)))(key)
+        h = jnp.tanh(matrix.apply(h) + v + noise)
+        return h, (h, None)
+
+    def loss(kernel, xs, mask, **how):
+        _, ys = recur(step, Dense(kernel), h, (keys, xs), mask, **how)
+        ys = jnp.where(counted[..., None], ys, 0)
+        return weighted_sum(ys), ys
+
+    of = jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)
+    assert_close(of(kernel, xs, counted, loop=loop, tuning=Tuning(pack=pack)), of(kernel, xs, None), atol=2e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS)
 def test_every_loop_and_every_kind_of_output(loop):
