@@ -11,7 +11,6 @@ If a task standardizes its data, programs and modules contain the scaling; scali
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -185,8 +184,7 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     rows += factorized_contender(first, arrays) if arrays else []
     times = microseconds({row.name: row.step for row in rows}, options.rounds)
     table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times[r.name]} for r in rows]
-    written = [] if options.output is None else _written(first, options.output, arrays)
-    missing = {"network.py": reason} if reason and options.output is not None else {}
+    written, missing = ([], {}) if options.output is None else _written(first, options.output, arrays, reason)
     return {"run": str(options.run), "table": table, "written": written, "not_written": missing, "scaling": first.scaling.to_json()}
 
 
@@ -200,8 +198,17 @@ def _factorized(trained: Loaded) -> tuple[factorized.Network | None, str]:
     return found, ""
 
 
-def _written(trained: Loaded, output: Path, arrays: factorized.Network | None) -> list[str]:
-    paths = []
+def _state_dict(trained: Loaded) -> tuple[Mapping[str, np.ndarray] | None, str]:
+    """Return the arrays for PyTorch's own layers, or None and the reason if PyTorch has no such cell."""
+    try:
+        return pytorch.write(*pytorch.bound_layers(trained.variables["params"]["recurrent"], trained.recurrent)), ""
+    except UsageError as error:
+        return None, str(error)
+
+
+def _written(trained: Loaded, output: Path, arrays: factorized.Network | None, reason: str) -> tuple[list[str], dict[str, str]]:
+    """Write the files. Return their paths, and by name why the others are not written; `reason` says so of PyTorch's module."""
+    paths, missing = [], {"network.py": reason} if reason else {}
     output.mkdir(parents=True, exist_ok=True)
     for form, variables in forms(trained).items():
         for name, program in programs(trained, variables, export.PLATFORMS).items():
@@ -209,14 +216,16 @@ def _written(trained: Loaded, output: Path, arrays: factorized.Network | None) -
             paths[-1].write_bytes(_serialized(program))
     if arrays is not None:
         paths += factorized.write(output, arrays)
-    with suppress(UsageError):
-        state_dict = pytorch.write(*pytorch.bound_layers(trained.variables["params"]["recurrent"], trained.recurrent))
+    state_dict, why = _state_dict(trained)
+    if state_dict is None:
+        missing[STATE_DICT] = why
+    else:
         save_weights(output / STATE_DICT, state_dict)
         paths.append(output / STATE_DICT)
     if constants := trained.scaling.to_json():
         paths.append(output / SCALING)
         write_json(paths[-1], constants)
-    return [str(path) for path in paths]
+    return [str(path) for path in paths], missing
 
 
 def _serialized(program: Any) -> bytes:

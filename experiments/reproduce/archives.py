@@ -7,14 +7,22 @@ import hashlib
 import io
 import json
 import lzma
+import re
 import shutil
 import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from experiments.report.records import CONFIG, ENVIRONMENT, METRICS, anonymous
+from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, anonymous
 from lrpt.errors import UsageError
-from lrpt.runs.checkpoint import SEAL
-from lrpt.runs.files import write_bytes
+from lrpt.runs.checkpoint import SEAL, updates_in
+from lrpt.runs.files import parsed_object, write_bytes
+from lrpt.runs.run_directory import RUN, RunDirectory
+from lrpt.training.config import RunConfig
 
 CHECKPOINTS = "checkpoints"
 COMMITTED = "commit_success.txt"
@@ -24,56 +32,122 @@ LARGEST = 5_000_000
 """bytes of an archive, and a tenth of the bytes that it may unpack to"""
 
 
+class Unpacked(NamedTuple):
+    """An unpacked archive.
+
+    Attributes:
+      update: of its newest checkpoint.
+      aside: where the older run directory is now, or None if there was none.
+    """
+
+    update: int
+    aside: Path | None
+
+
 def archive_of(path: Path, folder: Path) -> Path:
     """Return the archive in `folder` of the run directory <experiment>/<name>."""
     return folder / path.parent.name / f"{path.name}.tar.xz"
 
 
-def keep(path: Path, folder: Path) -> Path:
-    """Write the archive of a run directory in place of an earlier one. Return its path.
+def newest(path: Path, folder: Path) -> int:
+    """Return the update of the newest checkpoint in the archive of a run directory; 0 if there is none.
 
     Raises:
-      UsageError: the archive would be larger than `LARGEST`, or cannot be written.
+      UsageError: the archive is damaged.
     """
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:xz") as archive:
-        for name, part in _contents(path).items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(part)
-            archive.addfile(entry, io.BytesIO(part))
-    target = archive_of(path, folder)
-    if (size := content.tell()) > LARGEST:
-        raise UsageError(f"{target} would have {size:,} bytes, of at most {LARGEST:,}: keep {path} itself to go on with that run", code=1)
+    source = archive_of(path, folder)
+    if not source.exists():
+        return 0
+    with _reading(source) as archive:
+        return _newest_of(archive.getnames())
+
+
+def keep(path: Path, folder: Path, warn: Callable[[str], None] = lambda text: None) -> Path:
+    """Write the archive of a run directory, unless there is one that went at least as far. Return its path.
+
+    Args:
+      path: the run directory.
+      folder: where archives are.
+      warn: called with a line for every damaged checkpoint, which is left out.
+
+    Raises:
+      UsageError: the archive would be larger than `LARGEST`, or cannot be written; a file of the run cannot be read, or all of its
+        checkpoints are damaged; the archive in its place is damaged.
+    """
+    target, before = archive_of(path, folder), newest(path, folder)
     try:
-        write_bytes(target, content.getvalue())
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written ({error.strerror}): name another --unfinished", code=1) from error
+        contents = _contents(path, warn)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise UsageError(f"{path} cannot be packed ({reason}): restore its files, or remove it to start over", code=1) from error
+    update = _newest_of(contents)
+    if not max(before, update):
+        raise UsageError(f"{path} cannot be packed (every checkpoint is damaged): remove it to start over", code=1)
+    if update > before:
+        _write(path, target, contents)
     return target
 
 
-def restore(path: Path, folder: Path) -> bool:
-    """Unpack the archive of a run directory that does not exist. Return whether it was unpacked.
+def _write(path: Path, target: Path, contents: Mapping[str, bytes]) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as archive:
+        for name, part in contents.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(part)
+            archive.addfile(entry, io.BytesIO(part))
+    if (size := packed.tell()) > LARGEST:
+        raise UsageError(f"{target} would have {size:,} bytes, of at most {LARGEST:,}: keep {path} itself to go on with that run", code=1)
+    try:
+        write_bytes(target, packed.getvalue())
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written ({error.strerror}): name another --unfinished", code=1) from error
+
+
+def restore(path: Path, folder: Path, config: RunConfig[Any] | None = None) -> Unpacked | None:
+    """Unpack the archive of a run directory that does not exist or did not come as far. Return None if nothing was unpacked.
+
+    The older directory is moved aside, and nothing of it is removed.
+
+    Args:
+      path: the run directory.
+      folder: where archives are.
+      config: what will be trained there. Its paths take the place of PATH, so that the run counts as the same one.
 
     Raises:
-      UsageError: the archive is damaged, is too large, or holds files that are not those of a run.
+      UsageError: the archive is damaged, is too large, or holds files that are not those of a run; another command trains the older run.
     """
-    source = archive_of(path, folder)
-    if path.exists() or not source.exists():
-        return False
+    source, update = archive_of(path, folder), newest(path, folder)
+    if not source.exists() or (path.exists() and _reached(path) >= update):
+        return None
     half = path.with_name(f".{path.name}.unpacking")
     shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it unpacked another version
     try:
-        with tarfile.open(source) as archive:
-            members = archive.getmembers()
-            _check(source, members)
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later have it
-            archive.extractall(half, members)
-        half.rename(path)
-    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
-        raise UsageError(f"{source} is damaged ({type(error).__name__}): restore or remove it", code=1) from error
+        with _reading(source) as archive:
+            _extract(source, archive, half)
+            if config is not None:
+                _put_paths_back(half / CONFIG, asdict(config))
+            aside = _move_aside(path)
+            half.rename(path)
     finally:
         shutil.rmtree(half, ignore_errors=True)
-    return True
+    return Unpacked(update, aside)
+
+
+@contextmanager
+def _reading(source: Path) -> Iterator[tarfile.TarFile]:
+    """Open an archive. Errors while it is read become a UsageError that names it."""
+    try:
+        with tarfile.open(source) as archive:
+            yield archive
+    except (tarfile.TarError, lzma.LZMAError, EOFError, OSError) as error:
+        raise UsageError(f"{source} is damaged ({type(error).__name__}): restore or remove it", code=1) from error
+
+
+def _extract(source: Path, archive: tarfile.TarFile, folder: Path) -> None:
+    members = archive.getmembers()
+    _check(source, members)
+    archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later have it
+    archive.extractall(folder, members)
 
 
 def _check(source: Path, members: list[tarfile.TarInfo]) -> None:
@@ -85,17 +159,89 @@ def _check(source: Path, members: list[tarfile.TarInfo]) -> None:
         raise UsageError(f"{source} unpacks to {size:,} bytes, of at most {10 * LARGEST:,}: remove the archive", code=1)
 
 
-def _contents(path: Path) -> dict[str, bytes]:
-    """Return the files of an archive by name, without paths of this machine; the seals of the checkpoints are those of the new contents."""
-    sources = [path / name for name in (CONFIG, ENVIRONMENT, METRICS)] + sorted((path / CHECKPOINTS).rglob("*"))
-    found = {source.relative_to(path).as_posix(): source.read_bytes() for source in sources if source.is_file()}
-    for name in (CONFIG, ENVIRONMENT):
-        found[name] = json.dumps(anonymous(json.loads(found[name])), indent=2).encode()
-    for name in [name for name in found if name.endswith("/" + COMMITTED)]:
-        found[name] = anonymous(found[name].decode()).encode()
-    for name in [name for name in found if name.endswith("/" + SEAL)]:
-        seal = json.loads(found[name])
-        checkpoint = name.removesuffix(SEAL)
-        seal["files"] = {file: hashlib.sha256(found[checkpoint + file]).hexdigest() for file in seal["files"]}
-        found[name] = json.dumps(seal).encode()
+def _put_paths_back(path: Path, planned: Mapping[str, Any]) -> None:
+    """Give the settings of a `config.json` that are paths their values of this machine. A digest in the checkpoints protects the data."""
+    kept = parsed_object(path.read_text(errors="replace")) if path.exists() else None
+    if kept is not None:
+        write_bytes(path, json.dumps(_with_paths(kept, planned), indent=2).encode())
+
+
+def _with_paths(kept: Any, planned: Any) -> Any:
+    if isinstance(kept, Mapping) and isinstance(planned, Mapping):
+        return {name: _with_paths(value, planned.get(name)) for name, value in kept.items()}
+    return str(planned) if isinstance(planned, Path) and kept is not None else kept
+
+
+def _move_aside(path: Path) -> Path | None:
+    """Move a run directory to the first free name beside it, if there is one. Return where it is.
+
+    Raises:
+      UsageError: another command is at work in the directory.
+    """
+    if not path.exists():
+        return None
+    aside = next(free for n in count(1) if not (free := path.with_name(f"{path.name}.{n}{OLDER}")).exists())
+    directory = RunDirectory(path)
+    directory.lock()
+    try:
+        return path.rename(aside)
+    finally:
+        directory.release()
+
+
+def _reached(path: Path) -> int:
+    """Return the update that a run directory has reached: of its result, of its failure, or of its newest intact checkpoint."""
+    ends = [_number(path / RESULT, "updates"), _number(path / FAILURE, "update")]
+    intact = (update for update in updates_in(path / CHECKPOINTS) if _checkpoint(path, update) is not None)
+    return max(*ends, next(intact, 0))
+
+
+def _number(path: Path, name: str) -> int:
+    found = (parsed_object(path.read_text(errors="replace")) or {}).get(name) if path.exists() else None
+    return found if isinstance(found, int) else 0
+
+
+def _newest_of(names: Iterable[str]) -> int:
+    """Return the update of the newest checkpoint among the files of an archive; 0 if there is none."""
+    found = (re.fullmatch(rf"{CHECKPOINTS}/([0-9]+)/{re.escape(SEAL)}", name) for name in names)
+    return max((int(one[1]) for one in found if one is not None), default=0)
+
+
+def _contents(path: Path, warn: Callable[[str], None]) -> dict[str, bytes]:
+    """Return the files of an archive by name, without paths of this machine. Only checkpoints that match their seals are among them."""
+    found = {name: json.dumps(anonymous(json.loads((path / name).read_bytes())), indent=2).encode() for name in (CONFIG, ENVIRONMENT)}
+    if (path / METRICS).exists():  # else the checkpoint has them
+        found[METRICS] = (path / METRICS).read_bytes()
+    for update in sorted(updates_in(path / CHECKPOINTS)):
+        checkpoint = _checkpoint(path, update)
+        if checkpoint is None:
+            warn(f"the checkpoint of update {update:,} in {path} is damaged: it is not packed")
+        else:
+            found |= {f"{CHECKPOINTS}/{update}/{name}": content for name, content in _for_others(checkpoint).items()}
     return found
+
+
+def _checkpoint(path: Path, update: int) -> dict[str, bytes] | None:
+    """Return the files of a checkpoint of a run by name. Return None if it has no seal, differs from it, or belongs to another run."""
+    folder = path / CHECKPOINTS / str(update)
+    try:
+        mine = json.loads((path / CONFIG).read_bytes()).get(RUN, "")
+        found = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        seal = json.loads(found[SEAL])
+        intact = all(_digest(found[name]) == digest for name, digest in seal["files"].items())
+        is_mine = seal.get("run", "") in ("", mine) or not mine
+        return {name: found[name] for name in (SEAL, *seal["files"])} if intact and is_mine else None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _for_others(checkpoint: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return an intact checkpoint without paths of this machine. Its seal has new digests only for the files that may contain one."""
+    changed = {name: anonymous(part.decode()).encode() for name, part in checkpoint.items() if Path(name).name == COMMITTED}
+    seal = json.loads(checkpoint[SEAL])
+    seal["files"] |= {name: _digest(part) for name, part in changed.items()}
+    return {**checkpoint, **changed, SEAL: json.dumps(seal).encode()}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

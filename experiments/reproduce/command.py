@@ -38,7 +38,7 @@ from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.limits import check_runs
 from lrpt.engines.engine import Engine, EngineOptions
 from lrpt.engines.jobs import Unit
-from lrpt.engines.schedule import newest_checkpoint, open_engine, train_all
+from lrpt.engines.schedule import open_engine, train_all
 from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
@@ -69,7 +69,7 @@ class Options(EngineOptions):
     workdir: Path = Path("runs/reproduce")
     """where run directories go; on a disk that all nodes share"""
     unfinished: Path | None = None
-    """archives of unfinished runs: those that workdir lacks are unpacked at the start, all are packed at the end (None: neither)"""
+    """archives of unfinished runs: unpacked at the start where workdir did not come as far, packed at the end (None: neither)"""
     collect: Path | None = None
     """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
     huge: bool = False
@@ -223,7 +223,8 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
     finally:
         for run in plan.runs:  # those that ended in an earlier command, too
             collect_run(run.job.job.path)
-        now = [PlannedRun(run.of, run.job, run.state if run.state.done else state_of(run.job)) for run in plan.runs]
+        # A run whose archive is damaged keeps that problem, which is named already, and is not packed in place of the archive.
+        now = [PlannedRun(run.of, run.job, run.state if run.state.done or run.state.problem else state_of(run.job)) for run in plan.runs]
         if options.unfinished is not None:
             missed += _keep(now, options.unfinished, console)
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
@@ -231,30 +232,36 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
 
 
 def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> dict[Path, str]:
-    """Unpack the archives of runs that are not in the work directory. Return for each run that cannot be unpacked why not."""
+    """Unpack the archives of runs that went further than the work directory. Return for each run that cannot be unpacked why not."""
     problems = {}
-    for path in (job.job.path for one in plan if not one.is_study for job in one.jobs(options.workdir)):
+    for config, path in ((job.job.config, job.job.path) for one in plan if not one.is_study for job in one.jobs(options.workdir)):
         try:
-            if archives.restore(path, folder):
-                console.say(f"{path}: unpacked, at update {newest_checkpoint(path):,}")
+            found = archives.restore(path, folder, config)
         except UsageError as error:
             problems[path] = str(error)
+            continue
+        if found is not None:
+            aside = f"; what was there did not come as far, and is now {found.aside}" if found.aside else ""
+            console.say(f"{path}: unpacked, at update {found.update:,}{aside}")
     return problems
 
 
 def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> list[Path]:
-    """Pack the runs that have begun and are not done; remove the archives of those that are. Return the runs that cannot be packed."""
+    """Pack the runs that have begun and are not done; remove the archives of those that are. Return the runs that cannot be packed.
+
+    An archive that went at least as far as the run directory stays.
+    """
     missed = []
     for run in planned:
         path = run.job.job.path
-        if run.state.done:
-            archives.archive_of(path, folder).unlink(missing_ok=True)
-        elif run.state.updates and not run.state.problem:
-            try:
-                console.say(f"{archives.keep(path, folder)}: update {run.state.updates:,}")
-            except UsageError as error:
-                console.error(str(error))
-                missed.append(path)
+        try:
+            if run.state.done:
+                archives.archive_of(path, folder).unlink(missing_ok=True)
+            elif run.state.updates and not run.state.problem:
+                console.say(f"{archives.keep(path, folder, console.warn)}: update {archives.newest(path, folder):,}")
+        except (UsageError, OSError) as error:
+            console.error(f"{path}: {error}" if isinstance(error, OSError) else str(error))
+            missed.append(path)
     return missed
 
 

@@ -79,8 +79,8 @@ class Costs:
             return ""
         try:
             found = self.engine.call(measured, one)
-        except EOFError:
-            return "the process that measured it died, perhaps for lack of memory"
+        except UsageError as error:  # the process that measured it died
+            return str(error)
         if isinstance(found, str):
             return found
         self._known = {**_read(self.path), **self._known, key: found}

@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 
 from lrpt.errors import UsageError, check_at_least, check_finite, check_integers
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
@@ -31,7 +31,14 @@ class StorageConfig:
         check_integers(self, "model.matrices.rank", "model.matrices.blocks")
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
-        """Return the configuration of matrices with this storage and initialization."""
+        """Return the configuration of matrices with this storage and initialization.
+
+        Args:
+          initial: the initialization.
+          tied: whether matrices share a factor. It is false in the result if those of this kind have none, such as dense matrices: a
+            comparison changes the kind alone, and labels must not call them tied.
+        """
+        tied = tied and (self.kind not in FORMS or bool(FORMS[self.kind].shared))
         return MatrixConfig(
             self.kind, self.rank, tied, self.weight_norm, initial.kind, initial.scale, blocks=self.blocks, density=self.density
         )
@@ -42,7 +49,7 @@ class TiedStorageConfig(StorageConfig):
     """Storage of recurrent matrices, which may share a low-rank factor."""
 
     tied: bool = False
-    """all recurrent matrices share one low-rank factor R"""
+    """all recurrent matrices share one low-rank factor R, if they have one (no effect on the other kinds)"""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +45,7 @@ class LabelledSequences:
     """Classification or regression of whole sequences: the label is predicted after the last step.
 
     Labels that are whole numbers or names are classes. Other numbers are targets of regression, whose loss is the squared error in units
-    of their standard deviation; `rmse` is the root mean squared error in their own unit.
+    of the standard deviation of each output; `rmse` is the root mean squared error over all outputs in their own units.
 
     Without a file, sequences are the rows of scikit-learn's 8x8 digits: 1,797 sequences of 8 steps with 8 features.
     """
@@ -78,7 +79,7 @@ class LabelledSequences:
             )
         metadata = {**labels.metadata, "scaling": scaling.to_json(), "sequences": {part: split.size for part, split in splits.items()}}
         metadata |= {"steps": inputs.shape[1], "text": str(self.file or "digits")}
-        metadata |= {"sha256": hashlib.sha256(found.inputs.tobytes() + found.targets.tobytes()).hexdigest()}
+        metadata |= digests(found, parts)
         functions = {"metrics": labels.metrics, "summarize": labels.summarize}
         return Task(splits, inputs.shape[2], labels.outputs, "last", **functions, metadata=metadata, scaling=scaling)
 
@@ -93,29 +94,53 @@ class LabelledSequences:
                 f"data.file is {self.file}: all targets are the class {classes[0]}: expected two or more classes, or floats for regression"
             )
         if unseen := set(range(len(classes))) - set(targets[train].tolist()):
-            raise UsageError(f"data.file is {self.file}: the training split lacks the class {classes[min(unseen)]}")
+            advice = "; for regression, write floats" if np.issubdtype(labels.dtype, np.number) else ""
+            raise UsageError(f"data.file is {self.file}: the training split lacks the class {classes[min(unseen)]}{advice}")
         return Labels(targets.astype(np.int32), len(classes), class_metrics, dict, None, {"classes": [str(name) for name in classes]})
 
 
 def _regression(targets: Float[np.ndarray, "s k"], train: np.ndarray) -> Labels:
-    """Return targets minus their mean, divided by one standard deviation for all outputs, both of the training split."""
-    mean, scale = targets[train].mean(0), float(targets[train].std()) or 1.0
-    moments = Moments(tuple(mean.tolist()), (scale,) * len(mean))
-    return Labels(((targets - mean) / scale).astype(np.float32), len(mean), regression_metrics, Summary(scale), moments, {})
+    """Return targets minus their mean, divided by the standard deviation of each output, both of the training split."""
+    own = targets[train]
+    mean = own.mean(0)
+    varies = own.min(0) < own.max(0)  # the deviation of a constant may be above 0 by rounding
+    scales = tuple(float(column.std() * one) or 1.0 for column, one in zip(own.T, varies, strict=True))
+    # With one output the loss says it all. Runs of earlier versions that go on have no other metric.
+    metrics = regression_metrics if len(scales) == 1 else partial(regression_metrics, weights=_weights(scales))
+    scaled = ((targets - mean) / np.asarray(scales, targets.dtype)).astype(np.float32)
+    return Labels(scaled, len(scales), metrics, Summary(scales), Moments(tuple(mean.tolist()), scales), {})
+
+
+def _weights(scales: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the weights of the outputs in `rmse`, at most 1, so that squares of large units do not overflow."""
+    return tuple((scale / max(scales)) ** 2 for scale in scales)
+
+
+def digests(found: Labelled, parts: np.ndarray) -> dict[str, str]:
+    """Return two SHA-256: of inputs and targets, and of lengths and splits too. Earlier versions recorded the first alone."""
+    content = hashlib.sha256(found.inputs.tobytes() + found.targets.tobytes())
+    metadata = {"sha256": content.hexdigest()}
+    content.update(found.lengths.astype(np.int64).tobytes() + " ".join(map(str, parts)).encode())
+    return {**metadata, "sha256_of_splits": content.hexdigest()}
+
+
+WEIGHTED = "weighted_error"
+"""The squared error of several outputs, each with the weight of its unit, relative to the largest one."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of regression: `rmse`, in the unit of the targets.
+    """Summary of regression: `rmse`, in the unit of the targets, over all outputs.
 
     Attributes:
-      scale: standard deviation of the targets, by which they were divided.
+      scales: standard deviation of each output, by which it was divided.
     """
 
-    scale: float
+    scales: tuple[float, ...]
 
     def __call__(self, means: Mapping[str, float]) -> dict[str, float]:
-        return {**means, "rmse": self.scale * math.sqrt(means["loss"])}
+        kept = {name: value for name, value in means.items() if name != WEIGHTED}
+        return {**kept, "rmse": max(self.scales) * math.sqrt(means.get(WEIGHTED, means["loss"]))}
 
 
 def example(arrays: Any, index: Int[Array, ""]) -> Example:
@@ -124,9 +149,13 @@ def example(arrays: Any, index: Int[Array, ""]) -> Example:
     return Example(inputs, jnp.asarray(arrays["targets"])[index], jnp.arange(inputs.shape[0]) < jnp.asarray(arrays["lengths"])[index])
 
 
-def regression_metrics(predictions: Float[Array, "b k"], batch: Example) -> dict[str, Float[Array, " b"]]:
-    """Return 'loss', the squared error of each example, as a mean over its targets."""
-    return {"loss": squared_error(predictions, batch.targets).mean(axis=-1)}
+def regression_metrics(
+    predictions: Float[Array, "b k"], batch: Example, weights: tuple[float, ...] | None = None
+) -> dict[str, Float[Array, " b"]]:
+    """Return 'loss', the squared error of each example, as a mean over its targets. With weights, return the weighted mean, too."""
+    errors = squared_error(predictions, batch.targets)
+    weighted = {} if weights is None else {WEIGHTED: (errors * jnp.asarray(weights, errors.dtype)[None]).mean(axis=-1)}
+    return {"loss": errors.mean(axis=-1), **weighted}
 
 
 def moments_of_features(found: Labelled, train: np.ndarray) -> Moments:

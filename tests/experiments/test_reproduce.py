@@ -13,10 +13,11 @@ from experiments.report.markdown import RESULTS
 from experiments.report.matching import configuration
 from experiments.report.paper import Paper
 from experiments.report.relations import Relation, Versus
-from experiments.reproduce import command
+from experiments.reproduce import archives, command
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
 from experiments.reproduce.plan import Configuration, Data
+from lrpt.engines.schedule import newest_checkpoint
 from lrpt.runs.console import Console
 from lrpt.training.loop import fit
 
@@ -113,24 +114,56 @@ def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tm
 
 
 def test_another_machine_goes_on_with_what_was_left(plan, tmp_path, capsys):
-    archives = tmp_path / "archives"
+    folder = tmp_path / "archives"
     job = configured()[0].jobs(tmp_path / "runs")[0]
     with interrupted_after(2):
         fit(job.job.config, {0: job.job.path}, names=NAMES, devices=1)
-    assert reproduced(plan, "--hours", "0.01", "--unfinished", str(archives)) == 0
-    (archive,) = archives.rglob("*.tar.xz")
+    assert reproduced(plan, "--hours", "0.01", "--unfinished", str(folder)) == 0
+    (archive,) = folder.rglob("*.tar.xz")
     shutil.rmtree(tmp_path / "runs")
     damaged = archive.with_name(f"{configured()[1].jobs(tmp_path)[0].job.path.name}.tar.xz")
     damaged.write_bytes(b"damaged")
     capsys.readouterr()
-    assert reproduced(plan, "--unfinished", str(archives)) == 1
+    assert reproduced(plan, "--unfinished", str(folder)) == 1
     said = capsys.readouterr()
     assert "unpacked, at update " in said.out
     assert "is damaged" in said.err
     assert "1 of 2 runs are left" in said.out
-    assert list(archives.rglob("*.tar.xz")) == [damaged], "it may be restored, so it is neither removed nor trained anew"
+    assert list(folder.rglob("*.tar.xz")) == [damaged], "it may be restored, so it is neither removed nor trained anew"
     damaged.unlink()
-    assert reproduced(plan, "--unfinished", str(archives)) == 0
+    assert reproduced(plan, "--unfinished", str(folder)) == 0
+
+
+def test_the_archive_of_a_machine_that_went_further_stays(plan, tmp_path, capsys):
+    """The work directory is of an earlier update. It is moved aside, and the other archives are packed even if one run cannot be read."""
+    jobs = [one.jobs(tmp_path / "runs")[0].job for one in configured()]
+    for job in jobs:
+        with interrupted_after(1):
+            fit(job.config, {0: job.path}, names=NAMES, devices=1)
+    shutil.copytree(tmp_path / "runs", tmp_path / "older")
+    with interrupted_after(1):
+        fit(jobs[0].config, {0: jobs[0].path}, names=NAMES, devices=1)
+    further = newest_checkpoint(jobs[0].path)
+    archives.keep(jobs[0].path, tmp_path / "archives")
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "older").rename(tmp_path / "runs")
+    (jobs[1].path / "environment.json").unlink()
+    assert reproduced(plan, "--hours", "0.01", "--unfinished", str(tmp_path / "archives")) == 1
+    said = capsys.readouterr()
+    assert f"unpacked, at update {further}; what was there did not come as far, and is now {jobs[0].path}.1.older" in said.out
+    assert f"{archives.archive_of(jobs[0].path, tmp_path / 'archives')}: update {further}" in said.out
+    assert f"{jobs[1].path} cannot be packed (No such file or directory)" in said.err
+
+
+def test_a_run_does_not_take_the_place_of_a_damaged_archive(plan, tmp_path, capsys):
+    job = configured()[0].jobs(tmp_path / "runs")[0].job
+    with interrupted_after(2):
+        fit(job.config, {0: job.path}, names=NAMES, devices=1)
+    archive = archives.keep(job.path, tmp_path / "archives")
+    archive.write_bytes(archive.read_bytes()[:500])
+    assert reproduced(plan, "--hours", "0.01", "--unfinished", str(tmp_path / "archives")) == 1
+    assert capsys.readouterr().err.count("is damaged") == 1, "once, not again when runs are packed"
+    assert len(archive.read_bytes()) == 500
 
 
 @pytest.mark.parametrize("how", ["packed", "collected"])

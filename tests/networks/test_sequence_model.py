@@ -24,7 +24,7 @@ from table import (
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
-from lrpt.matrices import Dense, Diagonal, Work, low_rank_plus_diagonal
+from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, initial_carry
@@ -183,6 +183,8 @@ def test_rank_that_does_not_fit_is_one_line():
         (ModelConfig(parametrization="low_rank", size=512, rank=4), "LR-GRU 512/4"),
         (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU RESET AFTER 128/24 tied weight norm"),
         (ModelConfig("unitary", 8, tied=True, layers=3), "UNITARY 8 3 layers"),
+        (ModelConfig("gru", 8, tied=True, parametrization="dense"), "GRU 8"),
+        (ModelConfig("gru", 8, tied=True, parametrization="monarch", blocks=2), "MO-GRU 8/2"),
     ],
 )
 def test_label(config, label):
@@ -283,6 +285,19 @@ def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_wo
     priced = Priced(slowness)
     found = materialized({"matrix": priced}, "auto", rows)["matrix"]
     assert isinstance(found, Dense) == full
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Tripled(LowRank):
+    def apply(self, v):
+        return 3 * super().apply(v)
+
+
+@pytest.mark.parametrize("holder", [lambda matrix: matrix, lambda matrix: Sum((matrix,)), lambda matrix: SymbolInputs(matrix, 3)])
+def test_a_matrix_that_is_applied_in_another_way_than_multiplied_out_stays_as_it_is(holder):
+    matrix = Tripled(jnp.ones((1, 3)), jnp.ones((1, 3)))
+    assert materialized([holder(matrix)], "always", 10**9)[0].apply(jnp.ones(3))[0] == 9
 
 
 def test_matrices_without_matrix_products_stay_as_they_are():

@@ -11,7 +11,8 @@ from lrpt.cli.command import main
 from lrpt.datasets.labelled import read_labelled
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
-from lrpt.tasks import LabelledSequences
+from lrpt.tasks import LabelledSequences, labelled
+from lrpt.tasks.labelled import digests
 
 COUNT, STEPS = 40, 5
 RNG = np.random.default_rng(1)
@@ -63,23 +64,49 @@ def test_regression_is_measured_in_the_unit_of_the_targets(tmp_path):
     assert task.output_size == 2
     batch = of(task.splits["valid"])
     predictions = jnp.zeros((4, 2))
-    loss = float(task.metrics(predictions, batch)["loss"].mean())
+    means = {name: float(values.mean()) for name, values in task.metrics(predictions, batch).items()}
     constants = task.metadata["scaling"]["predictions"]
     mean, scale = np.array(constants["mean"]), np.array(constants["standard_deviation"])
     assert task.scaling.to_json() == task.metadata["scaling"] == json.loads(json.dumps(task.metadata["scaling"]))
     truth = np.asarray(batch.targets, np.float64) * scale + mean
     assert {tuple(np.round(row, 2)) for row in truth} <= {tuple(np.round(row, 2)) for row in targets}
-    assert task.summarize({"loss": loss})["rmse"] == pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)
+    assert task.summarize(means) == {"loss": means["loss"], "rmse": pytest.approx(np.sqrt(np.mean((truth - mean) ** 2)), rel=1e-5)}
 
 
 def test_targets_are_standardized_by_the_training_split(tmp_path):
-    """All outputs have one standard deviation; targets of the test split are far from those of training."""
+    """Targets of the test split are far from those of training."""
     split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
     targets = np.random.default_rng(2).normal(100, 25, (COUNT, 2)) + 1e4 * (split == "test")[:, None]
     task = LabelledSequences(npz(tmp_path, targets=targets, split=split)).build(0)
-    mean, deviation = targets[:30].mean(0), targets[:30].std()
+    mean, deviation = targets[:30].mean(0), targets[:30].std(0)
     for part in ("train", "test"):
         np.testing.assert_allclose(of(task.splits[part]).targets, (targets[split == part] - mean) / deviation, rtol=1e-5, atol=1e-6)
+
+
+def test_each_output_is_standardized_by_itself(tmp_path):
+    """Neither the distance of the means nor the unit of another output matters. A constant output stays in its unit."""
+    rng = np.random.default_rng(3)
+    targets = np.stack([rng.normal(0, 1, COUNT), rng.normal(1000, 1, COUNT), rng.normal(0, 1e-3, COUNT), np.full(COUNT, 0.1)], 1)
+    split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+    task = LabelledSequences(npz(tmp_path, targets=targets, split=split)).build(0)
+    batch = of(task.splits["train"])
+    np.testing.assert_allclose(np.asarray(batch.targets).std(0), [1, 1, 1, 0], atol=1e-4)
+    np.testing.assert_allclose(task.metadata["scaling"]["predictions"]["standard_deviation"], [*targets[:30, :3].std(0), 1])
+    predictions = jnp.asarray(rng.normal(size=(30, 4)), jnp.float32)
+    means = {name: float(values.mean()) for name, values in task.metrics(predictions, batch).items()}
+    found = task.summarize(means)
+    expected = np.sqrt(np.mean((np.asarray(task.scaling.restore(predictions), np.float64) - targets[:30]) ** 2))
+    assert found == {"loss": pytest.approx(np.mean((predictions - batch.targets) ** 2)), "rmse": pytest.approx(expected, rel=1e-4)}
+
+
+def test_one_target_has_no_other_metric_than_the_loss(tmp_path):
+    """A run that an earlier version began has the mean of the loss alone in its checkpoint."""
+    targets = np.random.default_rng(4).normal(100, 25, COUNT)
+    task = LabelledSequences(npz(tmp_path, targets=targets)).build(0)
+    batch = of(task.splits["train"])
+    assert task.metrics(jnp.zeros((32, 1)), batch).keys() == {"loss"}
+    (scale,) = task.metadata["scaling"]["predictions"]["standard_deviation"]
+    assert task.summarize({"loss": 4.0}) == {"loss": 4.0, "rmse": 2 * scale}
 
 
 def test_a_table_is_the_same_as_arrays(tmp_path):
@@ -102,7 +129,10 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
         ({"lengths": np.zeros(COUNT, int)}, "lengths are not 40 whole numbers from 1 to 5"),
         ({"split": np.array(["all"] * COUNT)}, "split does not name one of train, valid, test"),
         ({"split": np.array(["train"] * COUNT)}, "no sequence is in its valid split"),
-        ({"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])}, "lacks the class 9"),
+        (
+            {"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])},
+            "lacks the class 9; for regression, write floats",
+        ),
         ({"inputs": np.full((COUNT, 4), np.nan)}, "a feature is not a finite number"),
         ({"targets": np.full(COUNT, np.nan)}, "a target is not a finite number"),
         ({"inputs": INPUTS.astype(complex)}, "inputs are complex128 of shape (40, 5, 2): expected real numbers"),
@@ -168,6 +198,38 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04")
     with pytest.raises(UsageError, match=r"bad\.npz"):
         read_labelled(tmp_path / "bad.npz")
+
+
+def test_the_digest_is_of_splits_and_lengths_too(tmp_path):
+    split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+    changes = [{}, {"split": np.roll(split, 1)}, {"lengths": np.full(COUNT, STEPS - 1)}, {"targets": np.arange(COUNT) % 2}]
+    inputs = np.pad(INPUTS[:, :-1], ((0, 0), (0, 1), (0, 0)))  # the same whether their last step is padding or not
+    found = [LabelledSequences(npz(tmp_path, **{"inputs": inputs, "split": split, **one})).build(0).metadata for one in changes]
+    assert len({one["sha256_of_splits"] for one in found}) == 4
+    assert len({one["sha256"] for one in found}) == 2, "the digest of earlier versions stays as it was"
+
+
+@pytest.mark.slow
+def test_sequences_that_have_moved_between_splits_are_refused(tmp_path, assert_refused, monkeypatch):
+    """When the command is repeated, and when it resumes; a run that recorded the older digest alone goes on."""
+    split = np.array(["train"] * 30 + ["valid"] * 5 + ["test"] * 5)
+    path = npz(tmp_path, split=split)
+    sizes = "--model.size 4 --model.rank 2 --train.batch-size 4 --train.evaluate-every 1 --train.updates-per-call 1 --devices 1"
+    words = ["--no-compare", "--data.file", path, *sizes.split()]
+    with monkeypatch.context() as older:
+        older.setattr(labelled, "digests", lambda *found: {"sha256": digests(*found)["sha256"]})
+        main(EXPERIMENT, [*map(str, words), "--train.updates", "1", "--workdir", str(tmp_path / "older")])
+    main(EXPERIMENT, [*map(str, words), "--train.updates", "1", "--workdir", str(tmp_path / "run")])
+    npz(tmp_path, split=split[::-1])
+    says = (
+        f"{tmp_path / 'run'} holds a run on other splits or lengths of sequences than {path} has now",
+        "restore the file, or name another",
+    )
+    for updates in (1, 2):
+        more = ["--train.updates", updates, "--workdir", tmp_path / "run"]
+        assert_refused(lambda given: main(EXPERIMENT, given), [*words, *more], *says, code=1)
+    main(EXPERIMENT, [*map(str, words), "--train.updates", "2", "--workdir", str(tmp_path / "older")])
+    assert json.loads((tmp_path / "older" / "result.json").read_text())["updates"] == 2
 
 
 @pytest.mark.slow
