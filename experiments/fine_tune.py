@@ -23,7 +23,7 @@ import tyro
 
 from lrpt.analysis.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
 from lrpt.cli.command import leaving_with_a_line
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.flags import check_seeds, parse_dataclass
 from lrpt.cli.trained import read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.files import load_weights
@@ -33,16 +33,18 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.runs.console import Console
-from lrpt.runs.named_arrays import save
+from lrpt.runs.named_arrays import digest, load_arrays, save, save_arrays, to_named
 from lrpt.settings import changed_settings
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import load
-from lrpt.training.loop import fit
+from lrpt.training.loop import Job, fit
+from lrpt.training.run import Run
 
 PROGRAM = "python -m experiments.fine_tune"
 START, MERGED = "start.npz", "merged.npz"
+NAMES = {"experiment": "fine_tune", "preset": "custom"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Options:
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "rank", "updates", "evaluate_every", "batch_size")
+        check_seeds(self.seed)
 
 
 def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig, dict[str, Any]]:
@@ -125,20 +128,44 @@ def fine_tune(options: Options, console: Console) -> dict[str, Any]:
     """Train the adapters, merge them, and return everything that there is to say about it."""
     task = options.data.build(options.seed)
     model, start = prepare(options, task, console)
-    path = options.workdir / START
-    save(path, {**start["params"], FROZEN: start[FROZEN]}, "--workdir")
-    train = TrainConfig(
+    config = RunConfig(model, OptimConfig("adam", options.learning_rate), _train(options, task), options.data)
+    write_start(Job(config, options.seed, options.workdir), to_named({**start["params"], FROZEN: start[FROZEN]}))
+    fit(config, {options.seed: options.workdir}, names=NAMES, devices=options.devices, console=console)
+    return report(options, start)
+
+
+def _train(options: Options, task: Task) -> TrainConfig:
+    """Return the length of training, from the start file in the run directory."""
+    return TrainConfig(
         options.updates,
         options.batch_size,
         "stream" if task.streams else "epochs",
         evaluate_every=options.evaluate_every,
         evaluation_batch=min(options.batch_size, 16),
-        start=path,
+        start=options.workdir / START,
     )
-    config = RunConfig(model, OptimConfig("adam", options.learning_rate), train, options.data)
-    names = {"experiment": "fine_tune", "preset": "custom"}
-    fit(config, {options.seed: options.workdir}, names=names, devices=options.devices, console=console)
-    return report(options, start)
+
+
+def write_start(job: Job, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the arrays that a run starts from into its directory. A file with the same arrays stays as it is.
+
+    Raises:
+      UsageError: the directory holds another run, or one that started from other arrays. Then the file stays as it is, too.
+    """
+    if _are_in(job.path / START, arrays):
+        return
+    Run(NAMES, *job, Console(quiet=True)).check(digest(arrays))
+    save_arrays(job.path / START, arrays, "--workdir")
+
+
+def _are_in(path: Path, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Return whether a file holds these arrays. Another machine may have rounded them otherwise, which is no reason to refuse its run."""
+    try:
+        found = load_arrays(path)
+    except UsageError:
+        return False
+    same = {name: array.shape for name, array in found.items()} == {name: array.shape for name, array in arrays.items()}
+    return same and all(np.allclose(found[name], array, 1e-4, 1e-5) for name, array in arrays.items())
 
 
 def report(options: Options, start: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from experiments.sweep import experiment_named, split
 from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, parse, parse_dataclass
+from lrpt.cli.flags import Command, check_seeds, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
@@ -62,6 +62,7 @@ class Options(EngineOptions):
         super().__post_init__()
         check_at_least(1, self, "runs")
         check_at_least(2, self, "keep")
+        check_seeds(self.seed)
 
 
 class Search:

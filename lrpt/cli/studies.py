@@ -12,7 +12,7 @@ from lrpt.devices import parallel
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.loop import Job, fit_all
+from lrpt.training.loop import Job, fit_all, is_finished
 
 Row = dict[str, Any]
 
@@ -70,13 +70,17 @@ class Study(Generic[O]):
         """Train the unfinished runs. Conclude with the finished ones, even after an interruption."""
         parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
         jobs = self.jobs(options)
-        names = {"experiment": self.experiment, "preset": self.preset}
         with concluding(partial(self.conclude, options, jobs, console)):
-            fit_all(jobs, names=names, devices=options.devices, console=console)
+            fit_all(jobs, names=self._names, devices=options.devices, console=console)
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """Return the names that the runs record."""
+        return {"experiment": self.experiment, "preset": self.preset}
 
     def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
         """Show the finished runs and write the JSON file, if there are finished runs."""
-        results = [(job, RunDirectory(job.path).result()) for job in jobs]
+        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self._names)]
         found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
         if not found:
             return

@@ -12,12 +12,17 @@ from typing import Any
 from lrpt.devices import parallel
 from lrpt.engines.jobs import Unit
 from lrpt.engines.worker import Outcome, train
+from lrpt.errors import UsageError
 
 PATIENCE = 30.0
 """seconds that a process has to write a checkpoint when the pool closes"""
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 """A server that has imported JAX, but not started it, forks processes in a tenth of the time that a new Python takes."""
+
+
+class Died(Exception):
+    """The end of a process before its function returned."""
 
 
 class _Child:
@@ -35,10 +40,13 @@ class _Child:
         """Wait for the end, and return what the function returned.
 
         Raises:
-          EOFError: the process died before.
+          Died: the process died before.
         """
         try:
             return self.receiver.recv()
+        except (EOFError, OSError) as error:  # an OSError if it died while it sent the result
+            self.process.join()
+            raise Died(f"its process ended with status {self.process.exitcode}") from error
         finally:
             self.receiver.close()
             self.process.join()
@@ -75,17 +83,27 @@ class LocalEngine:
         self.slots = processes or self.accelerators or parallel.cores()
         self._children: dict[Any, _Child] = {}
         self._places: dict[Any, int] = {}
+        self._runs: dict[Any, int] = {}
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what the function returns in a process that ends then."""
-        return _Child(function, arguments, self._environment(0)).result()
+        """Return what the function returns in a process that ends then.
+
+        Raises:
+          UsageError: the process died.
+        """
+        try:
+            return _Child(function, arguments, self._environment(0)).result()
+        except Died as error:
+            what = f"{function.__name__} was not completed, because {error}"
+            raise UsageError(f"{what}: it may have lacked memory; free some, or choose smaller runs, and repeat the command", 1) from None
 
     def submit(self, unit: Unit) -> Any:
         """Start a process."""
         place = min(set(range(self.slots)) - set(self._places.values()), default=0)
         child = _Child(train, (unit,), self._environment(place))
-        self._children[child.receiver], self._places[child.receiver] = child, place
-        return child.receiver
+        handle = child.receiver
+        self._children[handle], self._places[handle], self._runs[handle] = child, place, len(unit.jobs)
+        return handle
 
     def _environment(self, place: int) -> dict[str, str]:
         """Return what makes a process see one accelerator alone."""
@@ -96,18 +114,18 @@ class LocalEngine:
         return {"CUDA_VISIBLE_DEVICES": self._accelerators[place % self.accelerators], **shared}
 
     def wait(self, handles: Sequence[Any], seconds: float) -> list[tuple[Any, list[Outcome]]]:
-        """Return the processes that have ended."""
+        """Return the processes that have ended, with an outcome for each run of the unit."""
         if not handles:
             time.sleep(seconds)
         return [(handle, self._end(handle)) for handle in wait(handles, seconds) if handle in self._children]
 
     def _end(self, handle: Any) -> list[Outcome]:
-        child = self._children.pop(handle)
+        child, runs = self._children.pop(handle), self._runs.pop(handle)
         del self._places[handle]
         try:
             return child.result()
-        except EOFError:
-            return [Outcome("lost", f"its process ended with status {child.process.exitcode}")]
+        except Died as error:
+            return [Outcome("lost", str(error))] * runs
 
     def stop(self) -> None:
         """Send SIGTERM to every process."""
@@ -121,5 +139,5 @@ class LocalEngine:
         for child in self._children.values():
             child.process.join(max(until - time.monotonic(), 0))
             child.process.kill()
-        self._children.clear()
-        self._places.clear()
+        for held in (self._children, self._places, self._runs):
+            held.clear()

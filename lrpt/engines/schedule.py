@@ -64,7 +64,7 @@ def train_all(
 
     Raises:
       UsageError: a run does not fit its directory, or a configuration does not fit together; nothing was trained.
-      Stopped: SIGINT or SIGTERM came; every run is resumable.
+      Stopped: SIGINT, SIGTERM or SIGHUP came; every run is resumable.
     """
     wanted = distinct(jobs)
     if len(wanted) < len(jobs):

@@ -4,6 +4,7 @@ A name is the path of a parameter: `recurrent/cell/recurrent/update/left`.
 """
 
 import errno
+import hashlib
 import math
 import zipfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.errors import UsageError
+from lrpt.runs.files import write_bytes
 
 MOST = 4 * 2**30
 """limit of the unpacked size of a file in bytes, if its content is not known in advance"""
@@ -98,12 +100,26 @@ def save(path: str | Path, params: Any, flag: str) -> None:
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -> None:
-    """Write named arrays as a .npz file, and make its directory. bfloat16 becomes float32. Raise the error of `save`."""
+    """Write named arrays as a .npz file, atomically, and make its directory. bfloat16 becomes float32. Raise the error of `save`."""
+    content = BytesIO()
+    np.savez(content, **{name: _storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        np.savez(path, **{name: _storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+        write_bytes(Path(path), content.getvalue())
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another {flag}", code=1) from error
+
+
+def digest(arrays: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of named arrays as `from_named` reads them: of their names, shapes, and numbers in float32.
+
+    Raises:
+      UsageError: an array does not hold finite real numbers.
+    """
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        numbers = finite_float32(name, np.asarray(arrays[name]))
+        found.update(f"{name} {numbers.shape} ".encode() + numbers.tobytes())
+    return found.hexdigest()
 
 
 def finite_float32(name: str, array: np.ndarray) -> Float[np.ndarray, "..."]:

@@ -26,13 +26,19 @@ MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
     *("train.checkpoint_minutes", "train.test_each", "data.dir"),
 }
-"""Fields that a resumed run may change. They affect the numbers of an update by rounding only."""
+"""Fields that a resumed run may change. They affect the numbers of an update by rounding only.
+
+In order stream, `train.evaluation_batch` may not change: it is the number of streams of an evaluation, which changes its loss.
+"""
 
 RUN = "run"
 """The field of `config.json` and `result.json` that identifies the run."""
 
-UNCOMPARED = {"preset", RUN, CLASSES}
-"""Fields of `config.json` that do not affect the numbers of a run."""
+START = "start_sha256"
+"""The field of `config.json` with the SHA-256 of the arrays that the run started from, if it has a start file."""
+
+UNCOMPARED = {"preset", RUN, CLASSES, START}
+"""Fields of `config.json` that do not affect the numbers of a run, or are compared apart from the settings."""
 
 REQUIRED = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
 
@@ -48,6 +54,7 @@ class RunDirectory:
         self.path = path
         self.checkpoints = path / "checkpoints"
         self._lock: FileLock | None = None
+        self._is_new = False
 
     # The lock
 
@@ -57,7 +64,8 @@ class RunDirectory:
         Raises:
           InUse: another command holds the lock.
         """
-        if self._lock is not None or not self.path.is_dir():
+        self._is_new = not self.path.is_dir()
+        if self._lock is not None or self._is_new:
             return
         lock = FileLock(self.path / ".lock", timeout=0, thread_local=False)
         try:
@@ -103,8 +111,9 @@ class RunDirectory:
     def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
         old = {name: usual[name] for name in new.keys() & usual.keys()} | old
+        may_change = MAY_CHANGE - ({"train.evaluation_batch"} if new.get("train.order") == "stream" else set())
         for name in sorted(old.keys() | new.keys(), key=lambda name: (not name.endswith("."), name)):
-            if old.get(name) != new.get(name) and name not in MAY_CHANGE:
+            if old.get(name) != new.get(name) and name not in may_change:
                 raise UsageError(
                     f"{self.path} holds a run with {name.rstrip('.')} = {old.get(name)}, not {new.get(name)}: "
                     f"repeat its flags to resume it, or name another --workdir, such as {self._named_for(name, new.get(name))}"
@@ -119,16 +128,29 @@ class RunDirectory:
         """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""
         return str((self._read_json("config.json") or {}).get(RUN, ""))
 
-    def open(self, identity: dict[str, Any]) -> None:
+    def start_digest(self) -> str | None:
+        """Return the SHA-256 of the arrays that the run started from; None if there is no run yet, or none was recorded."""
+        return (self._read_json("config.json") or {}).get(START) if self._holds_work() else None
+
+    def open(self, identity: dict[str, Any], start: str | None = None) -> None:
         """Make the directory, lock it, and write `config.json` and `environment.json`.
+
+        Args:
+          identity: as in `check`.
+          start: SHA-256 of the arrays that the run started from, if it has a start file.
 
         Raises:
           UsageError: the directory cannot be written, or another command holds its lock.
+          InUse: another command has begun a run in a directory that did not exist when this command looked.
         """
+        was_new = self._is_new
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock()
-            write_json(self.path / "config.json", {**identity, RUN: self.identifier() or uuid.uuid4().hex})
+            if was_new and self._holds_work():
+                raise InUse(f"another command has just begun a run in {self.path}: repeat this command, or name another --workdir", code=1)
+            more = {START: start} if start else {}
+            write_json(self.path / "config.json", {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
             write_json(self.path / "environment.json", environment())
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,5 +1,7 @@
 """Polyphonic music: predict which notes sound next, in chorales or in randomly generated chord progressions."""
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -97,6 +99,7 @@ class Chorales:
             frames = {part: sum(map(len, pieces[part])) - len(pieces[part]) for part in pieces}
             metadata = {
                 "music": f"jsb ({self.format})" if self.file is None else str(self.file),
+                "sha256": digest(pieces),
                 "pieces": {part: len(pieces[part]) for part in pieces},
                 "predicted_frames": frames,
                 **notice,
@@ -136,6 +139,15 @@ def parts(piece: np.ndarray, longest: int) -> list[np.ndarray]:
     The last frame of a part is the first one of the next part, so that each frame but the first of the piece is predicted once.
     """
     return [piece[start : start + longest] for start in range(0, len(piece) - 1, longest - 1)]
+
+
+def digest(pieces: Mapping[str, list[np.ndarray]]) -> str:
+    """Return the SHA-256 of all pieces, with their lengths and splits."""
+    found = hashlib.sha256()
+    for part, own in pieces.items():
+        for piece in own:
+            found.update(f"{part} {piece.shape} ".encode() + piece.astype(np.uint8).tobytes())
+    return found.hexdigest()
 
 
 def as_split(pieces: list[np.ndarray]) -> Split:

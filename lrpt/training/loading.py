@@ -30,9 +30,9 @@ from lrpt.scaling import UNSCALED, Scaling
 from lrpt.symbols import CodedSize, check_symbols
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
+from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import Evaluator
 from lrpt.training.recorded import Parts, configuration, identity_of
-from lrpt.training.run import check_text
 from lrpt.training.step import have_steps, init_state
 
 State = Literal["best", "last"]
@@ -315,7 +315,7 @@ class Loaded:
                 f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
                 "(docs/reproduction/models.md lists kept results with weights)"
             )
-        check_text(self.path, newest.metadata.get("sha256"), self.task, "name another run")
+        check_data(self.path, newest.metadata, self.task, "name another run")
         best = newest.metadata["best"]["update"]
         if state == "last" or not best:  # none is best in a run that was interrupted before its first evaluation
             return newest.update, newest.state.variables

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.devices.parallel import describe_devices
-from lrpt.devices.processes import fail_together, primary_first, primary_only
+from lrpt.devices.processes import fail_together, on_primary, primary_first, primary_only
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
 from lrpt.networks.counting import count
@@ -27,6 +27,7 @@ from lrpt.runs.configuration import defaults, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks.task import Task
+from lrpt.training import origin
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig
 from lrpt.training.progress import Progress, Tally
@@ -56,6 +57,7 @@ class Run:
 
     Attributes:
       progress: best evaluation, training metrics since the last one, annealing, seconds.
+      started_from: SHA-256 of the arrays of the start file, if there is one and it was recorded.
       saved, saved_at: the update of the newest checkpoint (0: none) and when it was written.
       stopped: why training stopped, a key of `ENDED`, or None.
       error: the error that ended the run, or None.
@@ -70,6 +72,7 @@ class Run:
         self.directory = primary_only(directory)
         self.checkpoints = primary_only(Checkpoints(directory.checkpoints, console.warn, directory.identifier))
         self.progress = Progress(Annealing(config.optim))
+        self.started_from: str | None = None
         self.saved, self.saved_at = 0, time.monotonic()
         self.stopped: str | None = None
         self.error: UsageError | RemoteFailure | None = None
@@ -104,37 +107,63 @@ class Run:
 
     # Start
 
+    def check(self, start: str | None = None) -> None:
+        """Check that the directory can hold this run: its configuration and its start arrays.
+
+        Args:
+          start: SHA-256 of the start arrays, if their file is still to be written.
+
+        Raises:
+          UsageError: the directory holds another run, or files that are damaged.
+        """
+        self.directory.check(self.identity, defaults(self.config))
+        before = self.directory.start_digest()
+        if before is not None:
+            origin.check_start(self.path, before, start or primary_only(origin).start_digest(self.config.train.start))
+
     def finished(self) -> bool:
         """Return whether the directory holds a result of this configuration with the number of updates that it asks for.
 
         Raises:
           UsageError: the directory holds another run, or files that are damaged.
         """
-        self.directory.check(self.identity, defaults(self.config))
+        self.check()
         result = self.directory.result()
         if result is None:
             return False
         best = {"update": result["best_update"], "loss": result["metrics"]["valid"]["loss"]}
         if result["stopped"] != "annealed" and self._reason_to_stop(result["updates"], best) is None:
             return False
+        self._check_file(origin.digests(result.get("data", {})))
         self.result = result
         self.console.say(f"{self.label}: finished already, see {self.path / 'result.json'}")
         return True
+
+    def _check_file(self, before: Mapping[str, str]) -> None:
+        """Raise a UsageError if the user's file is no longer the one that a finished run has read.
+
+        A published file is compared with its checksum whenever it is read. A file that is gone is not needed any more.
+        """
+        file = getattr(self.config.data, "file", None)
+        if before and isinstance(file, Path) and on_primary(file.exists):
+            origin.check_data(self.path, before, self.task, "name another --workdir")
 
     def start(self) -> TrainState:
         """Open the directory and return the state of the newest intact checkpoint, or an initial state.
 
         Raises:
-          UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files.
+          UsageError: the model or the start file does not fit; the directory is in use, cannot be written, or holds damaged files or
+            another run.
         """
         initial = self.initial_state()
         self.directory.lock()
-        restored = self.checkpoints.latest(initial)
+        self.check()  # again: another command may have used the directory since `finished`
+        restored = self._restored(initial)
         state = self._resumed(restored) if restored is not None else self._started(initial)
         if "notice" in self.task.metadata:
             self.console.say(f"{self.label}: {self.task.metadata['notice']}")
         update = int(state.update)
-        self.directory.open(self.identity)
+        self.directory.open(self.identity, self.started_from)
         self.checkpoints.remove_after(update)
         saved = None if restored is None else restored.metadata.get("metrics")
         if self.directory.keep_metrics(saved, update if self.progress.is_evaluated else update - 1):
@@ -145,6 +174,22 @@ class Run:
         """Return the state before the first update, on the host."""
         state = init_state(self.model, self.task, self.config.optim.build(), self.seed, self.config.train.batch_size)
         return jax.device_get(jax.block_until_ready(state))  # fetching arrays whose allocation failed would never return
+
+    def _restored(self, initial: TrainState) -> Restored | None:
+        """Return the newest intact checkpoint, or None if there is none.
+
+        Raises:
+          UsageError: there is none, but a result, which a start at update 0 would remove.
+        """
+        found = self.checkpoints.latest(initial)
+        result = self.directory.result() if found is None else None
+        if result is not None:
+            raise UsageError(
+                f"{self.path} holds the result of {result['updates']} updates and no checkpoint to resume from: restore its checkpoints, "
+                f"remove result.json to start again at update 0, or name another --workdir",
+                code=1,
+            )
+        return found
 
     def _started(self, initial: TrainState) -> TrainState:
         """Return the initial state, with the parameters of the start file if one is given, and with what is frozen."""
@@ -157,6 +202,7 @@ class Run:
             return initial
         frozen = {name: tree for name, tree in collections.items() if name == FROZEN}
         found = primary_only(named_arrays).load(self.config.train.start, {**initial.params, **frozen})
+        self.started_from = named_arrays.digest(named_arrays.to_named(found))
         params = {name: tree for name, tree in found.items() if name not in frozen}
         opt_state = jax.device_get(self.config.optim.build().init(params))
         return initial._replace(
@@ -164,13 +210,29 @@ class Run:
         )
 
     def _resumed(self, restored: Restored) -> TrainState:
-        check_text(self.path, restored.metadata.get("sha256"), self.task, "name another --workdir")
+        origin.check_data(self.path, restored.metadata, self.task, "name another --workdir")
         self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
-        self.saved = restored.update
+        self.saved, self.started_from = restored.update, self.directory.start_digest()
         if self.progress.is_evaluated:
             self.stopped = self._reason_to_stop(restored.update, self._judged(restored.update))
+            self._check_grid(restored.update)
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
+
+    def _check_grid(self, update: int) -> None:
+        """Raise a UsageError if the run goes on from an end between two evaluations that decides something.
+
+        An uninterrupted run is not evaluated there. In a resumed one that evaluation would count in patience and halvings.
+        """
+        train, halve_after = self.config.train, self.config.optim.halve_after
+        counts = train.patience is not None or halve_after is not None
+        if counts and self.stopped is None and update % train.evaluate_every:
+            raise UsageError(
+                f"{self.path} ended at update {update}, no multiple of train.evaluate_every = {train.evaluate_every}, and its evaluation "
+                f"there would count in patience or halvings: remove its result.json and checkpoints/{update} to resume before it, or "
+                f"name another --workdir",
+                code=1,
+            )
 
     # While it trains
 
@@ -258,7 +320,7 @@ class Run:
     def save(self, state: TrainState) -> None:
         """Write a checkpoint."""
         metadata = {**self.progress.to_metadata(), "metrics": self.directory.metrics_text()}
-        metadata |= {"sha256": self.task.metadata["sha256"]} if "sha256" in self.task.metadata else {}
+        metadata |= origin.digests(self.task.metadata)
         self.saved, self.saved_at = int(state.update), time.monotonic()
         self.checkpoints.save(self.saved, state, metadata, self.progress.best["update"])
 
@@ -347,20 +409,3 @@ def _has_diverged(loss: Any) -> Any:
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:
     """Return a metric of all evaluations where it was finite."""
     return [line[name] for line in lines if line[name] is not None and math.isfinite(line[name])] or [math.nan]
-
-
-def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
-    """Raise a UsageError, which ends with the advice, if a run was trained on another text than the text of this task.
-
-    Args:
-      path: of the run.
-      before: SHA-256 of its text, if it has one.
-      task: the task that is to be used with the run.
-      advice: what to do if the text cannot be restored.
-    """
-    now = task.metadata.get("sha256")
-    if before not in (None, now):
-        raise UsageError(
-            f"{path} holds a run on a text with SHA-256 {before}, and {task.metadata.get('text')} has {now}: restore the text, or {advice}",
-            code=1,
-        )

@@ -8,8 +8,10 @@ import time
 import pytest
 from tiny import EVEN, changed, numbers
 
+from lrpt.engines import local
 from lrpt.engines.jobs import Unit
 from lrpt.engines.local import LocalEngine
+from lrpt.errors import UsageError
 from lrpt.training.loop import Job, fit
 
 NAMES = {"experiment": "copy_memory", "preset": "quick"}
@@ -28,11 +30,16 @@ def unit(path, config=EVEN):
     return Unit((Job(config, 0, path),), NAMES)
 
 
-def end(engine, handle):
+def outcomes(engine, handle):
     until = time.monotonic() + SECONDS
     while not (found := engine.wait([handle], 0.2)):
         assert time.monotonic() < until
-    ((_, (outcome,)),) = found
+    ((_, several),) = found
+    return several
+
+
+def end(engine, handle):
+    (outcome,) = outcomes(engine, handle)
     return outcome
 
 
@@ -73,3 +80,18 @@ def test_a_killed_process_is_lost_and_a_stopped_one_leaves_a_checkpoint(engine, 
 
 def test_a_call_returns_what_the_function_does(engine):
     assert engine.call(max, [3, 5, 4]) == 5
+
+
+def die(unit):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_each_run_of_a_process_that_died_is_lost(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "train", die)
+    stacked = Unit(tuple(Job(EVEN, seed, tmp_path / str(seed)) for seed in range(3)), NAMES)
+    assert outcomes(engine, engine.submit(stacked)) == [("lost", "its process ended with status -9", False)] * 3
+
+
+def test_a_call_whose_process_died_is_one_line(engine):
+    with pytest.raises(UsageError, match=r"^die was not completed, because its process ended with status -9: .*, and repeat the command$"):
+        engine.call(die, None)

@@ -130,15 +130,16 @@ def test_what_does_not_fit_is_said_before_anything_is_trained(play):
     assert (engine.trained, engine.closed) == ([], True)
 
 
-def test_a_signal_stops_all_runs(play):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_all_runs(play, number):
     def interrupted():
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
         return Outcome("stopped")
 
     engine = Played({"run0": [interrupted]})
     with pytest.raises(Stopped, match="stopped with 1 of 4 runs finished; the same command goes on") as raised:
         play(engine)
-    assert (raised.value.code, engine.stopped, engine.closed) == (130, True, True)
+    assert (raised.value.code, engine.stopped, engine.closed) == (128 + number, True, True)
     assert engine.trained == ["run0", "run1"]
 
 

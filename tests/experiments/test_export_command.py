@@ -47,6 +47,8 @@ def test_files_and_figures(finished, tmp_path, capsys):
     assert (tmp_path / "network.py").read_text() == factorized.source()
     names = {Path(path).name for path in report["written"]}
     assert names == {"sequence.jax", "step.jax", "sequence-int8.jax", "step-int8.jax", "network.py", "network.npz"}
+    assert report["not_written"].keys() == {"state_dict.npz"}
+    assert report["not_written"]["state_dict.npz"].startswith("cell gru is none of PyTorch's layers, which are gru_cudnn")
 
 
 @pytest.mark.slow
@@ -64,7 +66,9 @@ def test_it_says_why_there_is_no_module_for_pytorch(tmp_path, capsys):
     words = tiny.flags(tiny.EVEN)
     train(tiny.EXPERIMENT, [*words, "--model.parametrization", "monarch", "--model.blocks", "2", "--workdir", str(run)])
     main([str(run), "--output", str(tmp_path / "out"), "--rounds", "1"])
-    assert "not written: network.py: a matrix is a Monarch, and the PyTorch module has" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "not written: network.py: a matrix is a Monarch, and the PyTorch module has" in said
+    assert "not written: state_dict.npz: cell gru is none of PyTorch's layers" in said
     assert not (tmp_path / "out" / "network.py").exists()
 
 

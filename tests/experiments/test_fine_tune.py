@@ -5,15 +5,16 @@ import json
 import jax
 import numpy as np
 import pytest
+from tiny import tree
 
-from experiments.fine_tune import main
+from experiments.fine_tune import main, write_start
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import load_arrays
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import load
-from lrpt.training.loop import fit
+from lrpt.training.loop import Job, fit
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +54,29 @@ def test_trains_adapters_on_a_new_text_and_writes_the_merged_network(run, tmp_pa
     assert json.loads(capsys.readouterr().out) == found
 
 
+def test_a_directory_with_adapters_of_another_network_is_refused_and_stays(run, tmp_path, assert_refused):
+    (tmp_path / "text").write_text(NEW * 40)
+    where = ["--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned")]
+    main([str(run), *where])
+    before = tree(tmp_path / "tuned")
+    trained = load(run)
+    fit(trained.config, {1: tmp_path / "other"})
+    for more in ([], ["--updates", "6"], ["--rank", "1"]):
+        assert_refused(main, [str(tmp_path / "other"), *where, *more], "holds a run ", "or name another --workdir")
+    assert tree(tmp_path / "tuned") == before
+
+
+def test_start_arrays_that_another_machine_rounded_otherwise_are_kept(run, tmp_path, capsys):
+    (tmp_path / "text").write_text(NEW * 40)
+    words = [str(run), "--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned")]
+    job = Job(RunConfig(ModelConfig(), OptimConfig("adam"), TrainConfig(), NextSymbol()), 0, tmp_path / "tuned")
+    main(words)
+    before = (tmp_path / "tuned" / "start.npz").read_bytes()
+    write_start(job, {name: array * np.float32(1 + 1e-6) for name, array in load_arrays(tmp_path / "tuned" / "start.npz").items()})
+    assert (tmp_path / "tuned" / "start.npz").read_bytes() == before
+    main([*words, "--updates", "6"])
+
+
 def test_the_optimizer_holds_nothing_of_what_is_frozen(run, tmp_path):
     (tmp_path / "text").write_text(NEW * 40)
     main([str(run), "--data.file", str(tmp_path / "text"), *SMALL, "--workdir", str(tmp_path / "tuned")])
@@ -79,6 +103,7 @@ def test_a_cell_of_pytorch_gets_an_embedding_and_a_readout(tmp_path, capsys):
         ("", "no network is named: give one run directory, or --from and a file"),
         ("RUN --rank 7", "rank 7 does not fit the recurrent matrix 'update' of 6 x 6"),
         ("RUN --rank 0", "rank is 0: expected 1 or more"),
+        ("RUN --seed -1", "seed is -1: expected 0 to "),
         ("nowhere", "nowhere/config.json cannot be read"),
     ],
 )

@@ -118,6 +118,7 @@ def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(
         (["adding", "--over", "model.nothing=1,2"], "model.nothing"),
         (["adding", "--over", "model.rank=1,2", "--runs", "1000000"], "limit is 10,000"),
         (["adding", "--over", "model.rank=1,2", "--keep", "1"], "keep is 1"),
+        (["adding", "--over", "model.rank=1..9", "--seed", "-1"], "seed is -1: expected 0 to "),
     ],
 )
 def test_wrong_flags(words, says, assert_refused):

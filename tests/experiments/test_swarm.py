@@ -87,6 +87,9 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     options = parse_dataclass(Options, arguments[1:], "", "", Options())
     study("jsb", jsb.PAPER).conclude(options, options.jobs(jsb.PAPER), Console(quiet=True))
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"] == dots[1:]
+    longer = parse_dataclass(Options, [*arguments[1:], "--updates", "3"], "", "", Options())
+    study("jsb", jsb.PAPER).conclude(longer, longer.jobs(jsb.PAPER), Console(quiet=True))
+    assert json.loads((tmp_path / "swarm.json").read_text())["options"]["updates"] == 2, "no run is finished at the length of another"
     trained = load(tmp_path / "dt_rnn-depth2-setting1")
     assert (trained.config.model.cell, trained.config.model.initial.scale) == ("dt_rnn", dots[-1]["initial_scale"])
 

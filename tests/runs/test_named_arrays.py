@@ -7,7 +7,7 @@ import pytest
 
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.runs.named_arrays import from_named, load, load_arrays, save, to_named
+from lrpt.runs.named_arrays import digest, from_named, load, load_arrays, save, to_named
 
 MODEL = SequenceModel(ModelConfig(size=4, rank=2), 3, 5)
 
@@ -147,3 +147,24 @@ def test_damage_anywhere_is_refused_or_harmless(params, template, tmp_path, save
         except UsageError:
             continue
         assert_equal(loaded, params)
+
+
+def test_the_digest_is_of_names_shapes_and_numbers():
+    one = {"a": np.array([[1.0, 2.0]], np.float32), "b": np.array([3], np.float32)}
+    same = {"b": np.array([3]), "a": np.asfortranarray(one["a"].astype(np.float64))}
+    assert digest(one) == digest(same)
+    others = [{**one, "b": one["b"] + 1}, {**one, "a": one["a"].T}, {"a": one["a"], "c": one["b"]}, {"a": one["a"]}]
+    assert len({digest(arrays) for arrays in [one, *others]}) == 5
+
+
+def test_a_write_that_fails_leaves_the_file_before(tmp_path, monkeypatch):
+    save(tmp_path / "start.npz", {"a": np.zeros(3)}, "--output")
+    before = (tmp_path / "start.npz").read_bytes()
+
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(tmp_path), "write_bytes", full)
+    with pytest.raises(UsageError, match=r"start.npz cannot be written \(No space left on device\): name another --output"):
+        save(tmp_path / "start.npz", {"a": np.ones(3)}, "--output")
+    assert (tmp_path / "start.npz").read_bytes() == before

@@ -82,6 +82,18 @@ def test_long_pieces_of_a_file_are_cut(tmp_path):
     assert cut.splits["train"].batch(cut.splits["train"].arrays, np.arange(1)).inputs.shape == (1, 1, 88)
 
 
+def test_the_digest_is_of_pieces_and_splits(tmp_path):
+    """It is the same for both formats. A piece may move to another split, and a frame to another piece."""
+    (one, *_), (valid,), (first, second) = NOTES["train"], NOTES["valid"], NOTES["test"]
+    moved = NOTES | {"train": [*NOTES["train"], first], "test": [second]}
+    shifted = NOTES | {"test": [[*first, second[0]], second[1:]]}
+    others = [moved, shifted, NOTES | {"valid": [one], "train": [valid, NOTES["train"][1]]}]
+    paths = [write(tmp_path / "same.mat"), *(write(tmp_path / f"{i}.json", notes) for i, notes in enumerate([NOTES, *others]))]
+    found = [Chorales(file=path).build(0).metadata["sha256"] for path in paths]
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
 WRONG = [
     ("music.mid", b"", "expected a name that ends in .json or .mat"),
     ("music.json", b"{", "does not hold pieces of 88 notes"),

@@ -5,13 +5,15 @@ import json
 import shutil
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, numbers, tree
+from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
 
 from lrpt.cli.command import main
+from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.tasks import Adding, Split
 from lrpt.training.loop import fit
 from lrpt.training.trainer import Trainer
@@ -267,6 +269,59 @@ def test_the_best_checkpoint_is_kept_among_equals(tmp_path):
     assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == ["16", "20", "4"]
 
 
+def test_another_command_between_the_check_and_the_lock_is_noticed(tmp_path, monkeypatch):
+    lock, other = RunDirectory.lock, changed(optim={"learning_rate": 0.02}, train={"updates": 4})
+
+    def lock_late(directory):
+        monkeypatch.setattr(RunDirectory, "lock", lock)
+        train(tmp_path / "run", other)
+        lock(directory)
+
+    monkeypatch.setattr(RunDirectory, "lock", lock_late)
+    with pytest.raises(UsageError, match=r"holds a run with optim.learning_rate = 0.02, not 0.01"):
+        train(tmp_path / "run")
+    assert train(tmp_path / "run", other)["config"]["optim"]["learning_rate"] == 0.02
+    assert [line["update"] for line in lines(tmp_path / "run")] == [4, 4]
+
+
+def test_a_directory_that_another_command_has_just_made_is_left_to_it(tmp_path, monkeypatch):
+    opening = RunDirectory.open
+
+    def open_late(directory, *arguments):
+        monkeypatch.setattr(RunDirectory, "open", opening)
+        train(tmp_path / "run", changed(train={"updates": 4}))
+        return opening(directory, *arguments)
+
+    monkeypatch.setattr(RunDirectory, "open", open_late)
+    with pytest.raises(InUse, match="another command has just begun a run in"):
+        train(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["updates"] == 4
+
+
+def test_a_result_without_checkpoints_is_not_dropped(run):
+    shutil.rmtree(run / "checkpoints")
+    before = tree(run)
+    with pytest.raises(UsageError, match=f"{run} holds the result of 11 updates and no checkpoint to resume from: .*remove result.json"):
+        train(run, changed(train={"updates": 20}))
+    assert tree(run) == before
+    (run / "result.json").unlink()
+    assert train(run)["updates"] == 11
+
+
+@pytest.mark.parametrize("groups", [{"train": {"patience": 9}}, {"optim": {"halve_after": 9}}])
+def test_an_end_between_evaluations_does_not_count_in_a_longer_run(tmp_path, groups):
+    short, long = (changed(changed(**groups), train={"updates": updates}) for updates in (6, 8))
+    train(tmp_path / "run", short)
+    with pytest.raises(UsageError, match=r"ended at update 6, no multiple of train.evaluate_every = 4.*checkpoints/6 to resume before"):
+        train(tmp_path / "run", long)
+    assert train(tmp_path / "run", short)["updates"] == 6
+    (tmp_path / "run" / "result.json").unlink()
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "6")
+    train(tmp_path / "run", long)
+    train(tmp_path / "long", long)
+    assert numbers(tmp_path / "run", long) == numbers(tmp_path / "long", long)
+
+
 def test_one_command_at_a_time(run):
     unfinish(run, 8)
     before = tree(run)
@@ -277,3 +332,40 @@ def test_one_command_at_a_time(run):
     assert tree(run) == before
     directory.release()
     train(run)
+
+
+@pytest.fixture
+def started(tmp_path):
+    """A finished run from a start file, and its configuration with more updates."""
+    np.savez(tmp_path / "start.npz", **named_start())
+    short, long = (changed(train={"updates": updates, "start": tmp_path / "start.npz"}) for updates in (4, 8))
+    train(tmp_path / "run", short)
+    return tmp_path, short, long
+
+
+def recorded(path):
+    return json.loads((path / "config.json").read_text()).get("start_sha256")
+
+
+def test_a_start_file_with_other_arrays_is_refused_and_not_one_with_the_same(started):
+    root, short, long = started
+    np.savez_compressed(root / "start.npz", **{name: array.astype(np.float64) for name, array in reversed(named_start().items())})
+    train(root / "run", long)
+    before = tree(root / "run")
+    np.savez(root / "start.npz", **{name: array + 0.1 for name, array in named_start().items()})
+    for config in (short, long, changed(long, train={"updates": 12})):
+        with pytest.raises(UsageError, match=f"{root / 'run'} holds a run that started from other arrays .*, or name another --workdir"):
+            train(root / "run", config)
+    assert tree(root / "run") == before
+    (root / "start.npz").unlink()
+    assert train(root / "run", long)["updates"] == 8
+
+
+def test_a_run_that_recorded_no_start_arrays_is_resumed(started):
+    root, _, long = started
+    content = json.loads((root / "run" / "config.json").read_text())
+    assert len(content.pop("start_sha256")) == 64
+    (root / "run" / "config.json").write_text(json.dumps(content))
+    np.savez(root / "start.npz", **{name: array + 0.1 for name, array in named_start().items()})
+    assert train(root / "run", long)["updates"] == 8
+    assert recorded(root / "run") is None, "the file of today may be another one than the run began with"

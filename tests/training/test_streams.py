@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from functools import partial
 
 import jax
@@ -9,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import interrupted_after, lines
+from tiny import interrupted_after, lines, tree
 
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
+from lrpt.runs.files import sealed, write_json
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
@@ -151,6 +153,31 @@ def test_what_is_reported_is_of_the_whole_corpus(whole):
     assert {"loss", "perplexity", "bits_per_character", "lowest_perplexity", "lowest_bits_per_character"} == valid.keys()
     assert valid["perplexity"] == pytest.approx(np.exp(valid["loss"]))
     assert result["data"]["text"].endswith("text.txt")
+
+
+def test_a_finished_run_of_a_text_that_was_replaced_is_refused(config, whole, tmp_path):
+    """One whose text is gone is finished, because it needs none."""
+    path = shutil.copytree(whole, tmp_path / "run")
+    text = shutil.copy(config.data.file, tmp_path / "text.txt")
+    moved = dataclasses.replace(config, data=dataclasses.replace(config.data, file=text))
+    for name in ("config.json", "result.json"):
+        content = json.loads((path / name).read_text())
+        content.get("config", content)["data"]["file"] = str(text)
+        write_json(path / name, sealed(content) if name == "result.json" else content)
+    before = tree(path)
+    (found,) = fit(moved, {0: path}, devices=1)
+    text.write_text(text.read_text().replace("a", "b"))
+    with pytest.raises(UsageError, match=f"{path} holds a run on a text with SHA-256 {found['data']['sha256']}, and {text} has "):
+        fit(moved, {0: path}, devices=1)
+    text.unlink()
+    assert fit(moved, {0: path}, devices=1) == [found]
+    assert tree(path) == before
+
+
+def test_the_number_of_streams_of_an_evaluation_does_not_change(config, whole):
+    other = dataclasses.replace(config, train=dataclasses.replace(config.train, evaluation_batch=3, updates=40))
+    with pytest.raises(UsageError, match=f"{whole} holds a run with train.evaluation_batch = 2, not 3: repeat its flags"):
+        fit(other, {0: whole}, devices=1)
 
 
 @pytest.mark.parametrize(("reading", "order"), [("stream", "epochs"), ("sentences", "stream")])

@@ -1,0 +1,79 @@
+"""The data and the start arrays of a run, by SHA-256, so that a resumed run has those that it began with."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lrpt.errors import UsageError
+from lrpt.runs.named_arrays import MOST, SLACK, digest, load_arrays
+from lrpt.tasks.task import Task
+
+TEXT, SPLITS = DIGESTS = ("sha256", "sha256_of_splits")
+"""Entries of a task's metadata that identify its data. Runs recorded the first alone before there was the second."""
+
+
+def digests(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries that identify the data, from the metadata of a task, a checkpoint, or a result."""
+    return {name: metadata[name] for name in DIGESTS if metadata.get(name) is not None}
+
+
+def check_data(path: Path, before: Mapping[str, Any], task: Task, advice: str) -> None:
+    """Raise a UsageError, which ends with the advice, if a run was trained on other data than those of this task.
+
+    Args:
+      path: of the run.
+      before: the recorded entries `DIGESTS`; one that is missing is not compared.
+      task: the task that is to be used with the run.
+      advice: what to do if the data cannot be restored.
+    """
+    check_text(path, before.get(TEXT), task, advice)
+    splits, now = before.get(SPLITS), task.metadata.get(SPLITS)
+    if splits not in (None, now):
+        what = f"other splits or lengths of sequences than {_name(task)} has now (SHA-256 {splits}, not {now})"
+        raise UsageError(f"{path} holds a run on {what}: restore the file, or {advice}", code=1)
+
+
+def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
+    """Raise a UsageError, which ends with the advice, if a run was trained on another text than the text of this task.
+
+    Args:
+      path: of the run.
+      before: SHA-256 of its text, if it has one.
+      task: the task that is to be used with the run.
+      advice: what to do if the text cannot be restored.
+    """
+    now = task.metadata.get(TEXT)
+    if before not in (None, now):
+        raise UsageError(
+            f"{path} holds a run on a text with SHA-256 {before}, and {_name(task)} has {now}: restore the text, or {advice}", code=1
+        )
+
+
+def _name(task: Task) -> Any:
+    return task.metadata.get("text", task.metadata.get("music"))
+
+
+def check_start(path: Path, before: str, now: str | None) -> None:
+    """Raise a UsageError if a run began with other start arrays.
+
+    Args:
+      path: of the run.
+      before: SHA-256 of its start arrays.
+      now: SHA-256 of the given start arrays; None if their file is gone, which a run with checkpoints does not read.
+    """
+    if now not in (None, before):
+        raise UsageError(
+            f"{path} holds a run that started from other arrays (SHA-256 {before[:12]}..., not {now[:12]}...): "
+            f"start from the same network to resume it, or name another --workdir"
+        )
+
+
+def start_digest(file: Path | None) -> str | None:
+    """Return the SHA-256 of the arrays in a start file, or None if it is gone.
+
+    Raises:
+      UsageError: the file is damaged.
+    """
+    if file is None or not file.exists():
+        return None
+    return digest(load_arrays(file, max(MOST, file.stat().st_size + SLACK)))
