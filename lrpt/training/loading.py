@@ -288,8 +288,12 @@ class Loaded:
         A task with a scaling needs it here too: `scaling.restore(step(state, scaling.standardize(x))[1])`.
 
         Raises:
-          UsageError: a symbol is not one of the network's.
+          UsageError: a symbol is not one of the network's, or `x` has the shape of sequences.
         """
+        of_symbols = jnp.issubdtype(jnp.result_type(x), jnp.integer)
+        if jnp.ndim(x) != (1 if of_symbols else 2):
+            shape = "(sequences,) of symbols" if of_symbols else "(sequences, features)"
+            raise UsageError(f"x has shape {jnp.shape(x)}: expected one step of each sequence, {shape}")
         check_symbols(x, self.interface.input_size)
         return self._step(self.variables, state, x)
 

@@ -95,6 +95,13 @@ def test_a_step_refuses_symbols_that_the_network_does_not_have():
         trained.step(trained.start(2), jnp.asarray([0, 5]))
 
 
+@pytest.mark.parametrize(("x", "wanted"), [(jnp.zeros((2, STEPS), int), "of symbols"), (jnp.zeros((2, 1, 5)), "features")])
+def test_a_step_refuses_sequences(x, wanted):
+    trained = untrained(NETWORKS["gru"])
+    with pytest.raises(UsageError, match=f"expected one step of each sequence, .*{wanted}"):
+        trained.step(trained.start(2), x)
+
+
 @pytest.mark.slow
 def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
     trained = untrained(NETWORKS["gru"], "last", 3, (3,))
