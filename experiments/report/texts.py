@@ -44,7 +44,7 @@ def at_published_size(judged: Judged, where: str, what: str) -> str:
     runnable = [verdict for verdict in verdicts if verdict.status is not Status.NOT_HERE]
     found = sum(verdict.status not in (Status.SMALLER, Status.NOT_RUN) for verdict in runnable)
     if not found:
-        return f"No row of {what} was run at its published size."
+        return f"No row of {what} was judged at its published size."
     return f"{found} of {len(runnable)} metrics of {what} {'was' if found == 1 else 'were'} judged at the published size."
 
 

@@ -130,8 +130,16 @@ def test_what_does_not_fit_is_said_before_anything_is_trained(play):
     assert (engine.trained, engine.closed) == ([], True)
 
 
+@pytest.fixture
+def hangups():
+    """Lets SIGHUP have its usual effect, which `nohup` takes from the tests too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_all_runs(play, number):
+def test_a_signal_stops_all_runs(play, number, hangups):
     def interrupted():
         os.kill(os.getpid(), number)
         return Outcome("stopped")

@@ -33,7 +33,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         points(
             "**Other claims.**",
             _unpenalized(judged),
-            at_published_size(judged, "Table 3", "Table 3"),
+            f"{at_published_size(judged, 'Table 3', 'Table 3')}{_smallest(judged)}",
             at_published_size(judged, "Figure 4", "Figure 4 (Czech and German)"),
         ),
     )
@@ -105,6 +105,12 @@ def _unpenalized(judged: Judged) -> str:
         f"({direction(everything)}). It is {growing} with a growing sharpness alone, and {penalized} with a penalty alone "
         f"({seeds_in_words([len(one.observed) for one in found])} each)."
     )
+
+
+def _smallest(judged: Judged) -> str:
+    """Return what came of the smallest network of Table 3, if it was run."""
+    bits = judged.quantity("RNN-100", "bits per bit")
+    return f" RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}." if bits.observed else ""
 
 
 def _operations(judged: Judged) -> str:
