@@ -1,11 +1,13 @@
 """Words that follow from a verdict, so that an authored sentence cannot say the opposite of its numbers."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
 from experiments.report.judged import Judged, JudgedRelation, bound_of
 from experiments.report.verdicts import Finding, Status, Verdict, span
+from lrpt.runs.console import in_series
 
 AT_SMALLER_SCALE = {
     Finding.FOR: "At smaller scale, as the paper says,",
@@ -59,6 +61,18 @@ def direction(relation: JudgedRelation) -> str:
     if not any(one is not None for one in agrees):
         return "not known"
     return "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
+
+
+def counted(relations: Sequence[JudgedRelation], words: Mapping[Finding, str], always: Set[Finding] = frozenset()) -> str:
+    """Return how many relations have each finding, such as '2 agree and 1 are undecided'.
+
+    Args:
+      relations: those that are counted.
+      words: finding -> what is said of the relations that have it, in this order.
+      always: findings of which is also said that there are none.
+    """
+    found = Counter(r.verdict.finding for r in relations)
+    return in_series([f"{found[finding]} {said}" for finding, said in words.items() if found[finding] or finding in always])
 
 
 def seeds_in_words(counts: Sequence[int]) -> str:

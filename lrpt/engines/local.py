@@ -26,9 +26,17 @@ class Died(Exception):
 
 
 class _Child:
-    """One process, and the pipe that its result comes through."""
+    """One process, and the pipe that its result comes through.
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Any], environment: dict[str, str]) -> None:
+    Attributes:
+      place: number of its slot in the pool.
+      runs: how many runs it trains.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: Sequence[Any], environment: dict[str, str], place: int = 0, runs: int = 1
+    ) -> None:
+        self.place, self.runs = place, runs
         context: Any = multiprocessing.get_context(METHOD)
         context.set_forkserver_preload([__name__])
         self.receiver, sender = context.Pipe(duplex=False)
@@ -82,8 +90,6 @@ class LocalEngine:
         self.accelerators = len(self._accelerators)
         self.slots = processes or self.accelerators or parallel.cores()
         self._children: dict[Any, _Child] = {}
-        self._places: dict[Any, int] = {}
-        self._runs: dict[Any, int] = {}
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return what the function returns in a process that ends then.
@@ -99,11 +105,10 @@ class LocalEngine:
 
     def submit(self, unit: Unit) -> Any:
         """Start a process."""
-        place = min(set(range(self.slots)) - set(self._places.values()), default=0)
-        child = _Child(train, (unit,), self._environment(place))
-        handle = child.receiver
-        self._children[handle], self._places[handle], self._runs[handle] = child, place, len(unit.jobs)
-        return handle
+        place = min(set(range(self.slots)) - {child.place for child in self._children.values()}, default=0)
+        child = _Child(train, (unit,), self._environment(place), place, len(unit.jobs))
+        self._children[child.receiver] = child
+        return child.receiver
 
     def _environment(self, place: int) -> dict[str, str]:
         """Return what makes a process see one accelerator alone."""
@@ -120,12 +125,11 @@ class LocalEngine:
         return [(handle, self._end(handle)) for handle in wait(handles, seconds) if handle in self._children]
 
     def _end(self, handle: Any) -> list[Outcome]:
-        child, runs = self._children.pop(handle), self._runs.pop(handle)
-        del self._places[handle]
+        child = self._children.pop(handle)
         try:
             return child.result()
         except Died as error:
-            return [Outcome("lost", str(error))] * runs
+            return [Outcome("lost", str(error))] * child.runs
 
     def stop(self) -> None:
         """Send SIGTERM to every process."""
@@ -139,5 +143,4 @@ class LocalEngine:
         for child in self._children.values():
             child.process.join(max(until - time.monotonic(), 0))
             child.process.kill()
-        for held in (self._children, self._places, self._runs):
-            held.clear()
+        self._children.clear()

@@ -250,12 +250,16 @@ def swarm(dots):
     return {"options": options, "environment": ENVIRONMENT, "dots": dots, "constant_predictor_loss": 11.12}
 
 
+def of_depth(found):
+    """The findings on what depth does to the optimization of RHNs, and of DT-RNNs."""
+    return [found.relation(text).verdict.finding.value for text in ("depth does not harm", "DT-RNNs become considerably harder")]
+
+
 @pytest.mark.slow
 def test_the_best_settings_of_a_swarm_are_compared():
     dots = [dot("rhn", 1, 9.7), dot("rhn", 1, 12.0), dot("rhn", 6, 9.5), dot("dt_rnn", 1, 10.0), dot("dt_rnn", 6, 11.2)]
     found = judged(highway.PAPER, jsb_swarm=swarm(dots))
-    verdicts = [found.relation(text).verdict.finding.value for text in ("depth does not harm", "DT-RNNs become considerably harder")]
-    assert verdicts == ["one seed", "one seed"]
+    assert of_depth(found) == ["one seed", "one seed"]
     assert found.relation("an RHN of depth 6 is optimized better than a DT-RNN").advantage == "+1.70"
     assert "1 of 3 RHNs" not in " ".join(found.paper.takeaways(found))
     assert "2 of 3 RHNs, 1 of 2 DT-RNNs and 0 of 0 DT(S)-RNNs" in " ".join(found.paper.takeaways(found))
@@ -283,8 +287,7 @@ def test_differences_within_the_noise_of_a_swarm_decide_nothing():
     """At depth 1, DT-RNN and DT(S)-RNN are one network: its two samples are 0.5 apart."""
     dots = [dot("rhn", 1, 9.7), dot("rhn", 6, 9.3), dot("dt_rnn", 1, 10.0), dot("dts_rnn", 1, 10.5), dot("dt_rnn", 6, 11.0)]
     found = judged(highway.PAPER, jsb_swarm=swarm(dots))
-    verdicts = [found.relation(text).verdict.finding.value for text in ("depth does not harm", "DT-RNNs become considerably harder")]
-    assert verdicts == ["not judged", "one seed"]
+    assert of_depth(found) == ["not judged", "one seed"]
     assert "So differences up to 0.50 are left undecided." in " ".join(found.paper.takeaways(found))
 
 

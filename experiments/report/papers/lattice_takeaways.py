@@ -1,6 +1,5 @@
 """Takeaways about lattice recurrent units; every number and every conclusion is computed from the kept results."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,7 +23,7 @@ from experiments.report.papers.lattice_table import (
     holds_on,
 )
 from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, gap, points, says
+from experiments.report.texts import at_published_size, counted, gap, points, says
 from experiments.report.verdicts import Finding, Observation
 from lrpt.runs.console import in_series
 
@@ -74,16 +73,15 @@ def _order(judged: Judged, text: str) -> str:
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
     """Return 'the 6 WHAT that were run, 2 agree, 1 disagrees and 3 are undecided', and which ones disagree."""
-    found = Counter(r.verdict.finding for r in relations if r.pairs)
-    counts = [f"{found[finding]} {words}" for finding, words in SAID.items() if found[finding] or finding in ALWAYS]
+    run = [r for r in relations if r.pairs]
     against = [f"{r.relation.sentence} ({r.advantage})" for r in relations if r.verdict.finding is Finding.AGAINST]
     return (
-        f"the {found.total()} {what} that were run, {in_series(counts)} (each by itself at 5 %)"
+        f"the {len(run)} {what} that were run, {counted(run, SAID, ALWAYS)} (each by itself at 5 %)"
         f"{'. Against the paper: ' * bool(against)}{'; '.join(against)}."
     )
 
 
-ALWAYS = (Finding.FOR, Finding.AGAINST)
+ALWAYS = {Finding.FOR, Finding.AGAINST}
 SAID = {
     Finding.FOR: "agree",
     Finding.AGAINST: "disagree",

@@ -1,6 +1,5 @@
 """Takeaways about low-rank passthrough networks; every number is computed from the kept results."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
@@ -14,7 +13,7 @@ from experiments.report.matching import configuration, runs_of
 from experiments.report.papers.low_rank_copying import LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, URNN, VARIANTS
 from experiments.report.quantities import is_solved
 from experiments.report.records import Record
-from experiments.report.texts import points, seeds_in_words
+from experiments.report.texts import counted, points, seeds_in_words
 from experiments.report.verdicts import Finding
 from lrpt.runs.console import in_series
 
@@ -33,7 +32,7 @@ def _on_diagonal(judged: Judged) -> str:
     highway = judged.relation("the diagonal does not help on MNIST")
     return points(
         f"**The diagonal.** An LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and never worse, says the "
-        f"later text. Its {len(found)} tasks here: {_tally(found)}. Advantages of LRD-GRUs, negative if they are worse:",
+        f"later text. Its {len(found)} tasks here: {counted(found, SAID)}. Advantages of LRD-GRUs, negative if they are worse:",
         *(f"{_task_of(r)}, {r.unit}: {r.advantage}; {r.verdict}" for r in found if r.pairs),
         *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
         f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
@@ -44,18 +43,12 @@ def _on_diagonal(judged: Judged) -> str:
 
 
 SAID = {
-    Finding.FOR: "{} as it says",
-    Finding.AGAINST: "{} against it",
-    Finding.OPEN: "{} undecided or mixed",
-    Finding.ONE_SEED: "{} with one seed",
-    Finding.NONE: "{} not yet run or not yet judged",
+    Finding.FOR: "as it says",
+    Finding.AGAINST: "against it",
+    Finding.OPEN: "undecided or mixed",
+    Finding.ONE_SEED: "with one seed",
+    Finding.NONE: "not yet run or not yet judged",
 }
-
-
-def _tally(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many relations have each finding, such as '1 against it, 3 undecided or mixed and 1 with one seed'."""
-    counts = Counter(r.verdict.finding for r in relations)
-    return in_series([words.format(counts[finding]) for finding, words in SAID.items() if counts[finding]])
 
 
 def _task_of(relation: JudgedRelation) -> str:
