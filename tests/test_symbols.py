@@ -17,6 +17,7 @@ from lrpt.errors import UsageError
 from lrpt.matrices import Circulant, Dense, Diagonal, LowRank, Sum, SymbolInputs
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parameters, Parametrization
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.symbols import CodedSize, Weighted, as_vectors, check_symbols, decode, input_for, is_symbols, is_vectors, select
@@ -24,7 +25,7 @@ from lrpt.symbols import CodedSize, Weighted, as_vectors, check_symbols, decode,
 SYMBOLS, SIZE, STEPS, BATCH = 6, 4, 7, 3
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class BlockDiagonal:
     """Two blocks (2, n_in / 2, n_out / 2): a matrix of a user's that has never heard of symbols, with nothing but what is asked of it."""

@@ -21,9 +21,15 @@ workdir=${LRPT_RUNS:-runs}/$experiment/seed${SLURM_ARRAY_TASK_ID:?submit this sc
 # Two minutes before its time limit (USR1) the task writes a checkpoint, exits with 143, and requeues itself. If it is preempted or
 # cancelled (TERM), it writes a checkpoint and exits, and Slurm decides whether to requeue it.
 again=no
+child=
+early=no
 # shellcheck disable=SC2329 # the traps call it
 stop() {
-    kill -TERM "$child" 2> /dev/null || true
+    if [[ -n $child ]]; then
+        kill -TERM "$child" 2> /dev/null || true
+    else
+        early=yes
+    fi
 }
 trap 'again=yes; stop' USR1
 trap stop TERM
@@ -31,6 +37,9 @@ trap stop TERM
 ${PYTHON:-python} -m "experiments.$experiment" \
     --seed "$SLURM_ARRAY_TASK_ID" --workdir "$workdir" "$@" &
 child=$!
+if [[ $early == yes ]]; then # a signal came before the process number was known
+    kill -TERM "$child" 2> /dev/null || true
+fi
 status=0
 wait "$child" || status=$?
 while kill -0 "$child" 2> /dev/null; do # a signal has ended the first wait, and not the child

@@ -47,6 +47,7 @@ from lrpt.cells.gru import GRU, GRUInfo, GRUParams, gru
 from lrpt.cells.lstm import LSTM, LSTMCarry, LSTMInfo, LSTMParams, lstm
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Dense, is_operator, leading_block
+from lrpt.pytrees import register_fields
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec
 
 EPSILON = 1e-5
@@ -206,7 +207,7 @@ def hard_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tup
     return partial(_step, name, partial(_hard, rounding))
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Blocks:
     """Parameters of a unit, cut to upper left blocks of several sizes.

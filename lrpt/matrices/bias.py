@@ -3,17 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import sum_of_rows
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Bias:
     """The constant map v -> bias. Only the batch shape of its input is used."""

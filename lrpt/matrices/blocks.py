@@ -10,10 +10,11 @@ from jaxtyping import Array, Float
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Call, Composite, Work
 from lrpt.matrices.rows import over_rows
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class BlockDiagonal:
     r"""A block-diagonal matrix W = diag(B_1, ..., B_k): k groups of components that do not see each other.
@@ -65,7 +66,7 @@ class BlockDiagonal:
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Monarch(Composite):
     r"""A Monarch matrix: two block-diagonal factors with a permutation between them (Dao et al. 2022, section 3.1, M = P L P^T R).

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,11 +11,12 @@ from jaxtyping import Array, Float
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Operator, Work
 from lrpt.matrices.rows import over_inputs, over_rows, product
+from lrpt.pytrees import register_fields
 from lrpt.symbols import as_vectors, type_of_input
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Dense:
     """A full matrix W = kernel."""
@@ -51,7 +51,7 @@ class Dense:
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Projection:
     """A full matrix stored as its transpose, W = transpose^T: the factor R of a low-rank matrix."""

@@ -10,10 +10,11 @@ from jaxtyping import Array, Complex, Float, Inexact
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable, sum_of_rows
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Diagonal:
     """A diagonal matrix W = diag(diagonal)."""
@@ -47,7 +48,7 @@ class Diagonal:
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Rotation:
     r"""A diagonal unitary matrix W = diag(e^{i \theta}), for complex vectors."""

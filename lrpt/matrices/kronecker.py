@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Kronecker:
     r"""A sum of Kronecker products :math:`W = \sum_{t=1}^{r} A_t \otimes B_t`.

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 from jaxtyping import Array, Float
 
 from lrpt.matrices.dense import Dense, Projection
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Call, Composite, Work
+from lrpt.pytrees import register_fields
 from lrpt.symbols import type_of_input
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class LowRank(Composite):
     r"""A matrix of rank at most d: \theta^U = \theta^L \theta^R (Miceli Barone 2018, eq. 3).

@@ -11,10 +11,11 @@ from jaxtyping import Array, Complex, Float
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Reflection:
     r"""A unitary matrix :math:`W = I - 2 u u^* / \|u\|^2` for complex row vectors, u a column (Householder): v u becomes -v u.
@@ -36,7 +37,7 @@ class Reflection:
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Householder:
     r"""An orthogonal matrix as a product of k reflections :math:`W = H(u_1) \cdots H(u_k)` (Mhammedi et al. 2017, eq. 5).

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -12,10 +11,11 @@ from jaxtyping import Array, Float, Int
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import over_rows
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Sparse:
     """A matrix whose outputs each see k random inputs, the same ones for ever.

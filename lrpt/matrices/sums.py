@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
-import jax
 from jaxtyping import Array, Float
 
 from lrpt.matrices.diagonal import Diagonal
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.low_rank import LowRank
 from lrpt.matrices.operator import Call, Composite, Work
+from lrpt.pytrees import register_fields
 
 
 @checked
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Sum(Composite):
     r"""A sum of matrices of one shape, each stored in its own way: :math:`W = \sum_t W_t`.

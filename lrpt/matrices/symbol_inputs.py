@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt.matrices.operator import Call, Composite
+from lrpt.pytrees import register_fields
 from lrpt.symbols import as_vectors, type_of_input
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class SymbolInputs(Composite):
     """A matrix that knows vectors only, and gets symbols as one-hot vectors.

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError, check_shares
 from lrpt.matrices import Bias, Call, Composite, Operator, is_operator
+from lrpt.pytrees import register_fields
 from lrpt.settings import OneOf, check_choices
 from lrpt.specs import MatrixSpec, steps_of
 from lrpt.symbols import Weighted, type_of_input
@@ -63,7 +64,7 @@ class DropoutConfig:
         return any((self.words, self.inputs, self.states, self.outputs))
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Masked(Composite):
     """An operator that multiplies its input by a mask with one row for each row of the batch."""
@@ -80,7 +81,7 @@ class Masked(Composite):
         return call(self.operator, v * mask.reshape((1,) * (v.ndim - mask.ndim) + mask.shape))
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Affine(Composite):
     """The affine map v W + b as one operator. The weight of an input multiplies the whole output."""

@@ -29,6 +29,7 @@ from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
 
@@ -287,7 +288,7 @@ def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_wo
     assert isinstance(found, Dense) == full
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Tripled(LowRank):
     def apply(self, v):

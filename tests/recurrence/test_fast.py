@@ -1,7 +1,7 @@
 """The fast loop where a GRU does not reach: operators used twice, raw parameters, integers, dtypes, higher derivatives; and memory."""
 
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from table import assert_close
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, Diagonal, LowRank, Projection, Sum, low_rank_plus_diagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
@@ -209,7 +210,7 @@ def test_projections_of_one_vector_are_one_product_and_a_shared_one_is_applied_o
 
 
 def test_an_operator_made_of_arrays_that_it_does_not_store_is_refused():
-    @jax.tree_util.register_dataclass
+    @register_fields
     @dataclass(frozen=True)
     class Symmetric(Composite):
         factor: jax.Array
@@ -245,7 +246,7 @@ def assert_like_plain(matrices, dtype=jnp.float32):
 
 
 def test_an_operator_may_hold_integers():
-    @jax.tree_util.register_dataclass
+    @register_fields
     @dataclass(frozen=True)
     class Permuted:
         kernel: Any
@@ -257,7 +258,7 @@ def test_an_operator_may_hold_integers():
     assert_like_plain([Permuted(jnp.eye(SIZE) / 2 + 0.1, jnp.roll(jnp.arange(SIZE), 1))])
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Tripled(LowRank):
     def apply(self, v):
@@ -271,7 +272,7 @@ def test_a_subclass_of_a_composite_may_apply_it_in_another_way(holder):
     assert_like_plain([holder(Tripled(low_rank.left, low_rank.right))])
 
 
-@jax.tree_util.register_dataclass
+@register_fields
 @dataclass(frozen=True)
 class Scaled(Composite):
     """A matrix whose output is scaled: by an array of its own, or by a part that holds it."""
@@ -310,7 +311,7 @@ def test_a_subclass_of_a_full_matrix_may_apply_it_in_another_way(kind):
         def apply(self, v):
             return 3 * super().apply(v + 1)
 
-    jax.tree_util.register_dataclass(Shifted, [own.name for own in fields(kind)], [])
+    register_fields(Shifted)
     _, (h, c), _, _ = network(5)
     assert_like_plain([Shifted(0.1 * h.T @ c), Shifted(0.1 * c.T @ h)])
 

@@ -12,6 +12,7 @@ import pytest
 from table import assert_close
 
 from lrpt.matrices import Bias, Composite, Dense, LowRank
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, fast
 from lrpt.recurrence.interception import Replay, Survey, replayed, trace_calls
 from lrpt.recurrence.leaves import Leaves, distinct
@@ -115,7 +116,7 @@ def test_a_factor_that_is_read_is_refused():
 
 
 def test_parts_of_an_operator_hold_its_arrays():
-    @jax.tree_util.register_dataclass
+    @register_fields
     @dataclass(frozen=True)
     class Doubled(Composite):
         kernel: jax.Array

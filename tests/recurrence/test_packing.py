@@ -135,7 +135,7 @@ def test_a_readout_sees_rows_that_are_left():
             seen.append(v.shape[1])
             return super().apply(v)
 
-    jax.tree_util.register_dataclass(Seen, ["kernel"], [])
+    register_fields(Seen)
     keep = jnp.asarray(rng.random((ROWS, width)), jnp.float32)
     kernel = jnp.asarray(rng.standard_normal((width, 3)), jnp.float32)
 

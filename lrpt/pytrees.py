@@ -1,0 +1,41 @@
+"""Registration of dataclasses as pytrees whose structure tells classes apart."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import jax
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def register_fields(kind: Kind) -> Kind:
+    """Register a dataclass as a pytree of its fields. Those with the metadata {"static": True} belong to its structure.
+
+    It does what `jax.tree_util.register_dataclass` does, and keeps classes apart. With JAX's (up to 0.10 at least), the structures of two
+    dataclasses with as many fields compare equal, whatever their classes: `PyTreeDef::operator==` in jaxlib/pytree.cc asks for the class of
+    other nodes only. `jit` looks its programs up by hash and equality. So now and then, in one process of hundreds, it ran the program of
+    one class with the arrays of another: that of low-rank matrices for Toeplitz-like ones of the same shapes.
+
+    Args:
+      kind: a frozen dataclass. Its constructor must take any objects, as JAX builds pytrees of shapes and placeholders, too.
+
+    Returns:
+      The class.
+    """
+    static = tuple(field.name for field in fields(kind) if field.metadata.get("static"))
+    stored = tuple(field.name for field in fields(kind) if field.name not in static)
+    keys = tuple(jax.tree_util.GetAttrKey(name) for name in stored)
+
+    def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Hashable, ...]]:
+        return tuple(getattr(node, name) for name in stored), tuple(getattr(node, name) for name in static)
+
+    def flatten_with_keys(node: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Hashable, ...]]:
+        children, structure = flatten(node)
+        return tuple(zip(keys, children, strict=True)), structure
+
+    def unflatten(structure: tuple[Hashable, ...], children: Iterable[Any]) -> Any:
+        return kind(**dict(zip(stored, children, strict=True)), **dict(zip(static, structure, strict=True)))
+
+    jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
+    return kind
