@@ -189,10 +189,16 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
         surveys.append(Survey(given, arrays))
         return inexact(step(surveys[-1].intercepted(Leaves.of(build(given)), raw), carry, x))[0]
 
-    used = have_gradient(results, floats, carry, x)
+    used = have_gradient(results, floats, carry, x) if uses_any(results, floats, carry, x) else []
     if any(used):
         _refuse_use(params, [array for array, is_used in zip(floats, used, strict=True) if is_used])
     return surveys[-1].calls()
+
+
+def uses_any(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> bool:
+    """Return whether a result may depend on one of the arrays, with or without a gradient: without a reverse pass, this takes less time."""
+    jaxpr = jax.make_jaxpr(lambda carry, x, floats: results(floats, carry, x))(carry, x, floats).jaxpr
+    return any(depends(jaxpr, len(jax.tree.leaves((carry, x)))))
 
 
 def have_gradient(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> list[bool]:
