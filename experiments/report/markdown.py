@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,10 +27,9 @@ def figure_path(name: str) -> PurePosixPath:
 
 def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page of all runs and studies: how they ended, what they ran on and with, and their commands."""
-    settings = list(dict.fromkeys(_setting(record) for record in records))
-    rows = [_run_row(record, settings.index(_setting(record)) + 1) for record in records]
-    hardware = [[str(i), *s[:3]] for i, s in enumerate(settings, start=1)]
-    versions = [[str(i), *s[3:]] for i, s in enumerate(settings, start=1)]
+    settings = _labels([_setting(record) for record in records])
+    rows = [_run_row(record, settings[_setting(record)]) for record in records]
+    conditions = [[label, *setting[1:]] for setting, label in settings.items()]
     of_studies = {f"{name}.json": study["environment"]["command"] for name, study in studies.items()}
     of_runs = {f"{record.experiment}/{record.name}": record.environment["command"] for record in records}
     commands = "\n".join(f"# {name}\n{command}" for name, command in (of_studies | of_runs).items())
@@ -38,24 +39,31 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         "ran it. "
         "[Overview](../../REPRODUCTION.md)",
         table(["run", "seed", "updates", "ended", "time", "setting"], rows, left=1),
-        "## Hardware",
-        table(["setting", "hardware", "commit", "Python"], hardware, left=3),
-        "## Versions",
-        table(["setting", *PACKAGES], versions, left=1),
+        "## Settings",
+        "A setting is a commit of this repository on one kind of machine.",
+        table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
         f"```bash\n{commands}\n```",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _run_row(record: Record, setting: int) -> list[str]:
+def _run_row(record: Record, setting: str) -> list[str]:
     name = f"{record.experiment}/{record.name}"
-    cells = [str(record.seed), f"{record.updates:,}", record.state, str(timedelta(seconds=round(record.seconds))), str(setting)]
+    cells = [str(record.seed), f"{record.updates:,}", record.state, str(timedelta(seconds=round(record.seconds))), setting]
     return [f"[{name}](../../{RESULTS / name})", *cells]
 
 
 def _setting(record: Record) -> tuple[str, ...]:
-    """Return hardware, commit and versions."""
+    """Return commit, hardware and versions."""
     environment = record.environment
     commit = (environment.get("commit") or "unknown")[:10] + (" with changes" if environment.get("dirty") else "")
-    return record.hardware, commit, environment["python"], *(environment["versions"].get(name) or NONE for name in PACKAGES)
+    return commit, record.hardware, environment["python"], *(environment["versions"].get(name) or NONE for name in PACKAGES)
+
+
+def _labels(settings: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return a label of each setting, in their order: its commit, with a number after the first. A further run renames no other's."""
+    labels: dict[tuple[str, ...], str] = {}
+    for commit, group in groupby(sorted(set(settings)), key=itemgetter(0)):
+        labels |= {setting: commit if i == 1 else f"{commit} ({i})" for i, setting in enumerate(group, start=1)}
+    return labels
