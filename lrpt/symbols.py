@@ -43,7 +43,7 @@ def is_vectors(v: Any) -> bool:
 def check_symbols(v: Float[Array, "*b i"] | Int[Array, "*b"], number: int) -> None:
     """Check that all symbols are numbers from 0 to below `number`. Vectors pass, and so does what only a compiled function knows.
 
-    Without this, a number that is too large would select the last row of a full matrix, and none of any other matrix.
+    Every other number stands for a vector of zeros, in every matrix, and for no parameter's gradient.
 
     Raises:
       UsageError: a symbol is too small or too large.
@@ -71,7 +71,7 @@ def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float
 @jax.custom_jvp
 def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b o"]:
     """Select rows, with the derivative of a product by one-hot vectors: its transpose is a product, where that of indexing is a scatter."""
-    return kernel[v]
+    return kernel.at[v].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
 @_rows.defjvp

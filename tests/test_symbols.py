@@ -184,3 +184,28 @@ def test_symbols_that_a_network_does_not_have_are_one_line(symbols):
     assert network.apply(params, jnp.asarray([[0, 4]])).shape == (1, 2, 2)
     assert jax.jit(network.apply)(params, jnp.asarray(symbols)).shape == (1, 2, 2)  # not known before the compiled function runs
     check_symbols(jnp.zeros((2, 0), int), 5)
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_numbers_that_are_no_symbols_are_vectors_of_zeros(kind, loop):
+    """In values and gradients: what a compiled function is given, nobody checks."""
+    rng = np.random.default_rng(0)
+    draw = lambda *shape: jnp.asarray(rng.standard_normal(shape), jnp.float32)  # noqa: E731
+    matrix = Dense(draw(4, 3)) if kind == "dense" else LowRank(draw(2, 3), draw(2, 4))
+    recurrent, carry = LowRank(draw(2, 3), draw(2, 3)), draw(5, 3)
+
+    def step(params, h, x):
+        h = jnp.tanh(params["recurrent"].apply(h) + params["input"].apply(x))
+        return h, (h, None)
+
+    @jax.jit
+    def gradients(xs):
+        def loss(params):
+            last, ys = recur(step, params, carry, xs, loop=loop)
+            return weighted_sum((last, ys)), (last, ys)
+
+        return jax.value_and_grad(loss, has_aux=True)({"input": matrix, "recurrent": recurrent})
+
+    symbols = jnp.asarray([[0, -1, 4, 3, 100], [1, 2, -5, -4, 3]])
+    assert_close(gradients(symbols), gradients(jax.nn.one_hot(symbols, 4)))

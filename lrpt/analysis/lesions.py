@@ -63,7 +63,9 @@ def _held(params: Any, layer: int, bias: float) -> Any:
     layers = transform_layers(params)
     if layer not in layers:
         raise UsageError(
-            f"layer is {layer}: expected one of {layers}" if layers else "these are no parameters of a recurrent highway network"
+            f"layer is {layer}: expected one of {layers}"
+            if layers
+            else "these are no parameters of a recurrent highway network of one layer: give those of one, model.layers 1, of any depth"
         )
 
     def held(path: Any, leaf: Any) -> Any:

@@ -7,6 +7,9 @@ import numpy as np
 
 from lrpt.errors import UsageError
 
+ROUNDING = 1e-12
+"""Differences of scores that are equal but for this part of the largest score are equal: they differ by rounding."""
+
 
 def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
     """Return the two-sided p-value of Student's t-test on pairs: how probable such a mean difference is if the models are equally good.
@@ -27,8 +30,8 @@ def paired(one: Sequence[float], other: Sequence[float]) -> float | None:
     if len(one) < 2 or not np.isfinite([one, other]).all():
         return None
     gaps = np.subtract(one, other)
-    if np.ptp(gaps) == 0:
-        return float(gaps[0] == 0)
+    if np.ptp(gaps) <= ROUNDING * np.abs([one, other]).max():
+        return float(np.abs(gaps).max() <= ROUNDING * np.abs([one, other]).max())
     return float(tuple(stats.ttest_1samp(gaps, 0.0))[1])  # (statistic, p)
 
 

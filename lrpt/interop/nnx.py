@@ -88,7 +88,7 @@ class Cell(nnx.RNNCellBase):
     def check_width(self, inputs: Any) -> None:
         """Raise a UsageError if inputs are not as wide as those that the parameters were drawn for."""
         shape = jnp.shape(inputs)
-        if self.width is not None and shape[-1:] != (self.width,) and not jnp.issubdtype(jnp.result_type(inputs), jnp.integer):
+        if self.width is not None and shape[-1:] != (self.width,):
             raise UsageError(f"inputs have shape {shape}, and the cell was made with in_features={self.width}: give inputs of that width")
 
     def variables(self) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def check_cell(cell: object, kind: type) -> None:
 
 
 def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
-    """Return a state of zeros, with leading axes of the given sizes."""
-    return jax.tree.map(lambda width: jnp.zeros((*batch, width)), cell.carry(spec))
+    """Return a state of zeros in single precision, as the parameters are, with leading axes of the given sizes."""
+    return jax.tree.map(lambda width: jnp.zeros((*batch, width), jnp.float32), cell.carry(spec))
 
 
 def as_own(carry: Any, own: Any) -> Any:
@@ -130,8 +130,8 @@ def run(
         raise UsageError(f"loop is {loop!r}: give a SequenceLoopConfig of lrpt.networks.configuration, such as SequenceLoopConfig('plain')")
     batch, axis = order.batch(inputs), order.time_axis(inputs)
     _check_batch("the state before the first step", batch, [leaf.shape[:-1] for leaf in jax.tree.leaves(carry)])
-    _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
     _check_lengths(lengths, inputs.shape[axis])
+    _check_batch("seq_lengths", batch, [] if lengths is None else [jnp.shape(lengths)])
     xs = jnp.moveaxis(inputs, axis, 0)
     xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
@@ -153,6 +153,8 @@ def _check_lengths(lengths: Any, steps: int) -> None:
     """Raise a UsageError unless lengths are integers from 0 to the number of steps. Only their type is known inside of `jax.jit`."""
     if lengths is None:
         return
+    if isinstance(lengths, list | tuple):
+        raise UsageError(f"seq_lengths are a {type(lengths).__name__}: give an array, such as jnp.asarray(seq_lengths)")
     if not jnp.issubdtype(jnp.result_type(lengths), jnp.integer):
         raise UsageError(f"seq_lengths are {jnp.result_type(lengths)}: give integers from 0 to {steps}")
     for length in () if isinstance(lengths, Tracer) else np.ravel(lengths):

@@ -46,7 +46,8 @@ def over_inputs(u: type_of_input, v: Inexact[Array, "*b o"], width: int, dtype: 
         return over_rows(as_vectors(u, width, dtype), v)
     symbols, weighted = (u.symbols, u.weight[..., None] * v) if isinstance(u, Weighted) else (u, v)
     rows = weighted.reshape((-1, v.shape[-1])).astype(jnp.promote_types(v.dtype, jnp.float32))  # sums of many rows
-    return jnp.zeros((width, v.shape[-1]), rows.dtype).at[jnp.ravel(symbols)].add(rows).astype(v.dtype)
+    sums = jnp.zeros((width, v.shape[-1]), rows.dtype)
+    return sums.at[jnp.ravel(symbols)].add(rows, mode="drop", wrap_negative_indices=False).astype(v.dtype)
 
 
 def sum_of_rows(v: Inexact[Array, "*b n"]) -> Inexact[Array, " n"]:

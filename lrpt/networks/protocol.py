@@ -34,12 +34,15 @@ class Start(NamedTuple):
         """Return the state to start from, given the network's own initial state.
 
         Raises:
-          UsageError: the carry is no state of this network and number of rows.
+          UsageError: the carry is no state of this network and number of rows, or `fresh` has another number of rows.
         """
         given, own = (jax.tree.map(jnp.shape, carry) for carry in (self.carry, initial))
         if given != own:
             raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
         start = jnp.asarray(self.fresh)
+        rows = jnp.shape(jax.tree.leaves(initial)[0])[:1]
+        if start.shape not in ((), rows):
+            raise UsageError(f"fresh has shape {start.shape}: expected {rows}, one entry for each row, or one for all, ()")
 
         def chosen(own: Array, other: Array) -> Array:
             return jnp.where(start.reshape(start.shape + (1,) * (other.ndim - start.ndim)), own, other)

@@ -1,5 +1,6 @@
 """Sampling of text from a language model."""
 
+from numbers import Integral
 from typing import Any
 
 import flax.linen as nn
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 
 COLD = 1e-6
@@ -36,12 +38,11 @@ def sample(
       top_k: draw from the k most probable symbols only (None: from all).
 
     Raises:
-      ValueError: the temperature is negative, or top_k is below 1.
+      UsageError: the temperature is negative or no number, top_k is below 1, the prompt is not one sequence of symbols, the length is
+        negative, `end` is none of the symbols, or the network does not predict at every step.
     """
-    if temperature < 0:
-        raise ValueError(f"temperature is {temperature}: expected 0 or more")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k is {top_k}: expected 1 or more")
+    prompt = jnp.asarray(prompt)
+    _check_settings(prompt, length, temperature, top_k)
 
     def draw(key: Array, logits: Array) -> Array:
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))  # Gumbel noise of half precision takes a few values only
@@ -57,5 +58,24 @@ def sample(
         return (carry, predictions[0, 0]), symbol
 
     predictions, carry = model.apply(variables, prompt[None], method="advance")  # type: ignore[misc]
+    _check_predictions(predictions, end)
     _, symbols = jax.lax.scan(step, (carry, predictions[0, -1]), jax.random.split(key, length))
     return symbols
+
+
+def _check_settings(prompt: Array, length: int, temperature: float, top_k: int | None) -> None:
+    if prompt.ndim != 1 or not prompt.size or not jnp.issubdtype(prompt.dtype, jnp.integer):
+        raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
+    if not isinstance(length, Integral) or length < 0:
+        raise UsageError(f"length is {length}: expected an integer, 0 or more")
+    if not temperature >= 0:
+        raise UsageError(f"temperature is {temperature}: expected 0 or more")
+    if top_k is not None and (not isinstance(top_k, Integral) or top_k < 1):
+        raise UsageError(f"top_k is {top_k}: expected an integer, 1 or more")
+
+
+def _check_predictions(predictions: Array, end: int | None) -> None:
+    if predictions.ndim != 3:
+        raise UsageError(f"the network predicts {predictions.shape}: give one that reads 'all' steps, (batch, time, symbols)")
+    if end is not None and not 0 <= end < predictions.shape[-1]:
+        raise UsageError(f"end is {end}: expected a symbol from 0 to {predictions.shape[-1] - 1}, or None")

@@ -372,6 +372,9 @@ class SequenceModel(nn.Module):
         return predictions if self.reads == "last" else jnp.swapaxes(predictions, 0, 1), carry
 
     def _check_inputs(self, inputs: Any, mask: Any) -> None:
+        for name, given in {"inputs": inputs, "mask": mask}.items():
+            if isinstance(given, list | tuple):
+                raise UsageError(f"{name} is a {type(given).__name__}: give an array, such as jnp.asarray({name})")
         is_symbols = jnp.issubdtype(inputs.dtype, jnp.integer)
         if inputs.ndim != 3 - is_symbols or (not is_symbols and inputs.shape[2] != self.input_size):
             raise UsageError(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from lrpt.errors import check_choice
-from lrpt.recurrence.arguments import check_arguments, checked_step
+from lrpt.recurrence.arguments import check_arguments, check_rows_of_outputs, checked_step
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.kernels import sequence
@@ -61,7 +61,8 @@ def recur(
       params: the cell's parameters.
       carry: its state before the first step, each leaf (b, ...).
       xs: inputs, each leaf (t, b, ...).
-      mask: padding mask, true for steps that count. A step that does not count leaves the state unchanged and has an output of zero.
+      mask: padding mask, true for steps that count. A step that does not count leaves the state unchanged and has an output of zero. With
+        a mask, each leaf of y and info must be (b, ...).
       outputs: 'all' returns y of every step, 'last' returns y of each row's last step that counts (nothing else is stored), 'info' returns
         the pair (y, info) of every step.
       loop: a name in `LOOPS`; or 'kernel', which is `lrpt.recurrence.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
@@ -70,7 +71,8 @@ def recur(
 
     Raises:
       UsageError: there is no such loop or choice of outputs; the step is no function, or does not return (carry, (y, info)) with a carry of
-        the given shapes and types; mask or carry do not have the time and batch axes of the inputs; the mask is not boolean; inputs or
+        the given shapes and types; mask or carry do not have the time and batch axes of the inputs, or, with a mask, an output has no
+        rows; the mask is not boolean; inputs or
         carry do not fit a matrix; there are no steps or rows; the kernel does not support this cell or these sizes.
 
     Returns:
@@ -175,6 +177,7 @@ def _masked(body: Step) -> Step:
         x, valid = x_and_valid
         x = _select(valid, x, jax.tree.map(jnp.zeros_like, x))  # a NaN in the padding would turn gradients into 0 * NaN
         new, y = body(params, carry, x)
+        check_rows_of_outputs(y, valid.shape[0])
         return _select(valid, new, carry), _select(valid, y, jax.tree.map(jnp.zeros_like, y))
 
     return masked

@@ -56,6 +56,16 @@ def _check_rows(carry: Any, xs: Any) -> None:
                 )
 
 
+def check_rows_of_outputs(outputs: Any, rows: Any) -> None:
+    """Raise a UsageError if an output of a step has no axis of rows, along which a mask selects. One of as many units as rows passes."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(outputs):
+        if jnp.shape(leaf)[:1] != (rows,):
+            raise UsageError(
+                f"the step has an output of shape {jnp.shape(leaf)} at {jax.tree_util.keystr(path) or 'y'}, and there is a mask: give each "
+                f"output a row for each of {rows} rows, ({rows}, ...)"
+            )
+
+
 def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step that checks its result when it is traced: (carry, (y, info)), with a carry of the given shapes and types.
 

@@ -274,8 +274,10 @@ class Loaded:
         """Return the state before the first step of `rows` sequences, for `step`.
 
         Raises:
-          UsageError: the network reads no sequences.
+          UsageError: the network reads no sequences, or there are no rows.
         """
+        if rows < 1:
+            raise UsageError(f"rows is {rows}: expected 1 or more")
         if not self.interface.is_sequence:
             raise UsageError(f"{self.path} holds a {self.config.model.label}, which reads no sequences: call its model on whole examples")
         inputs = self.interface.inputs(rows)
@@ -290,10 +292,11 @@ class Loaded:
         Raises:
           UsageError: a symbol is not one of the network's, or `x` has the shape of sequences.
         """
-        of_symbols = jnp.issubdtype(jnp.result_type(x), jnp.integer)
-        if jnp.ndim(x) != (1 if of_symbols else 2):
+        x = jnp.asarray(x)
+        of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
+        if x.ndim != (1 if of_symbols else 2):
             shape = "(sequences,) of symbols" if of_symbols else "(sequences, features)"
-            raise UsageError(f"x has shape {jnp.shape(x)}: expected one step of each sequence, {shape}")
+            raise UsageError(f"x has shape {x.shape}: expected one step of each sequence, {shape}")
         check_symbols(x, self.interface.input_size)
         return self._step(self.variables, state, x)
 

@@ -18,6 +18,8 @@ def test_equal_differences_have_no_spread():
     assert paired([1.0], [2.0]) is None
     assert paired([1.0, 2.0], [0.0, 1.0]) == 0.0
     assert paired([1.0, 2.0], [1.0, 2.0]) == 1.0
+    assert paired([0.1, 0.2], [0.2, 0.3]) == 0.0  # equal but for rounding
+    assert paired([0.1 + 0.2, 0.7], [0.3, 0.7]) == 1.0
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])

@@ -45,6 +45,25 @@ def test_a_network_of_sentences_begins_afresh_at_each():
     assert written[1:] == expected
 
 
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"temperature": float("nan")}, "temperature is nan: expected 0 or more"),
+        ({"top_k": 2.5}, "top_k is 2.5: expected an integer, 1 or more"),
+        ({"end": 3}, "end is 3: expected a symbol from 0 to 2, or None"),
+        ({"length": -1}, "length is -1: expected an integer, 0 or more"),
+        ({"prompt": []}, r"the prompt is float32 of shape \(0,\): give one symbol or more"),
+        ({"prompt": [[0]]}, r"the prompt is int32 of shape \(1, 1\)"),
+        ({"model": ModelConfig(size=4, rank=2).build(3, 3, "last")}, r"the network predicts \(1, 3\): give one that reads 'all' steps"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(changed, says):
+    given = {"model": MODEL, "variables": VARIABLES, "prompt": [0, 2], "length": 2, "key": jax.random.key(0)}
+    assert sample(**given).shape == (2,)
+    with pytest.raises(UsageError, match=says):
+        sample(**given | changed)
+
+
 def test_shares_are_probabilities():
     draw = jax.jit(jax.vmap(lambda key: sample(MODEL, VARIABLES, jnp.asarray([1]), 1, key, temperature=0.5)[0]))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 4_000)))

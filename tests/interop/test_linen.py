@@ -302,6 +302,14 @@ def test_a_layer_stays_in_the_precision_of_its_parameters_and_inputs(loop):
     assert layer.apply(low, inputs).dtype == jnp.float32
     with jax.enable_x64(True):
         assert layer.apply(variables, inputs).dtype == jnp.float32
+        assert nn.RNN(layer.cell).apply(variables, inputs).dtype == jnp.float32
+
+
+def test_a_list_of_lengths_is_refused():
+    layer = RNN(Cell("gru", SIZE, LRD))
+    params = layer.init(jax.random.key(0), inputs())
+    with pytest.raises(UsageError, match=r"seq_lengths are a list: give an array, such as jnp\.asarray"):
+        layer.apply(params, inputs(), seq_lengths=[1, 1, 1])
 
 
 def test_the_name_of_a_loop_alone_is_refused():

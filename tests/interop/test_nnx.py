@@ -108,6 +108,8 @@ def test_arguments_that_do_not_fit_are_one_line():
     for call in (lambda: RNN(cell)(inputs()), lambda: cell(jnp.zeros((BATCH, SIZE)), inputs()[:, 0])):
         with pytest.raises(UsageError, match=rf"{WIDTH}\), and the cell was made with in_features={WIDTH + 1}: give inputs of that width"):
             call()
+    with pytest.raises(UsageError, match=rf"inputs have shape .*{WIDTH}\), and the cell was made with in_features={WIDTH + 1}"):
+        RNN(cell)(inputs().astype(int))
     with pytest.raises(UsageError, match="the inputs contain the symbol 9"):
         RNN(Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0)))(jnp.array([[9]]))
 

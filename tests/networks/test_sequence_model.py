@@ -355,6 +355,16 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
         model.apply(params, XS[:1], None, Start(carry), method="advance")
     with pytest.raises(UsageError, match=r"the state to start from is a .*: give a Start\(carry\)"):
         model.apply(params, XS, None, carry, method="advance")
+    with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
+        model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")
+
+
+def test_lists_are_refused():
+    model, params = model_and_params(LRD.config(), reads="all")
+    with pytest.raises(UsageError, match=r"inputs is a list: give an array, such as jnp\.asarray\(inputs\)"):
+        model.apply(params, [[[0.0] * XS.shape[2]]])
+    with pytest.raises(UsageError, match=r"mask is a list: give an array"):
+        model.apply(params, XS[:1], [[True] * XS.shape[1]])
 
 
 @pytest.mark.parametrize("name", ["rank", "size", "layers", "depth", "blocks", "input_rank", "embedding", "chunk"])

@@ -153,3 +153,16 @@ def test_python_numbers_are_parameters_and_states_like_others():
     for loop in LOOPS:
         assert float(loss((0.5, PARAMS), loop)) == pytest.approx(float(expected))
         assert float(jax.grad(loss)((0.5, PARAMS), loop)[0]) == pytest.approx(float(gradient[0]), rel=1e-5)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_mask_needs_rows_in_every_output(loop):
+    def mean(params, h, x):
+        h, (y, _) = step(params, h, x)
+        return h, (y, {"mean": jnp.mean(h), "units": jnp.mean(h, 0)})
+
+    carry, xs = of_shapes()
+    mask = jnp.ones((STEPS, BATCH), bool)
+    says = rf"the step has an output of shape \(\) at \[1\]\['mean'\], and there is a mask: .*\({BATCH}, ...\)"
+    assert_one_line(says, mean, PARAMS, carry, xs, mask, outputs="info", loop=loop)
+    assert unwrap(recur)(mean, PARAMS, carry, xs, outputs="info", loop=loop)[1][1]["mean"].shape == (STEPS,)

@@ -12,6 +12,7 @@ from lrpt.losses import cross_entropy
 from lrpt.matrices import Dense
 from lrpt.networks.dropout import Masked
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
 from lrpt.recurrence.packing import Packing, row_counts
 

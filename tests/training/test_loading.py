@@ -95,6 +95,13 @@ def test_a_step_refuses_symbols_that_the_network_does_not_have():
         trained.step(trained.start(2), jnp.asarray([0, 5]))
 
 
+def test_a_step_takes_lists_and_a_start_needs_rows():
+    trained = untrained(NETWORKS["gru"])
+    assert_close(trained.step(trained.start(2), [0, 1])[1], trained.step(trained.start(2), jnp.asarray([0, 1]))[1])
+    with pytest.raises(UsageError, match="rows is 0: expected 1 or more"):
+        trained.start(0)
+
+
 @pytest.mark.parametrize(("x", "wanted"), [(jnp.zeros((2, STEPS), int), "of symbols"), (jnp.zeros((2, 1, 5)), "features")])
 def test_a_step_refuses_sequences(x, wanted):
     trained = untrained(NETWORKS["gru"])
