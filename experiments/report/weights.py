@@ -50,9 +50,7 @@ def best_evaluation(record: Record) -> dict[str, Any] | None:
     lines = [dict(line) for line in record.metrics if line["split"] == "valid"]
     if not lines:
         return None
-    if record.result is not None and "best_update" in record.result:
-        return next((line for line in lines if line["update"] == record.result["best_update"]), None)
-    return min(lines, key=lambda line: line["loss"])
+    return next((line for line in lines if line["update"] == record.best_update), None)
 
 
 def _is_current(target: Path, best: dict[str, Any] | None) -> bool:

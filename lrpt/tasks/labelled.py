@@ -161,8 +161,8 @@ def regression_metrics(
 def moments_of_features(found: Labelled, train: np.ndarray) -> Moments:
     """Return mean and standard deviation of each feature over the steps of the training split; 1 for the deviation of a constant."""
     values = found.inputs[train][_inside(found)[train]]
-    scale = values.std(0)
-    return Moments(tuple(values.mean(0).tolist()), tuple(np.where(scale > 0, scale, 1).tolist()))
+    scale = np.where(values.min(0) < values.max(0), values.std(0, dtype=np.float64), 1)  # sums of many numbers need float64
+    return Moments(tuple(values.mean(0, dtype=np.float64).tolist()), tuple(scale.tolist()))
 
 
 def standardized(found: Labelled, moments: Moments) -> Float[np.ndarray, "s t m"]:

@@ -31,6 +31,7 @@ def test_what_explains_a_schedule():
     place = np.arange(12) % 4
     assert explained(np.array([0.1, 0.5, 0.2, 0.9])[place], place.tolist()) == pytest.approx(1)
     assert explained(np.array([0.0, 1.0, 1.0, 0.0]), ["a", "a", "b", "b"]) == 0
+    assert explained(np.array([0.0, 0, 0, 1]), "aaab") == pytest.approx(1)  # groups count by their sizes
     assert explained(np.array([0.0, 0.2, 0.8, 1.0]), "aabb") == pytest.approx(1 - 0.04 / (0.64 + 0.04))
     assert explained(np.full(4, 0.5), "aabb") == 0
 

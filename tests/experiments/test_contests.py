@@ -8,6 +8,7 @@ from tiny import CONFIG
 from experiments.report.contests import Final, First, Last, Recoveries
 from experiments.report.records import Record
 from experiments.report.verdicts import Pair
+from experiments.report.weights import best_evaluation
 from lrpt.runs.configuration import to_json
 
 BOTH = (CONFIG, CONFIG)  # of 11 updates
@@ -64,3 +65,16 @@ def test_a_diverged_run_loses_against_one_that_came_further():
     assert LOSS.compare(lost, further, BOTH, True) == Pair(3, None, False, settled=False, failed=1)
     assert LOSS.compare(behind, lost, BOTH, True) == Pair(3, None, None, settled=False, failed=1)
     assert LOSS.compare(lost, lost, BOTH, True) == Pair(3, None, None, failed=2)
+
+
+def test_evaluations_at_soft_masks_do_not_count():
+    def sharpened(curve, sharpness):
+        sharp = run(curve)
+        training = tuple(
+            {"update": update, "split": "train", "loss": curve[update], "sharpness": value} for update, value in sharpness.items()
+        )
+        return replace(sharp, metrics=(*training, *sharp.metrics))
+
+    soft = sharpened({4: 0.125, 8: 2.0}, {4: 0.5, 8: 1.0})
+    assert LOSS.compare(soft, run({4: 3.0, 8: 1.75}), BOTH, True) == Pair(3, -0.25, False, settled=False)
+    assert soft.best_update == best_evaluation(soft)["update"] == 8

@@ -117,6 +117,7 @@ def against(*advantages, **changes):
         (against(-0.1), "one seed only (against the paper)"),
         (against(0.1, 0.2, 0.1), "reproduced (3 of 3 seeds agree)"),
         (against(0.1, -0.2, 0.1), "reproduced by 2 of 3 seeds"),
+        ([*against(0.1, 0.2), Pair(2, None, None)], "reproduced by 2 of 3 seeds"),
         (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
         (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
         (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),

@@ -274,3 +274,10 @@ def test_masks_do_not_widen_a_network_of_bfloat16_parameters(inputs, config):
     low = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), model.init(jax.random.key(0), inputs))
     found = model.apply(low, inputs, None, train=True, rngs={"dropout": jax.random.key(1)}, method="advance")
     assert {leaf.dtype for leaf in jax.tree.leaves(found)} == {jnp.dtype("bfloat16")}
+
+
+@pytest.mark.parametrize("name", ["input_dropout", "state_dropout", "output_dropout"])
+def test_rows_have_masks_of_their_own(name):
+    xs = np.broadcast_to(VECTORS[:1], (6, *VECTORS.shape[1:]))
+    rows = np.asarray(outputs(build(size=16, parametrization="dense", **{name: 0.5}), xs))[:, -1]
+    assert len(np.unique(rows.round(5), axis=0)) == 6

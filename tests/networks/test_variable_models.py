@@ -303,3 +303,13 @@ def test_symbols_that_the_task_does_not_have_are_refused():
     model = CONFIG.build(SYMBOLS, SYMBOLS, "all")
     with pytest.raises(UsageError, match="this task has vectors as inputs"):
         jax.eval_shape(lambda: model.apply(VARIABLES, jnp.zeros((1, 2, SYMBOLS)), train=True, mutable=list(SOWN)))
+
+
+def test_squares_of_a_stack_are_those_of_each_layer():
+    config = VariableConfig(**{**vars(CONFIG), "layers": 2, "evaluation": "hard"})
+    variables = variables_of(config)
+    _, m = config.build(SYMBOLS, SYMBOLS, "all").apply(variables, INPUTS, method="schedule")
+    active = np.ceil(np.asarray(m) * SIZE) / SIZE  # (b, t, layers)
+    assert np.any(active[..., 0] != active[..., 1])
+    found = sown(config, variables, masked=False)
+    assert_close((found["active"], found["active_squared"]), (active.mean((1, 2)), np.square(active).mean((1, 2))))

@@ -220,3 +220,10 @@ def test_the_published_files_hold_the_same_pieces(data_dir, tmp_path):
     assert batch.inputs.shape == (77, 159, 88)
     silent = task.metrics(jnp.zeros(batch.targets.shape), batch)
     np.testing.assert_allclose(silent["loss"], 88 * np.log(2), rtol=1e-5)
+
+
+def test_generated_parts_share_no_piece():
+    splits = Chorales(length=16).build(0).splits.values()
+    pieces = [np.asarray(split.batch(split.arrays, jnp.arange(split.size)).inputs).reshape(split.size, -1) for split in splits]
+    whole = np.concatenate(pieces)
+    assert len(np.unique(whole, axis=0)) == len(whole)

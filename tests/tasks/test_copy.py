@@ -113,3 +113,9 @@ def test_validation_sequences_of_their_own_follow_the_test_sequences(config):
     for name, part in (("test", slice(0, 4)), ("valid", slice(4, 9))):
         found = own[name].batch(own[name].arrays, np.arange(own[name].size))
         jax.tree.map(lambda a, b, part=part: np.testing.assert_array_equal(a, b[part]), found, whole)
+
+
+@pytest.mark.parametrize("variant", ["variable_length", "variable_lag"])
+def test_data_do_not_depend_on_the_number_that_is_drawn_beside_them(variant):
+    inputs = sequences(variant).inputs
+    assert abs(np.corrcoef(np.argmax(inputs == 9, axis=1), inputs[:, 0])[0, 1]) < 0.1

@@ -8,11 +8,11 @@ import pytest
 
 from experiments.sequences import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.datasets.labelled import read_labelled
+from lrpt.datasets.labelled import Labelled, read_labelled
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.tasks import LabelledSequences, labelled
-from lrpt.tasks.labelled import digests
+from lrpt.tasks.labelled import digests, moments_of_features
 
 COUNT, STEPS = 40, 5
 RNG = np.random.default_rng(1)
@@ -244,3 +244,12 @@ def test_the_command_learns_from_a_file(tmp_path):
     main(EXPERIMENT, [*words.split(), "--optim.learning-rate", "0.02", "--workdir", str(tmp_path / "run")])
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert result["metrics"]["test"]["accuracy"] > 0.85
+
+
+def test_moments_of_features_are_those_of_many_numbers_and_of_constants():
+    """Sums of 8 million numbers in single precision stall. A constant stays in its unit, if it is not exact in binary, too."""
+    values = np.random.default_rng(5).uniform(1, 2, (10_000, 784, 1)).astype(np.float32)
+    found = Labelled(np.concatenate([values, np.full_like(values, 0.1)], -1), np.full(10_000, 784), np.zeros(10_000, int), None)
+    mean, deviation = moments_of_features(found, np.ones(10_000, bool))
+    np.testing.assert_allclose(mean, [values.mean(dtype=np.float64), np.float32(0.1)], rtol=1e-6)
+    np.testing.assert_allclose(deviation, [values.std(dtype=np.float64), 1], rtol=1e-6)

@@ -104,3 +104,12 @@ def test_the_tunes_of_o_neill(data_dir):
     assert notes["tunes"] == {"train": 1_644, "valid": 156, "test": 206}
     assert notes["symbols"] == {"train": 211_937, "valid": 19_841, "test": 26_663}
     assert (notes["types"], notes["skipped_tunes"]) == (386, 3)
+
+
+def test_the_vocabulary_is_that_of_the_training_split(tmp_path):
+    """Each tune has one symbol of its own: a last note of its own length."""
+    rng = np.random.default_rng(0)
+    notes = ["".join(rng.choice(list("CDEFGABc"), 24)) for _ in range(40)]
+    tunes = "".join(f"X:{i}\nT:tune {i}\nL:1/8\nK:C\n{tune}C{i + 1}|\n\n" for i, tune in enumerate(notes, start=1))
+    metadata = NextNote(file=folder(tmp_path, a=tunes), steps=5).build(0).metadata
+    assert metadata["unknown_symbols"] == {"train": 0, "valid": metadata["tunes"]["valid"], "test": metadata["tunes"]["test"]}

@@ -86,3 +86,9 @@ def test_the_published_penn_treebank(data_dir, tmp_path):
     assert task.splits["train"].arrays["text"].dtype == np.uint16
     (line,) = predicted(examples(task.splits["test"], [0]))
     assert task.vocabulary.decode(line).startswith("no it was n't black monday <eos> but while the new york stock exchange did n't")
+
+
+def test_the_vocabulary_is_that_of_the_training_split(tmp_path):
+    task = task_of(tmp_path, "a b\n" * 900 + "q r\n" * 100, steps=5)
+    assert task.vocabulary.symbols == ("<eos>", "<unk>", "a", "b")
+    assert task.metadata["unknown_words"] == {"train": 2, "valid": 100, "test": 98}

@@ -105,3 +105,21 @@ def test_decay_by_epochs_reaches_the_updates(tmp_path):
 def test_bad_schedules(changes, message):
     with pytest.raises(UsageError, match=message):
         OptimConfig("adam", **changes)
+
+
+def test_a_halving_returns_to_the_best_parameters_and_statistics(tmp_path):
+    told = {}
+
+    class Told:
+        def evaluated(self, evaluation):
+            told[evaluation.update] = jax.device_get(evaluation.variables)
+
+    fit(HIGHWAY, {0: tmp_path / "run"}, devices=1, observers=[Told()])
+    losses = {line["update"]: line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid"}
+    annealing = Annealing(HIGHWAY.optim)
+    halved = [update for update, loss in losses.items() if annealing.evaluated(loss)]
+    assert len(halved) == 3
+    for update in halved:
+        best = min((before for before in losses if before <= update), key=losses.__getitem__)
+        assert best < update
+        jax.tree.map(np.testing.assert_array_equal, told[update], told[best])
