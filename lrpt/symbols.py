@@ -71,7 +71,7 @@ def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float
 @jax.custom_jvp
 def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b o"]:
     """Select rows, with the derivative of a product by one-hot vectors: its transpose is a product, where that of indexing is a scatter."""
-    return kernel.at[v].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+    return jnp.asarray(kernel).at[v].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
 @_rows.defjvp

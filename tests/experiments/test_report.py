@@ -338,7 +338,7 @@ def test_curve_beside_the_published_log(kept):
     assert "![Copying, variable length, N = 100](../../experiments/results/figures/copy_variable_length.png)" in text
     runs = (kept / "docs" / "reproduction" / "runs.md").read_text()
     assert "python -m experiments.example --workdir PATH --seeds 3" in runs
-    assert "| 1 | CPU, 2 cores | 0123456789 | 3.11.7 |" in runs
+    assert "| 0123456789 | CPU, 2 cores | 3.11.7 |" in runs
 
 
 @pytest.mark.slow
