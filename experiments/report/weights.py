@@ -47,10 +47,8 @@ def keep_weights(source: Path, target: Path, record: Record, results: Path, cons
 
 def best_evaluation(record: Record) -> dict[str, Any] | None:
     """Return update and validation metrics of the best state of a run, or None where nothing was evaluated."""
-    lines = [dict(line) for line in record.metrics if line["split"] == "valid"]
-    if not lines:
-        return None
-    return next((line for line in lines if line["update"] == record.best_update), None)
+    best = record.best_update
+    return next((dict(line) for line in record.metrics if line["split"] == "valid" and line["update"] == best), None)
 
 
 def _is_current(target: Path, best: dict[str, Any] | None) -> bool:

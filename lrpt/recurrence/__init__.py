@@ -71,9 +71,9 @@ def recur(
 
     Raises:
       UsageError: there is no such loop or choice of outputs; the step is no function, or does not return (carry, (y, info)) with a carry of
-        the given shapes and types; mask or carry do not have the time and batch axes of the inputs, or, with a mask, an output has no
-        rows; the mask is not boolean; inputs or
-        carry do not fit a matrix; there are no steps or rows; the kernel does not support this cell or these sizes.
+        the given shapes and types; mask or carry do not have the time and batch axes of the inputs; the mask is not boolean; there is a
+        mask, and an output has no rows; inputs or carry do not fit a matrix; there are no steps or rows; the kernel does not support this
+        cell or these sizes.
 
     Returns:
       The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.

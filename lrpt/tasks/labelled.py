@@ -101,14 +101,12 @@ class LabelledSequences:
 
 def _regression(targets: Float[np.ndarray, "s k"], train: np.ndarray) -> Labels:
     """Return targets minus their mean, divided by the standard deviation of each output, both of the training split."""
-    own = targets[train]
-    mean = own.mean(0)
-    varies = own.min(0) < own.max(0)  # the deviation of a constant may be above 0 by rounding
-    scales = tuple(float(column.std() * one) or 1.0 for column, one in zip(own.T, varies, strict=True))
+    moments = _moments(targets[train])
+    mean, scales = moments
     # With one output the loss says it all. Runs of earlier versions that go on have no other metric.
     metrics = regression_metrics if len(scales) == 1 else partial(regression_metrics, weights=_weights(scales))
-    scaled = ((targets - mean) / np.asarray(scales, targets.dtype)).astype(np.float32)
-    return Labels(scaled, len(scales), metrics, Summary(scales), Moments(tuple(mean.tolist()), scales), {})
+    scaled = ((targets - np.asarray(mean, targets.dtype)) / np.asarray(scales, targets.dtype)).astype(np.float32)
+    return Labels(scaled, len(scales), metrics, Summary(scales), moments, {})
 
 
 def _weights(scales: tuple[float, ...]) -> tuple[float, ...]:
@@ -160,9 +158,14 @@ def regression_metrics(
 
 def moments_of_features(found: Labelled, train: np.ndarray) -> Moments:
     """Return mean and standard deviation of each feature over the steps of the training split; 1 for the deviation of a constant."""
-    values = found.inputs[train][_inside(found)[train]]
-    scale = np.where(values.min(0) < values.max(0), values.std(0, dtype=np.float64), 1)  # sums of many numbers need float64
-    return Moments(tuple(values.mean(0, dtype=np.float64).tolist()), tuple(scale.tolist()))
+    return _moments(found.inputs[train][_inside(found)[train]])
+
+
+def _moments(values: Float[np.ndarray, "s m"]) -> Moments:
+    """Return mean and standard deviation of each column; 1 for the deviation of a constant, which may be above 0 by rounding."""
+    mean, scale = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)  # sums of many numbers need float64
+    varies = (values.min(0) < values.max(0)) & (scale > 0)
+    return Moments(tuple(mean.tolist()), tuple(np.where(varies, scale, 1).tolist()))
 
 
 def standardized(found: Labelled, moments: Moments) -> Float[np.ndarray, "s t m"]:
