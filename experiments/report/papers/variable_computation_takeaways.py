@@ -131,7 +131,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         *(
             [
                 f"**Gradients.** {'; '.join(exploded)}. The scheduler feeds back on itself over the steps of a window. These runs had the "
-                f"full gradient and windows of 200 and more; [the recipe](../variable_computation.md) now cuts it."
+                f"full gradient; [the recipe](../variable_computation.md) now cuts it."
             ]
             if exploded
             else []
@@ -161,7 +161,8 @@ SCHEDULES = ("bits-vcrnn-seed0", "bits-buffer-8-seed0", "bits-buffer-24-seed0")
 def _explosion(run: Record) -> str:
     largest = max((line.get("gradient_norm", 0) or 0 for line in run.training()), default=0)
     recoveries = max((line.get("recoveries", 0) for line in run.metrics), default=0)
-    return f"`{run.name}`: mean norms up to {largest:.0e}, {recoveries:.0f} recoveries" if largest > 1e3 else ""
+    window = recorded(run).get("data.steps")
+    return f"`{run.name}`: windows of {window}, mean norms up to {largest:.0e}, {recoveries:.0f} recoveries" if largest > 1e3 else ""
 
 
 def _soft(run: Record) -> str:
