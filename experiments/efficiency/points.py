@@ -19,7 +19,7 @@ class Point(NamedTuple):
     """A run in the plot.
 
     Attributes:
-      family: the line it belongs to: networks with one cell, guided or not.
+      family: the line it belongs to: networks with one cell, guided or not, that read the same data.
       label: the network.
       size: size of the Elman network with as many operations.
       score: metric on the test split.
@@ -49,15 +49,17 @@ def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, c
             raise UsageError(
                 f"the run of {result['model']} has no '{wanted}', only {', '.join(metrics)}: choose another score or convention"
             )
-    return Point(_family(config["model"]), result["model"], metrics[name], metrics[score])
+    return Point(_family(config), result["model"], metrics[name], metrics[score])
 
 
-def _family(model: Mapping[str, Any]) -> str:
+def _family(config: Mapping[str, Any]) -> str:
+    model = config["model"]
     cell = str(model.get("cell", "conditional"))
     names = {"elman": "RNN", "conditional": "CRNN"}
     name = names[cell] if cell in names else cell.upper().replace("_", " ")
     guided = flatten({"model": model}).get("model.schedule.guided_symbols")
-    return f"{name} guided" if guided and cell.startswith("vc") else name
+    buffer = config.get("data", {}).get("buffer")  # bits beside those of each character
+    return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer)
 
 
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str = "paper") -> Path:

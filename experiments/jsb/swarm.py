@@ -200,4 +200,4 @@ def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[floa
 def draw(dots: Sequence[Mapping[str, Any]], path: Path, constant: float) -> Path:
     """Plot these dots, and the loss of the best constant predictor as a line."""
     title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
-    return swarm_figure(by_group(dots), path, title, "lowest training loss [nats per frame]", ("constant predictor", constant))
+    return swarm_figure(by_group(dots), path, title, "lowest training loss (nats per frame)", ("constant predictor", constant))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import plain_log_scale, png
 
 CLOSE = 0.02
 """Share of the height of the plot. Dots closer than this are drawn side by side."""
@@ -55,7 +55,8 @@ def swarm_figure(
             axes.plot(x, y, "o", markersize=3, alpha=0.8, label=name)
         if baseline is not None:
             axes.axhline(baseline[1], color="0.5", label=baseline[0])
-        axes.set(yscale="log", xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
+        plain_log_scale(axes)
+        axes.set(xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
         axes.set_xticklabels(map(str, depths))
         axes.set_title(title)
         axes.legend()

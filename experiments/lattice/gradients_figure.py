@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import plain_log_scale, png
 
+COLUMNS = 3
+"""plots side by side"""
 _FIGURE = re.compile(r"gradient_norm_layer_(\d+)")
 
 
@@ -54,8 +56,10 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
       norms: model -> result of `layer_norms_by_epoch`.
       path: path of the PNG.
     """
-    with png(path, 4.6 + 3.0 * len(norms), 3.2) as figure:
-        *maps, ratios = figure.subplots(1, len(norms) + 1)
+    rows = -(-(len(norms) + 1) // COLUMNS)
+    with png(path, 3.0 * COLUMNS, 2.8 * rows) as figure:
+        places = figure.subplots(rows, COLUMNS).flat
+        maps, ratios = places[: len(norms)], places[len(norms)]
         for axes, (name, found) in zip(maps, norms.items(), strict=True):
             layers, epochs = found.shape
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
@@ -64,7 +68,10 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
             axes.set_title(name)
             figure.colorbar(shown, ax=axes)
             ratios.plot(range(1, epochs + 1), top_to_bottom(found), label=name)
-        ratios.set(xlabel="epoch", yscale="log")
+        plain_log_scale(ratios)
+        ratios.set(xlabel="epoch")
         ratios.set_title("last layer over first layer")
         ratios.legend(fontsize="x-small")
+        for axes in places[len(norms) + 1 :]:
+            axes.set_axis_off()
     return path

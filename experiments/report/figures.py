@@ -10,7 +10,7 @@ import numpy as np
 from experiments.report.claims import Evidence
 from experiments.report.paper import Study
 from experiments.report.records import Record
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, png
 from lrpt.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
     every = [curve for of_name in curves.values() for curve in of_name if curve]
     with png(path, 7.2, 4.4) as figure:
         axes = figure.subplots()
-        for name, of_name in curves.items():
-            _draw(axes, name, of_name)
+        for number, (name, of_name) in enumerate(curves.items()):
+            _draw(axes, name, of_name, line_style(number))
         if study.log:
             axes.plot(
                 list(study.log),
@@ -44,7 +44,7 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
             name, level = study.baseline
             axes.axhline(level, color="0.6", linewidth=1.5, label=f"{name} predictor")
         if study.score == "loss":
-            axes.set_yscale("log")
+            plain_log_scale(axes)
         elif study.score in LOWER_IS_BETTER:
             _zoom(axes, every)
         axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -67,17 +67,17 @@ def _zoom(axes: "Axes", curves: Sequence[Mapping[int, float]]) -> None:
         axes.set_ylim(top=limit)
 
 
-def _draw(axes: "Axes", name: str, curves: list[dict[int, float]]) -> None:
+def _draw(axes: "Axes", name: str, curves: list[dict[int, float]], style: LineStyle) -> None:
     """Draw the mean and the range of the seeds up to the shortest run, and each seed thinly."""
-    color = axes.plot([], [], label=name if len(curves) == 1 else f"{name} ({len(curves)} seeds)")[0].get_color()
+    one, (color, dashes) = len(curves) == 1, style
+    width, alpha = (1.4, 1.0) if one else (0.8, 0.6)
+    axes.plot([], [], label=name if one else f"{name} ({len(curves)} seeds)", color=color, linestyle=dashes)
     for curve in curves:
-        axes.plot(
-            list(curve), list(curve.values()), color=color, linewidth=1.4 if len(curves) == 1 else 0.8, alpha=1 if len(curves) == 1 else 0.6
-        )
+        axes.plot(list(curve), list(curve.values()), color=color, linestyle=dashes, linewidth=width, alpha=alpha)
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
-    if len(curves) > 1 and common:
+    if not one and common:
         scores = np.array([[curve[update] for update in common] for curve in curves])
-        axes.plot(common, scores.mean(axis=0), color=color, linewidth=1.8)
+        axes.plot(common, scores.mean(axis=0), color=color, linestyle=dashes, linewidth=1.8)
         axes.fill_between(common, scores.min(axis=0), scores.max(axis=0), color=color, alpha=0.15, linewidth=0)
 
 

@@ -43,8 +43,8 @@ def _operations(study: Study, points: Mapping[str, Sequence[Point]], path: Path)
             found = [own for own in points.values() if own[0].family == family]
             means = sorted((np.mean([p.size for p in own]), np.mean([p.score for p in own])) for own in found)
             seeds = [point for own in found for point in own]
-            axes.plot(*zip(*means, strict=True), "-", color=f"C{number}", label=family)
-            axes.plot([p.size for p in seeds], [p.score for p in seeds], "o", color=f"C{number}", markersize=4)
+            axes.plot(*zip(*means, strict=True), "-", color=f"C{number}")
+            axes.plot([p.size for p in seeds], [p.score for p in seeds], "o", color=f"C{number}", markersize=4, label=family)
         axes.set(xlabel="size of the RNN of as many operations (the paper's RNN-d)", ylabel=study.score_name.replace("validation", "test"))
         axes.set_title(study.title)
         axes.legend()
@@ -53,14 +53,15 @@ def _operations(study: Study, points: Mapping[str, Sequence[Point]], path: Path)
 
 def _words(runs: Mapping[str, Sequence[Record]], path: Path) -> Path:
     """Draw the mean over seeds, and dotted the mean of a schedule that knows the white spaces only."""
-    with png(path) as figure:
+    with png(path, 7.2) as figure:
         axes = figure.subplots()
         for number, (name, own) in enumerate(runs.items()):
             found = [run.analysis["words"] for run in own if run.analysis is not None]
-            for series, style, label in (("means", "o-", name), ("control", ":", f"{name}, knowing spaces only")):
+            for series, style, label in (("means", "o-", name), ("control", ":", None)):
                 means = np.mean([one[series] for one in found], axis=0)
                 axes.plot(found[0]["offsets"], means, style, color=f"C{number}", markersize=4, label=label)
+        axes.plot([], [], ":", color="0.4", label="the same, knowing spaces only")
         axes.axvline(0, color="0.7", linewidth=1)
         axes.set(xlabel="characters from the white space that ends a word", ylabel="mean m", ylim=(0, None))
-        axes.legend(fontsize="x-small")
+        figure.legend(loc="outside right upper", fontsize="x-small")
     return path

@@ -74,7 +74,7 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
             axes.plot(places, list(published.values()), "D", color="0.2", fillstyle="none", label="published, 10 M parameters")
             axes.axhline(summary["options"]["epochs"], color="0.6", label="our cap: points on it are lower bounds")
             axes.set(ylabel="epochs until the lowest validation loss", ylim=(0, None))
-            axes.set_xticks(range(len(models)), models)
+            axes.set_xticks(range(len(models)), [name.replace(", ", ",\n") for name in models])
             axes.set_title(fill(f"{text}: {scale_of(summary)}", 64))
             figure.legend(loc="outside right upper", fontsize="x-small")
 

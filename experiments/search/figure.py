@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lrpt.analysis.curves import Curve
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import plain_log_scale, png
 
 NAMED = 5
 """trials in the legend"""
@@ -19,7 +19,7 @@ def draw_search(curves: Sequence[Curve], score: str, path: Path, title: str) -> 
         for curve in curves[:NAMED]:
             axes.plot(curve.updates, curve.scores, marker=".", label=curve.label)
         if score == "loss":
-            axes.set_yscale("log")
+            plain_log_scale(axes)
         axes.set(xlabel="updates", ylabel=f"validation {score}", xlim=(0, None))
         axes.set_title(title)
         axes.legend()

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.ticker import Formatter
 
 WORDS = {
     "loss": "loss (nats, or squared error)",
@@ -62,12 +61,10 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     """
     with png(path, 7.2) as figure:
         axes = figure.subplots()
-        for label in dict.fromkeys(curve.label for curve in curves):
-            _draw(axes, label, [curve for curve in curves if curve.label == label])
+        for number, label in enumerate(dict.fromkeys(curve.label for curve in curves)):
+            _draw(axes, label, [curve for curve in curves if curve.label == label], line_style(number))
         if score == "loss":
-            axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter(_plain_log())
+            plain_log_scale(axes)
         axes.set(xlabel="updates", ylabel=f"validation {in_words(score)}", xlim=(0, None))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(title)
@@ -75,25 +72,14 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     return path
 
 
-def _plain_log() -> "Formatter":
-    """Return a formatter that labels a logarithmic axis with plain numbers."""
-    from matplotlib.ticker import LogFormatter
-
-    class PlainLog(LogFormatter):
-        def _num_to_string(self, x: float, vmin: float, vmax: float) -> str:
-            return f"{x:g}"
-
-    return PlainLog()
-
-
-def _draw(axes: "Axes", label: str, curves: Sequence[Curve]) -> None:
+def _draw(axes: "Axes", label: str, curves: Sequence[Curve], style: LineStyle) -> None:
     by_update = [dict(zip(curve.updates, curve.scores, strict=True)) for curve in curves]
     updates = sorted(set(by_update[0]).intersection(*by_update[1:]))  # seeds may be evaluated at other updates, or not as long
     scores = np.asarray([[found[update] for update in updates] for found in by_update])
     name = label if len(curves) == 1 else f"{label} ({len(curves)} seeds)"
-    (line,) = axes.plot(updates, scores.mean(axis=0), label=name)
+    axes.plot(updates, scores.mean(axis=0), color=style.color, linestyle=style.dashes, label=name)
     if len(curves) > 1:
-        axes.fill_between(updates, scores.min(axis=0), scores.max(axis=0), color=line.get_color(), alpha=0.2, linewidth=0)
+        axes.fill_between(updates, scores.min(axis=0), scores.max(axis=0), color=style.color, alpha=0.2, linewidth=0)
 
 
 def score_over_parameters(models: Sequence[Sized], score: str, path: Path, title: str = "") -> Path:

@@ -5,13 +5,18 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cycler import cycler
 
 if TYPE_CHECKING:  # importing Matplotlib takes as long as reading and refusing a command line
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import Formatter
 
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+"""The palette of Okabe and Ito."""
+DASHES = ["-", "--", ":"]
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -23,8 +28,40 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "lines.linewidth": 1.4,
-    "axes.prop_cycle": cycler(color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]),  # Okabe and Ito
+    "axes.prop_cycle": cycler(color=COLORS),
 }
+
+
+class LineStyle(NamedTuple):
+    """Color and dashes of a line, in Matplotlib's names."""
+
+    color: str
+    dashes: str
+
+
+def line_style(number: int) -> LineStyle:
+    """Return the style of one of several lines. Colors change first, so the eighth line is the first dashed one."""
+    rounds, color = divmod(number, len(COLORS))
+    return LineStyle(COLORS[color], DASHES[rounds % len(DASHES)])
+
+
+def plain_log_scale(axes: "Axes") -> None:
+    """Make the vertical axis logarithmic, and label it with plain numbers."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(_plain_log())
+
+
+def _plain_log() -> "Formatter":
+    """Return a formatter that labels some places between the powers of ten: as many as there is room for."""
+    from matplotlib.ticker import LogFormatter
+
+    class PlainLog(LogFormatter):
+        def _num_to_string(self, x: float, vmin: float, vmax: float) -> str:
+            return f"{x:g}"
+
+    return PlainLog()
+
 
 CHARACTERS_PER_INCH = 13
 """Length of a line of a title."""

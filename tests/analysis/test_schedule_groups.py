@@ -77,6 +77,8 @@ def test_points_of_runs():
     assert (counted.family, counted.size) == ("RNN", 7.0)
     crnn = point_of(result("CRNN 5-5", 1.6, paper_equivalent_size=7.1), {"model": {"size": 5}}, "bits_per_character")
     assert crnn.family == "CRNN"
+    buffered = {"model": {"cell": "vcrnn"}, "data": {"buffer": 8}}
+    assert point_of(result("VCRNN", 1.6, paper_equivalent_size=6.0), buffered, "bits_per_character").family == "VCRNN, 8 buffer bits"
     with pytest.raises(UsageError, match=r"the run of RNN has no 'paper_equivalent_size', only bits_per_character, equivalent_size"):
         point_of(result("RNN", 1.6, equivalent_size=7.0), config, "bits_per_character")
 

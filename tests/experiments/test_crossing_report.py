@@ -35,7 +35,7 @@ def root(tmp_path):
 def test_ratios_larger_than_their_errors_are_marked_and_those_not_run_are_named(root):
     text = crossing.section(root)
     assert "| full: bits per character | 2.020 |  |\n| low rank | 0.90 * | 0.90 (1 of 1) * |\n| low rank plus diagonal | 1.002 |" in text
-    assert "| gru | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
+    assert "| GRU | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
     assert "Test bits per character in units of that of full matrices" in text
     assert "18 runs at the chosen rates took 3.0 hours of a core" in text
     assert "that had other work to do: `python -m experiments.fair_crossing --cells gru --rates 0.001 0.01`" in text
@@ -78,10 +78,10 @@ def test_the_time_of_an_update_stands_beside_the_width(root):
         run["parameters"] = 40_200 if run["parametrization"] == "dense" else 20_100
     (results / "fair_crossing_time.json").write_text(json.dumps(summary))
     text = crossing.section(root)
-    assert "An update takes about as long as that of a gru with full matrices and 20,000 parameters; the column time" in text
+    assert "An update takes about as long as that of a GRU with full matrices and 20,000 parameters; the column time" in text
     assert "their networks have 0.50 of the parameters of those with full matrices, in the geometric mean." in text
     assert "| cell | matrices | width | parameters | time | rate | seeds | bits per character | sd |" in text
-    assert "| gru | low rank | 62 | 20,100 | 0.99 | 0.01 | 3 | 1.820 | 0.020 |" in text
+    assert "| GRU | low rank | 62 | 20,100 | 0.99 | 0.01 | 3 | 1.820 | 0.020 |" in text
 
 
 def test_without_results_the_page_says_what_would_make_them(tmp_path):

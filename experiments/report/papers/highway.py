@@ -319,7 +319,7 @@ STUDIES = (
         "jsb",
         "JSB Chorales, RHN of depth 6",
         "loss",
-        "validation loss [nats per frame]",
+        "validation loss (nats per frame)",
         "{:.3f}",
         (CHORALES,),
         (70, 140, 280, 420, 560, 700, 1_400),
