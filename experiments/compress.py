@@ -1,4 +1,4 @@
-"""The command that compresses the matrices of a trained run to a structure, such as low rank plus diagonal, for further training.
+"""Compression of the matrices of a trained run to a structure, such as low rank plus diagonal, for further training.
 
     python -m experiments.compress RUN_DIRECTORY --rank 8
     python -m experiments.compress RUN_DIRECTORY --error 0.2 --tied --output DIR
@@ -72,7 +72,7 @@ class Options:
     """largest relative error of any matrix, instead of --rank (low rank only)"""
     parametrization: Annotated[str, OneOf("structure", TARGETS, notes="errors are weighted for low rank only")] = "low_rank_plus_diagonal"
     structures: bool = False
-    """compress nothing: print the distance of every matrix from every structure, at the parameters of rank d plus diagonal"""
+    """compress nothing: print the distance of each matrix from each structure, at about the number of parameters of rank d plus diagonal"""
     tied: bool = False
     """use one projection R for all recurrent matrices (low rank only)"""
     input_rank: int | None = None
@@ -334,7 +334,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compress, and print the report. Exit with 2 if a flag is wrong, with 1 if a file is damaged or cannot be written."""
     console = Console()
     with leaving_with_a_line(console, OF_A_READER):
-        about = "Bring the matrices of a trained network to a structure, to be trained further."
+        about = "Replace the matrices of a trained network by the nearest ones of a structure, as a start for further training."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         report = options.report(console)
         print(json.dumps(report, indent=2)) if options.json else show(report, console)

@@ -38,7 +38,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 
 PROGRAM = "python -m experiments.costs"
-USAGE = "Measures what the presets of all experiments cost."
+USAGE = "Measure what the presets of all experiments cost on one core."
 COLUMNS = ("preset", "runs", "updates", "hours on a core", "")
 STEP = 4.0
 """ratio of the estimates of successive presets that are measured although their updates are long"""
@@ -62,12 +62,12 @@ class Options:
     """Options of the command line."""
 
     presets: tuple[str, ...] = ()
-    """EXPERIMENT/PRESET: presets to measure, as adding/quick (empty: all)"""
+    """presets to measure, as EXPERIMENT/PRESET, for example adding/quick (empty: all)"""
     limit: float = 0.05
-    """measure all presets with updates of at most so many seconds by the estimate from counts of operations, and a few of the others"""
+    """longest update in seconds, as estimated from counts of operations, up to which every preset is measured; of the others, a few are"""
     data: Data = field(default_factory=Data)
     output: Path = experiments.COSTS
-    """file of costs"""
+    """JSON file to which costs are written"""
 
     def __post_init__(self) -> None:
         if self.presets:

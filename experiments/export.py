@@ -1,4 +1,4 @@
-"""Writes a trained run for small devices and for PyTorch, and prints its size, score and latency.
+"""Export of a trained run for small devices and for PyTorch: files, and a table of size, score and latency.
 
     python -m experiments.export RUN_DIRECTORY --output DIR
     python -m experiments.export RUN_DIRECTORY --beside DENSE_RUN     another run in the same table
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. Exit with 2 if a flag is wrong, 1 if a file is damaged or cannot be written."""
     console = Console()
     with leaving_with_a_line(console, OF_A_READER):
-        about = "Programs of any batch and length, 8-bit weights and PyTorch modules of a trained run; size, score and latency."
+        about = "Export a trained run as programs, with 32-bit and 8-bit weights, and for PyTorch. Print size, score and latency."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         found = report(options, console)
         print(json.dumps(found, indent=2)) if options.json else show(found, console)

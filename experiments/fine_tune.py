@@ -1,12 +1,12 @@
-"""The command that trains a small change of a trained network on a new text: frozen recurrent matrices, each with a low-rank term.
+"""Fine-tuning of a trained network on a new text: each recurrent matrix is frozen and gets a trainable term of low rank.
 
     python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 8             a run, or a kept result, of characters
     python -m experiments.fine_tune RUN_DIRECTORY --data.file TEXT --rank 4 --diagonal
     python -m experiments.fine_tune --from FILE.npz --data.file TEXT                    a GRU or LSTM of Flax or PyTorch
 
-What is frozen has no gradient and no state of the optimizer. Symbols keep their inputs and outputs, whatever their numbers in the new text;
-those of new symbols are drawn. A cell from a file gets a new embedding and a new readout. In the end the terms are added to the frozen
-matrices, which changes predictions by rounding only, and `merged.npz` holds the network with full matrices.
+Frozen matrices have no gradient and no optimizer state. Symbols keep their embedding and readout weights, whatever their numbers in the new
+text; those of new symbols are drawn. A cell from a file gets a new embedding and a new readout. In the end the terms are added to the
+frozen matrices, which changes predictions by rounding only, and `merged.npz` holds the network with full matrices.
 """
 
 import json

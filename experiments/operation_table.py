@@ -119,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table. Exit with status 2 if an option is invalid."""
     console = Console()
     with Explained(console):
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Operations of units.", Options())
+        about = "Count the multiplications of the units of Jernite et al. 2017."
+        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
     rows = [row(printed) for printed in PRINTED]
     if options.json:
         print(json.dumps([asdict(r) for r in rows], indent=2))

@@ -39,7 +39,7 @@ class Options:
     size: int = 256
     """n: rows and columns of each matrix"""
     rank: int = 16
-    """all but dense have the number of parameters that is closest to that of low rank d plus diagonal"""
+    """d: every other form but dense gets the size whose number of parameters is closest to that of rank d plus diagonal"""
     batch: int = 20
     """rows of the state"""
     steps: int = 50

@@ -1,4 +1,4 @@
-"""The command that trains experiments x presets x seeds, on all cores of this machine or on the nodes of a Ray cluster.
+"""Sweeps: every combination of experiments, presets and seeds, on all cores of this machine or on the nodes of a Ray cluster.
 
     python -m experiments.sweep copy_memory --presets paper-variable-length paper-variable-lag --seeds 5 --workdir DIR
     python -m experiments.sweep adding --seeds 3 --workdir DIR --train.updates 1000 --vary model.rank=8,24

@@ -12,10 +12,10 @@ Kind = TypeVar("Kind", bound=type)
 def register_fields(kind: Kind) -> Kind:
     """Register a dataclass as a pytree of its fields. Those with the metadata {"static": True} belong to its structure.
 
-    It does what `jax.tree_util.register_dataclass` does, and keeps classes apart. With JAX's (0.10.2), the structures of two dataclasses
-    with as many fields compare equal, whatever their classes: `PyTreeDef::operator==` in jaxlib/pytree.cc asks for the class of other nodes
-    only. `jit` finds its programs by a few bits of a hash, and by equality. So it sometimes runs the program of one class with the arrays
-    of another: of 200 classes whose method returns a number of their own, 32 returned that of an earlier class.
+    It does what `jax.tree_util.register_dataclass` does, and keeps classes apart. With JAX's function (0.10.2), the structures of two
+    dataclasses with the same number of fields compare equal, whatever their classes: `PyTreeDef::operator==` in jaxlib/pytree.cc compares
+    the classes of other nodes only. `jit` finds its programs by a few bits of a hash, and by equality. So it sometimes runs the program of
+    one class with the arrays of another: of 200 classes whose method returns a number of their own, 32 returned that of an earlier class.
 
     Args:
       kind: a frozen dataclass. Its constructor must take any objects, as JAX builds pytrees of shapes and placeholders, too.

@@ -23,29 +23,29 @@ class Options:
 
     data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
     tasks: tuple[str, ...] = tuple(SCORES)
-    """copy (of variable length), digits (permuted) and characters (of the text in data)"""
+    """tasks: copy (of variable length), digits (permuted) and characters (of the text in data)"""
     cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
-    """any cells of a sequence model"""
+    """names of cells, as in --model.cell of the experiments"""
     matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal", "block_diagonal", "monarch", "kronecker", "toeplitz_like")
     """parametrizations of the recurrent matrices"""
     equal: str = "parameters"
-    """parameters or time (of an update)"""
+    """what all networks of a task have in common: parameters (their number) or time (of an update)"""
     budget: int = 20_000
-    """number of parameters of each network; with time, of the reference"""
+    """number of parameters of each network; for time, of the first cell with full matrices, whose time the others match"""
     share: float = 0.25
-    """parameters of a structured matrix, as a share of those of a full one"""
+    """parameters of a structured matrix, as a share of those of a full matrix of its size"""
     depth: int = 2
     """transitions within a step, for cells that can have several"""
     lag: int = 30
     """longest lag of the copy task"""
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1)
-    """learning rates of Adam: the three middle ones, and further ones while the best one lies at an end"""
+    """learning rates of Adam to try: the three middle ones, and further ones while the best of those tried is the lowest or the highest"""
     updates: int = 3_000
     """updates of each network"""
     evaluations: int = 12
-    """evaluations of each network, of which the best one counts"""
+    """number of evaluations of each network; the best one counts"""
     seeds: int = 3
-    """number of networks of each pair; more than one for the significance"""
+    """number of networks of each pair of cell and matrices; tests of significance need two or more"""
     seed: int = 0
     """first seed, which chooses the learning rate"""
     devices: int | None = None

@@ -1,4 +1,4 @@
-"""The command that analyses a trained recurrent highway network: Jacobians, gates, layers, initialization, dropout in evaluation.
+"""Analysis of a trained recurrent highway network: Jacobians, gates, layers, initialization, dropout in evaluation.
 
     python -m experiments.inspect_rhn discs RUN_DIRECTORY          Gershgorin discs of the temporal Jacobian (Figure 2, eqs. 4, 10 and 14)
     python -m experiments.inspect_rhn flow RUN_DIRECTORY           Jacobians over several steps (eq. 2), and bounds of their norms

@@ -65,7 +65,7 @@ class Starts(OnRun):
     sizes: tuple[int, ...] = (16, 64)
     """widths of the state"""
     identity: bool = False
-    """add the unit matrix to each recurrent matrix"""
+    """add the identity matrix to each recurrent matrix"""
     huge: bool = False
     """go on even if the estimate exceeds the limit"""
 

@@ -57,9 +57,9 @@ class Options:
     preset: str = "quick"
     """quick: 15,000 to 90,000 parameters on drawn chords; paper: 150,000 to 900,000 parameters on the JSB chorales"""
     cells: tuple[str, ...] = CELLS_OF_PAPER
-    """architectures"""
+    """names of cells"""
     depths: tuple[int, ...] = tuple(BUDGETS)
-    """recurrence depths"""
+    """transitions within a step"""
     parameters: tuple[int, ...] = (15_000, 30_000, 60_000, 90_000)
     """approximate number of parameters at each of these depths; networks of the paper also grow with depth"""
     settings: int = 10

@@ -65,7 +65,7 @@ class Options:
     learning_rate: float = 1e-3
     """learning rate of Adam in the first epoch, multiplied by 0.9 after each epoch"""
     initialization: tuple[str, ...] = (START,)
-    """starts of the parameters, each for all models: lru, as in the paper's code, or glorot, as in its text"""
+    """initializations, each for all models: lru, as in the paper's code, or glorot, as in its text"""
     seeds: int = 3
     """number of networks for each model"""
     seed: int = 0
@@ -136,12 +136,12 @@ class Convergence(Options):
 
 @dataclass(frozen=True)
 class Efficiency(Options):
-    """Study of the same models on growing shares of the data."""
+    """Study of the models of `convergence` on growing shares of the data."""
 
     shares: tuple[float, ...] = (20, 40, 60, 80, 100)
     """per cent of the data"""
     test: Literal["fixed", "moving"] = "fixed"
-    """fixed: shares of the training split, one test split; moving: shares of the text, each with its test split, as in the original code"""
+    """fixed: shares of the training split, with one test split; moving: shares of the text, each split anew, as in the original code"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,7 +167,7 @@ class Gradients(Options):
     models: tuple[str, ...] = ("gru", "lru")
     """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn, rhn-2-layers or grid-lstm-tied"""
     initialization: tuple[str, ...] = (START, "glorot")
-    """starts of the parameters, each for all models: lru, as in the paper's code, or glorot, as in its text"""
+    """initializations, each for all models: lru, as in the paper's code, or glorot, as in its text"""
     layers: int = 10
     """layers of each network, at least 2"""
     patience: int | None = None

@@ -232,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table. Exit with status 2 if an option is invalid."""
     console = Console()
     with Explained(console):
-        about = "Parameters of the networks of the papers, printed and counted."
+        about = "Compare the numbers of parameters that the papers print with those of their networks here."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
     rows = [row(published) for published in PUBLISHED]
     if options.json:

@@ -1,4 +1,4 @@
-"""Writes REPRODUCTION.md and a page for each paper: published figures and ours, from the results that are kept with the code.
+"""Report of published and own results: REPRODUCTION.md and a page for each paper, from the results that are kept with the code.
 
     python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
     python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction, model cards and figures from
@@ -57,7 +57,7 @@ class Options:
     collect: Path | None = None
     """copy the small files of every run below this directory, and the summaries of studies, to experiments/results; write nothing else"""
     check: bool = False
-    """only say whether the pages are what would be written"""
+    """write nothing; check that the pages are those that would be written"""
     verify: tuple[str, ...] | None = None
     """evaluate kept weights again and compare with what is printed: experiments, or experiment/run (none named: all of them)"""
     weights: bool = True
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     console = Console()
     try:
         with Explained(console):
-            description = "Published figures and ours: writes REPRODUCTION.md and its pages from experiments/results."
+            description = "Compare published and own results: write REPRODUCTION.md and its pages from experiments/results."
             run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
     except OSError as error:
         console.error(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}")

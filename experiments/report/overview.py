@@ -11,10 +11,13 @@ from experiments.report.verdicts import Status
 INTRODUCTION = f"""\
 # Reproduction
 
-What five papers claim, and what came out here. `python -m experiments.report` writes this page and its details from the kept results;
-verdicts, counts and numbers are computed. Every metric of every table row, and every ordering of two models, is one claim with one verdict
-([what a verdict means]({DOCS}/verdicts.md)). Numbers of parameters are compared by `python -m experiments.parameter_table`. No
-paper says that its values are means over seeds."""
+This page says what five papers claim, and what came out here. The first section is about two of them, an earlier and a later text with one
+title. `python -m experiments.report` writes this page and the linked ones from the kept results: it computes verdicts, counts and numbers.
+Every metric of every table row, and every ordering of two models, is one claim with one verdict
+([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of
+parameters. No paper says that its values are means over seeds.
+
+In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24."""
 
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
@@ -42,9 +45,9 @@ def _in_words(judged: Sequence[Judged]) -> str:
     return (
         f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced, "
         f"{_of_one_seed(judged)} of these with one seed), {alone} are orderings of one pair of runs, which decides nothing, {smaller} were "
-        f"run at smaller scale or with a recipe of this project, {not_run} are not yet run, and {not_here} cannot be run here, of which "
-        f"{quoted} are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard error for a "
-        f"difference."
+        f"run at smaller scale or with a training recipe of this project, {not_run} are not yet run, and {not_here} cannot be run here, "
+        f"of which {quoted} are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard "
+        f"error for a difference."
     )
 
 
@@ -86,28 +89,30 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 
 | verdict | meaning |
 | --- | --- |
-| reproduced | every seed agrees, trained as long as the claim says; with one seed, that one |
+| reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
 | reproduced by k of n seeds | the other seeds disagree, diverged, or decide nothing; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
 | one seed only | an ordering at the published size with one pair of runs: its direction, or that neither shows it; it decides nothing |
 | not reproduced | no seed agrees |
-| contradicted | the opposite was measured: what is said to fail succeeds, or an ordering is reversed significantly |
-| diverged | every seed met a loss that is not finite; a diverged seed counts as a failed one among others |
-| run at smaller scale | fewer updates, a smaller network, less or other data, or settings that were not read, as stands beside |
+| contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
+| diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
+| run at smaller scale | fewer updates, a smaller network, less or other data, or settings of an unread supplement; pages say which |
 | not yet run | no run is kept |
-| not runnable here | quoted from other authors, or no command here makes it; the reason stands below the table |
+| not runnable here | quoted from other authors, or no command here trains it; the reason is below the table |
 
 ## Values
 
 - A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
 - If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
   baseline contradicts the paper.
-- The equivalent size (RNN-d) of a unit that learns its schedule agrees within a tenth on both sides. The size of a usual unit follows from
-  its width and is no claim, nor is a size for which a target was chosen.
-- Means of m on groups of symbols agree within 0.1. Epochs until the best one agree if they are as few as published for the LRU family,
-  which is said to be fast, and within a quarter for the others, which are said to be slow.
-- Where the paper prints no recipe of training, a worse value says nothing of it, and is *undecided*.
-- Where it has words only, a claim names its threshold: *mostly ignored* is less than half, *everything* 95 %, *substantially* 5 %.
+- RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step. For a unit that learns its schedule, it agrees
+  within a tenth on both sides. The size of a usual unit follows from its width and is no claim. Nor is a size that a target was chosen to
+  reach.
+- Means of m, the share of the state that is updated, agree within 0.1 on groups of symbols.
+- Epochs until the best one agree if they are as few as published for the LRU family, which is said to be fast, and within a quarter for the
+  others, which are said to be slow.
+- If the paper does not print how a network was trained, a worse value is no evidence against the paper, and is *undecided*.
+- If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *everything* 95 %, *substantially* 5 %.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
@@ -123,12 +128,13 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 - **One seed** decides nothing at any size.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
   cap on epochs, if more epochs could change which model is ahead.
-- **Divergence**: a run that diverged loses against one that did not and that came further. A pair with such a run has no number and cannot
-  be significant.
-- **Events**: if one network gets there after the other one's training has ended, as long as the claim asks for, the pair decides nothing.
+- **Divergence**: a run that diverged loses against a run that did not diverge and came further. A pair with such a run has no number and
+  cannot be significant.
+- **Events**, such as a criterion that is met: if one network gets there only after the other one's training has ended, at the length that
+  the claim asks for, the pair decides nothing.
 - **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
 - All of three seeds agree by chance one time in eight, if two models are equal.
-- Orderings of the lattice paper that its own table does not have are left out, and listed on its page.
+- Orderings that the lattice paper claims, but that do not hold in its own table, are left out and listed on its page.
 
 ## Means
 

@@ -82,7 +82,7 @@ def _notes(title: str, notes: dict[str, None]) -> str:
 def _relations(judged: Judged) -> list[str]:
     parts = [
         "## Orderings",
-        "Both models are compared on the seeds that both have. The advantage is that of the model which the paper calls better, with its "
+        "Both models are compared on the seeds that both have. The advantage is that of the model that the paper calls better, with its "
         "standard error. It is computed on the test split if both networks were trained to the end. Otherwise it is computed on the "
         "validation split, up to the last common update.",
     ]
@@ -155,8 +155,8 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
                 named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
     lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
     text = (
-        "Each trains one model. Presets named `small` or `equal`, and commands with `--train.updates`, are smaller than published. Add "
-        "`--seeds N` and `--workdir DIR`, and `--data.dir DIR` where data are published. The commands of kept studies are on "
+        "Each command trains one model. Presets named `small` or `equal`, and commands with `--train.updates`, are smaller than published. "
+        "Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept studies are on "
         "[their page](runs.md)."
     )
     return ["## Commands", text, "```bash\n" + "\n".join(lines) + "\n```"] if lines else []

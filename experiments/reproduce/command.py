@@ -1,4 +1,4 @@
-"""The command that trains the runs that the papers' claims need: it prints their costs, resumes them, and collects the results.
+"""Training of the runs that the papers' claims need: a plan with costs, runs that resume, and collected results.
 
     python -m experiments.reproduce --list                                       the runs of every claim, with hours and progress
     python -m experiments.reproduce --list --measure --claims "Table 1"          the hours measured on this machine, by a few updates each
@@ -44,7 +44,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments.reproduce"
-USAGE = "Trains what the papers' claims need."
+USAGE = "Train the runs that the papers' claims need; --list prints them with their costs."
 LINE = "{:>6}  {:>8}  {:>20}  {:>11}  {:>11}  {}"
 COLUMNS = ("claims", "done", "updates", "hours each", "hours left", "run")
 
@@ -62,14 +62,14 @@ class Options(EngineOptions):
     claims: tuple[str, ...] = ()
     """claims by their names or parts of them (empty: all)"""
     seeds: int = len(SEEDS)
-    """of each model, from 0 on"""
+    """number of seeds of each model, from 0 on"""
     hours: float | None = None
     """train only runs that would be finished in this time (None: all)"""
     data: Data = field(default_factory=Data)
     workdir: Path = Path("runs/reproduce")
     """where run directories go; on a disk that all nodes share"""
     unfinished: Path | None = None
-    """archives of unfinished runs: unpacked at the start where workdir did not come as far, packed at the end (None: neither)"""
+    """archives of unfinished runs: unpacked at the start if workdir is not as far, packed at the end (None: neither)"""
     collect: Path | None = None
     """copy the small files of ended runs to this directory, as experiments.report --collect does (None: do not)"""
     huge: bool = False

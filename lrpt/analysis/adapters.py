@@ -70,7 +70,7 @@ def adapted(trained: InFull, initial: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(variables: Mapping[str, Any], network: Recurrent) -> tuple[dict[str, Any], ModelConfig]:
-    """Return the variables and the configuration of the network with full matrices that a network with adapters has become."""
+    """Add the adapters of a network to its matrices. Return the variables and the configuration of the network with full matrices."""
     params = variables["params"]
     found = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
     rest = {name: tree for name, tree in variables.items() if name != FROZEN}

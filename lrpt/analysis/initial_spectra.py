@@ -39,7 +39,7 @@ def drawn_params(template: Any, spread: float, identity: bool = False, seed: int
     """Draw parameters with full matrices.
 
     Recurrent entries are normal with standard deviation `spread`, input entries are normal with variance 1/m, and biases have their initial
-    values. With `identity` the unit matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017,
+    values. With `identity` the identity matrix is added to each recurrent matrix (Le et al. 2015; the second circle of Zilly et al. 2017,
     Figure 2).
 
     Raises:

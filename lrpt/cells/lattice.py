@@ -105,7 +105,7 @@ def lru_ps(
 def lru_ps_code(
     params: PSLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
 ) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], PSLRUInfo]]:
-    r"""Compute `lru_ps` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
+    r"""Compute `lru_ps` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, and h2 alike."""
     z, r = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset))
     p1, p2 = _projected(params, h1, h2, r, r)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, PSLRUInfo(z, r, p1, p2))
@@ -131,7 +131,7 @@ def lru_rg(
 def lru_rg_code(
     params: RGLRUParams, h2: Float[Array, "*b n"], h1: Float[Array, "*b n"]
 ) -> tuple[Float[Array, "*b n"], tuple[Float[Array, "*b n"], RGLRUInfo]]:
-    r"""Compute `lru_rg` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, likewise h2."""
+    r"""Compute `lru_rg` with the update gate of the original code: :math:`h_1' = z \odot \hat h_2 + (1 - z) \odot h_1`, and h2 alike."""
     z, r1, r2 = (sigmoid(gate(h1, h2)) for gate in (params.update, params.reset_1, params.reset_2))
     p1, p2 = _projected(params, h1, h2, r1, r2)
     return z * p1 + (1 - z) * h2, (z * p2 + (1 - z) * h1, RGLRUInfo(z, r1, r2, p1, p2))

@@ -11,13 +11,13 @@ dimensions between: those within ln((1 - epsilon) / epsilon) / lambda of m n. Th
 may change by a schedule: in the paper it is 0.1 in the first epoch and grows by 0.1 in each, up to 1. The paper does not state epsilon;
 `EPSILON` makes the band 23 dimensions wide at lambda = 1.
 
-The units are those of `lrpt.cells.elman`, `gru` and `lstm`, and equal them if the mask is one everywhere. The soft mask at m = 1 is not: by
-eq. 8 its last dimension is one half. In the limit of infinite sharpness, eq. 8 updates floor(m n) dimensions, while the text says
-ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one on: z = e (1 -
-u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized to zero. So is the
-bias b unless the initialization draws biases. Hence m starts at 1/2.
+The units are those of `lrpt.cells.elman`, `gru` and `lstm`, and equal them if the mask is one everywhere. The soft mask is not one
+everywhere at m = 1: by eq. 8 its last dimension is one half. In the limit of infinite sharpness, eq. 8 updates floor(m n) dimensions, while
+the text says ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one
+on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized to
+zero. So is the bias b unless the initialization draws biases. Hence m starts at 1/2.
 
-Eqs. 9 and 13 print h_t for h_{t-1}, and i for x.
+In eqs. 9 and 13 the paper prints h_t where h_{t-1} is meant, and i for the input x.
 
 The scheduler feeds back on itself: m_t depends on h_{t-1}, and that on m_{t-1}, by about
 m (1 - m) n u_i (c_i - h_i) with i = m n. Over long windows these factors can multiply to gradients of 1e14 and more. With `cut`, the

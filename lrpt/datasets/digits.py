@@ -1,4 +1,4 @@
-"""The 8x8 digits that scikit-learn contains, in a fixed stratified split. scikit-learn itself takes a second to import and is not."""
+"""The 8x8 digits that scikit-learn contains, in a fixed stratified split, read without the import of scikit-learn, which takes a second."""
 
 from importlib.util import find_spec
 from pathlib import Path

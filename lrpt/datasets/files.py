@@ -1,4 +1,4 @@
-"""Reading a file of the user's: a regular one, of a size that memory can hold."""
+"""Reading of a user's file: it must be a regular one, of a size that memory can hold."""
 
 import stat
 from pathlib import Path

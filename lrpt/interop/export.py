@@ -1,11 +1,11 @@
 """Trained networks as serialized programs (StableHLO, by `jax.export`) with their weights inside. Running one needs JAX only:
 
 program = jax.export.deserialize(Path("sequence.jax").read_bytes())
-predictions = program.call(inputs)             any batch size and any length
+predictions = program.call(inputs)             # any batch size and any length
 
 program = jax.export.deserialize(Path("step.jax").read_bytes())
 state = [numpy.zeros((1, *aval.shape[1:]), aval.dtype) for aval in program.in_avals[2:]]
-prediction, *state = program.call(x, True, *state)    the first step; then False
+prediction, *state = program.call(x, True, *state)    # the first step; then False
 """
 
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ OF_PYTORCH = (".pt", ".pth", ".bin")
 SUFFIXES = (".npz", ".safetensors", *OF_PYTORCH)
 INSTALL = "pip install -e '.[torch]'"
 SAVE = "numpy.savez(path, **{name: tensor.float().numpy() for name, tensor in module.state_dict().items()})"
-"""The line that a user of PyTorch runs if she has no safetensors and we have no PyTorch."""
+"""The line that a user of PyTorch runs if safetensors is missing there and PyTorch is missing here."""
 
 
 def load_weights(path: str | Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A recurrent network with low-rank matrices in PyTorch. This file needs PyTorch and NumPy only; lrpt writes it beside the weights.
 
     network = Network.load("network.npz")
-    outputs, state = network(inputs)           (batch, time, features), or (batch, time) symbols
-    outputs, state = network(more, state)      continues the sequences
+    outputs, state = network(inputs)           # (batch, time, features), or (batch, time) symbols
+    outputs, state = network(more, state)      # continues the sequences
 
 It can be trained and saved like every other module. A matrix is the sum of what it has: `kernel`,
 right^T left, and diag(diagonal).

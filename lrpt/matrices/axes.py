@@ -23,7 +23,7 @@ def field_of(path: tuple[Any, ...]) -> str:
 
 
 def leading_block(operator: Operator, size: int) -> Operator:
-    """Return the upper left block of a square matrix, stored as the matrix is, or the first components of a bias.
+    """Return the upper left block of a square matrix, in the same form of storage, or the first components of a bias.
 
     Args:
       operator: an operator all of whose arrays stand in `WIDE_AXES`, such as `Dense`, `Diagonal`, `LowRank` and `Bias`,

@@ -18,7 +18,7 @@ from lrpt.pytrees import register_fields
 @register_fields
 @dataclass(frozen=True)
 class Sparse:
-    """A matrix whose outputs each see k random inputs, the same ones for ever.
+    """A matrix whose outputs each see k random inputs, which never change.
 
     Only the entries are parameters, k n_out. The places follow from `seed` and the sizes, so no file needs to hold them. Random masks that
     stay fixed: Jaeger 2001 (echo state networks), and Prabhu et al. 2018 for trained entries. Multiplications: k n_out.

@@ -128,7 +128,7 @@ RECIPES: dict[str, Recipe] = {
         recovers=True,
     ),
     "char_lm_apart": Recipe(
-        "char_lm with the norms of schedulers and of all other parameters clipped apart (not published: for variable computation)",
+        "char_lm with separate clipping of the norms of schedulers and of all other parameters (not published: for variable computation)",
         1e-3,
         lambda learning_rate: optax.chain(clip_parts_or_shrink(1.0, 0.01), optax.adam(learning_rate)),
         recovers=True,

@@ -101,7 +101,7 @@ def _part(path: tuple[Any, ...]) -> str:
 
 
 def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.GradientTransformation:
-    r"""Clip the norm of the schedulers' gradient and that of all other parameters, each apart; else like `clip_by_norm_or_shrink`.
+    r"""Clip the norm of the schedulers' gradient and that of all other parameters separately; else like `clip_by_norm_or_shrink`.
 
     The 2 n + 1 parameters of a scheduler of n units carry 91 to 99 % of a gradient that grows over long windows. A common norm then scales
     down the gradient of all others as well.

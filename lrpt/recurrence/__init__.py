@@ -19,7 +19,7 @@ from lrpt.recurrence.varying import alike
 Outputs = Literal["all", "last", "info"]
 
 LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint}
-"""Loops by name: twins with the same arguments and the same numbers."""
+"""Loops by name, with the same arguments and the same results."""
 
 KERNEL = "kernel"
 """Name of the accelerator kernel that runs a whole sequence in one launch, in the place of a loop's name."""

@@ -1,4 +1,4 @@
-"""Loops over time: twins with the same arguments and the same numbers. They differ in what they store for the backward pass.
+"""Loops over time with the same arguments and the same results. They differ in what they store for the backward pass.
 
 Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, carry, x) -> (carry, y)`, time on the leading axis of `xs`.
 """
@@ -52,7 +52,7 @@ BY_RULE = Tuning()
 
 
 def in_words(loop: str) -> str:
-    """Return how messages call a loop: the argument of `recur`, and the setting of configurations."""
+    """Return the name of a loop for messages: the argument of `recur`, and the setting of configurations."""
     return f"loop '{loop}' (in configurations recurrence '{loop}')"
 
 
@@ -69,7 +69,7 @@ class Loop(Protocol):
 
 
 def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
-    """Run `lax.scan`, of which reverse mode stores every intermediate of every step. There is nothing to tune."""
+    """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune."""
     return lax.scan(partial(step, params), carry, xs)
 
 

@@ -160,7 +160,7 @@ def _unpacked_size(content: BytesIO) -> int:
 
 
 def _content(path: Path, most: int) -> bytes:
-    """Return the bytes of a regular file, which has at most so many; reading a device or a pipe might never end."""
+    """Return the content of a regular file of at most `most` bytes; reading a device or a pipe might never end."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "a device or a pipe")
     size = path.stat().st_size

@@ -47,7 +47,7 @@ class NextBit:
     file: Path | None = None
     """a text file in UTF-8 to use instead of the source"""
     dir: Path | None = None
-    """directory of the source's files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the source's files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     buffer: int = 0
     """0 bits appended to each character; 8 and 24 in the paper"""
     characters: bool = False

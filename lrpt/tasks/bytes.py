@@ -41,7 +41,7 @@ class NextByte:
     file: Path | None = None
     """a file to use instead of the source; with source enwik8 or text8: that file, unpacked, or a prefix of it"""
     dir: Path | None = None
-    """directory of enwik8.zip or text8.zip; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of enwik8.zip or text8.zip; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     steps: int = 50
     """bytes in a window"""
 

@@ -71,7 +71,7 @@ class Chorales:
     file: Path | None = None
     """a file of pieces in one of these formats, .json or .mat, or a folder of .mat files, to use instead of the source"""
     dir: Path | None = None
-    """directory of the published file; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the published file; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     first_frame: bool = False
     """predict the first frame of a piece too"""
     length: int = 64

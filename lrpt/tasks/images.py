@@ -33,7 +33,7 @@ class PermutedImages:
     source: str = "digits"
     """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
     dir: Path | None = None
-    """directory of the MNIST files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the MNIST files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     permuted: bool = True
     """read pixels in a random order drawn from the seed, else row by row"""
 
@@ -72,7 +72,7 @@ class ImageVectors:
     source: str = "digits"
     """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
     dir: Path | None = None
-    """directory of the MNIST files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the MNIST files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     over: str = "sum"
     """how the loss combines classes: sum, or mean as in the original code"""
 

@@ -52,7 +52,7 @@ class NextNote:
     file: Path | None = None
     """a file in ABC notation, or a folder of such files, to use instead of the source"""
     dir: Path | None = None
-    """directory of O'Neill's files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of O'Neill's files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     tunes: int = 400
     """number of melodies to draw; for drawn"""
     steps: int = 50

@@ -90,9 +90,9 @@ class NextSymbol:
     file: Path | None = None
     """a text file to use instead of the source; with source enwik8 or text8: that file, unpacked, or a prefix of it"""
     dir: Path | None = None
-    """directory of the source's files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the source's files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     tokens: str = "gru"
-    """'<unk>' is: gru (five characters, as for the paper's GRUs) or lstm (one symbol, as for its LSTMs)"""
+    """how '<unk>' is read: gru (five characters, as for the paper's GRUs) or lstm (one symbol, as for its LSTMs)"""
     reading: str = "sentences"
     """sentences (each line is a sequence) or stream (windows that continue each other)"""
     max_length: int = 500
@@ -104,7 +104,7 @@ class NextSymbol:
     train_share: float | None = None
     """per cent of the training split to read, from its start; the other splits do not change (None: all)"""
     words: int | None = None
-    """inputs also name words at their ends, those with so many occurrences in training; for stream (None: symbols only)"""
+    """at the end of a word, inputs also name it if it occurs at least this often in training; for stream (None: symbols only)"""
     blanks: str = "stripped"
     """blanks at both ends of the treebank's lines: stripped, or kept (as published)"""
     line_ends: str = "folded"
@@ -112,7 +112,7 @@ class NextSymbol:
     cuts: str = "lines"
     """split points of a file, ptb_joined and python: lines (moved forward to a line end) or exact"""
     encoding: str = "utf-8"
-    """of a file: utf-8 or bytes (each byte is a symbol; always so with source enwik8 or text8)"""
+    """encoding of a file: utf-8 or bytes (each byte is a symbol; always so with source enwik8 or text8)"""
 
     later: ClassVar[frozenset[str]] = frozenset(Form._fields)
     """settings whose absence from a file of an older version means the default, whatever its preset has now"""

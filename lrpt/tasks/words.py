@@ -45,7 +45,7 @@ class NextWord:
     file: Path | None = None
     """a text file in UTF-8 to use instead of the source"""
     dir: Path | None = None
-    """directory of the Penn Treebank files; downloads and prepared data go there too if it is writable (default: the user's cache)"""
+    """directory of the Penn Treebank files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     min_count: int = 3
     """occurrences in the training split that a word needs to have its own symbol (ptb: every word has one)"""
     steps: int = 35

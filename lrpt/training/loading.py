@@ -53,13 +53,13 @@ def load(
     """Read a trained network from a run directory or a kept result.
 
         trained = lrpt.load("runs/adding/paper-seed0")
-        predictions = trained.predict(inputs)                           in the units of the data
-        predictions = trained.model.apply(trained.variables, inputs)    in those of the network, see `trained.scaling`
+        predictions = trained.predict(inputs)                           # in the units of the data
+        predictions = trained.model.apply(trained.variables, inputs)    # in those of the network, see `trained.scaling`
 
     Args:
       directory: the run directory, finished or not, or the directory of a kept result.
       model: class of the network's configuration, if `config.json` does not name one that can be imported.
-      data: class of the task's configuration, likewise.
+      data: class of the task's configuration, in the same case.
       imports: module or modules to import first, such as one that registers a cell of yours.
       data_dir: where the data sets are, instead of where they were when the run was trained.
       state: 'best' has the lowest validation loss, 'last' is where training stopped.
@@ -139,7 +139,7 @@ class Loaded:
       path: the directory that it was read from.
       experiment: name of the experiment, 'custom' for a run that no experiment started.
       preset: name of the preset.
-      seed: decided parameters, data and the order of batches.
+      seed: seed of parameters, data and the order of batches.
       config: the configuration.
       is_kept: whether the directory is a kept result, without checkpoints.
       update: the number of updates that the weights have seen.
@@ -331,7 +331,7 @@ class Loaded:
 
 
 def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
-    """Return the weights of a network as they are kept, and their metadata (see `lrpt.runs.weights`)."""
+    """Return the weights of a network in the form of a kept result, and their metadata (see `lrpt.runs.weights`)."""
     vocabulary = loaded.vocabulary
     symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
     task, size = loaded.interface._asdict(), loaded.interface.input_size

@@ -220,9 +220,9 @@ class Run:
         return restored.state
 
     def _check_grid(self, update: int) -> None:
-        """Raise a UsageError if the run goes on from an end between two evaluations that decides something.
+        """Raise a UsageError if a longer training would resume from an end between two regular evaluations that counts.
 
-        An uninterrupted run is not evaluated there. In a resumed one that evaluation would count in patience and halvings.
+        An uninterrupted run is not evaluated there. In a resumed run, that evaluation would count in patience and halvings.
         """
         train, halve_after = self.config.train, self.config.optim.halve_after
         counts = train.patience is not None or halve_after is not None
@@ -402,7 +402,7 @@ class Run:
 
 
 def _has_diverged(loss: Any) -> Any:
-    """Return whether a loss, or each of several, is not finite or as good as that."""
+    """Return whether a loss, or each of several, is not finite or is at least `DIVERGED`."""
     return ~(np.abs(loss) < DIVERGED)
 
 

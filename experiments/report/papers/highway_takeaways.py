@@ -38,7 +38,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
         f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
         points(
-            f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little of how depth changes the "
+            f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little about how depth changes the "
             f"optimization of RHNs ({_extent(judged.evidence)}).",
             _losses(judged.evidence),
             f"{_better(judged.evidence)}.",
@@ -73,7 +73,7 @@ def _of_layers(judged: Judged) -> str:
         f"The paper says that closing any layer in general costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
         f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
         f"The paper says that all layers are used, and that gates of the others switch over time. Here gates have a mean of "
-        f"{gates['untrained'][0]:.2f} before training. After it, they have {gates['trained'][0]:.2f} in the first layer and "
+        f"{gates['untrained'][0]:.2f} before training. After training, they have {gates['trained'][0]:.2f} in the first layer and "
         f"{min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others ({direction(used)}), whose standard deviations "
         f"are at most {max(spread[1:]):.3f} ({direction(switching)}; weights of the lowest validation loss).",
     )
@@ -95,7 +95,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
-    no_better = f" From depth to depth, it does not help at {' and '.join(harms)}." if harms else ""
+    no_better = f" The steps to depth {' and '.join(harms)} do not help in any seed." if harms else ""
     runs = [run for of_depth in by_depth for run in of_depth]
     improving = sum(run.best_update == run.updates > 0 for run in runs)
     unfinished = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this." * bool(
@@ -173,11 +173,11 @@ def remarks(evidence: Evidence) -> Sequence[str]:
     ]
     return (
         f"**Figure 4.** Lowest training loss of all settings, nats per frame: {'; '.join(lines)}. Sizes grow with depth, as in the paper. "
-        f"The recipe clips the norm of gradients at 10, of which the paper says nothing.{_line_of(evidence)}",
+        f"The recipe clips the norm of gradients at 10, which the paper does not mention.{_line_of(evidence)}",
         "Presets follow the authors' TensorFlow code at each depth. It biases the transform gates of the Penn Treebank towards carrying "
         "(-2), while the paper names such biases for the optimization study and Wikipedia only. The 65.4 of Table 1 needs a smaller weight "
         "decay than that code's 1e-7, which neither the paper nor the code prints; 1e-9 is a guess.",
-        "The networks of 200 units hold the width, not the number of parameters: the transition weights triple from depth 1 to 3. So they "
-        "stand in for single points of Figure 5a, and not for its orderings. For these, the presets equal-1 to equal-6 have 1.5 million "
-        "parameters each.",
+        "The networks of 200 units have equal widths, not equal numbers of parameters: the transition weights triple from depth 1 to 3. "
+        "So they stand in for single points of Figure 5a, not for its orderings. For these, the presets equal-1 to equal-6 have 1.5 "
+        "million parameters each.",
     )

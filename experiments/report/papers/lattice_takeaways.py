@@ -38,7 +38,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         points(
             f"**Scale.** {at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller:",
             *_scales(judged),
-            f"The paper's text claims {len(claimed())} orderings of Table 1, of which the table lacks {len(lacking())}. These are "
+            f"The paper's text claims {len(claimed())} orderings of Table 1. {len(lacking())} of them do not hold in that table; they are "
             f"[listed](docs/reproduction/lattice.md#remarks) and not counted.",
         ),
         *(f"**Losses, {BOOKS[text]}.** {_order(judged, text)}" for text in BOOKS),
@@ -105,7 +105,7 @@ def _shares(judged: Judged) -> str:
     lower = sum(r.difference is not None and r.difference.mean > 0 for r in found)
     compared = [*found, *(r for r in judged.relations if r.relation.sentence.startswith("an LRU on 40 %"))]
     return (
-        f"On less than all of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
+        f"On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
         f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(compared, 'comparisons')}"
     )
 
@@ -119,7 +119,7 @@ def _censored(judged: Judged) -> str:
     counts = [f"{sum(own)} of {len(own)} runs of {NAMES[name]}" for name, own in capped.items() if any(own)]
     if not counts:
         return ""
-    return f"The cap on epochs ended {in_series(counts)}; their epochs are lower bounds, and their losses too high."
+    return f"The cap on epochs ended {in_series(counts)}. So their epochs are lower bounds, and their losses are too high."
 
 
 def _epochs(judged: Judged, other: str) -> str:
@@ -153,8 +153,8 @@ def _even_from(judged: Judged, study: Study, start: str) -> str:
     of = scores(study, start)
     losses = [f"{np.mean([*of[name].values()]):.2f} ({title}s)" for name, title in (("lru", "LRU"), ("gru", "GRU")) if of.get(name)]
     return (
-        f"Gradients of ten layers (Figure 7), {STARTS[start]}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}: those of the "
-        f"last and the first three layers are closer in LRUs than in GRUs in {int((lru < gru).sum())} of {len(lru)} epochs "
+        f"Gradient norms of ten layers (Figure 7), {STARTS[start]}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}: that of "
+        f"the last layer and the mean of the first three are closer in LRUs than in GRUs in {int((lru < gru).sum())} of {len(lru)} epochs "
         f"({says(relation.verdict)}){'; test losses are ' * bool(losses)}{' and '.join(losses)}."
     )
 
@@ -164,9 +164,9 @@ def remarks(evidence: Evidence) -> Sequence[str]:
     return [
         _left_out(),
         *_units(evidence),
-        "Neither the paper nor the code says how wide networks are, or which have two layers and which four. Presets have two, four by "
-        "name, and RHNs one of depth five, as the paper exempts them; `rhn-2-layers` has two. Parameters start as in the code (`lru`), "
-        "whose runs were published; the paper says Glorot, which is kept by name.",
+        "Neither the paper nor the code says how wide networks are, or which have two layers and which four. Presets have two layers, or "
+        "four if their name says so. RHNs have one of depth five, as the paper exempts them; `rhn-2-layers` has two. Parameters are "
+        "initialized as in the code (`lru`), whose runs were published. The paper says Glorot (`--model.initialization glorot`).",
         "A figure at the cap of epochs is printed as *at least*.",
         *(part for text in STUDIES for part in _starts(evidence, text)),
         *_ratios(evidence),
@@ -184,7 +184,7 @@ def _left_out() -> str:
         if not holds_on(text, share, worse)
     ]
     return (
-        f"**Claims of the text that the paper's own figures lack** are left out. Table 1: {', '.join(of_table)}. "
+        f"**Claims of the text that do not hold in the paper's own table and figures** are left out. Table 1: {', '.join(of_table)}. "
         f"Figure 5: {', '.join(of_shares)}. Its caption, an LRU on 40 % of the data better than others on 60 %, holds on the Penn "
         f"Treebank only. Footnote 5 excepts War and Peace from RG-LRU < PS-LRU."
     )

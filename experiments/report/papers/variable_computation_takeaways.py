@@ -27,7 +27,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
         f"**Bits.** {gap(bits, 'At smaller scale, a VCRNN', 'an RNN of as many operations', BITS)}",
         f"**Characters.** {gap(characters, vcrnn, 'an RNN of as many operations', BITS)} "
         f"{gap(gated, 'A VCGRU', 'a GRU of as many operations', BITS)}",
-        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'of perplexity')}"
+        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}"
         + _operations(judged) * (melodies.verdict.status is not Status.NOT_RUN),
         _schedules(judged),
         points(
@@ -100,9 +100,9 @@ def _unpenalized(judged: Judged) -> str:
     neither, growing, penalized = (one.ours for one in found)
     everything = judged.relation("with neither a penalty")
     return (
-        f"Section 4.2 says that training with a fixed sharpness, of which it prints none, and without a penalty ends where everything is "
-        f"updated. On characters, at a fixed sharpness of 4 and with the gradient into the scheduler cut, the updated share is {neither} "
-        f"({direction(everything)}). It is {growing} with a growing sharpness alone, and {penalized} with a penalty alone "
+        f"Section 4.2 says that training with a fixed sharpness of the mask (it prints no value), and without a penalty on m, ends where "
+        f"everything is updated. On characters, at a fixed sharpness of 4 and with the gradient into the scheduler cut, the updated share "
+        f"is {neither} ({direction(everything)}). It is {growing} with a growing sharpness alone, and {penalized} with a penalty alone "
         f"({seeds_in_words([len(one.observed) for one in found])} each)."
     )
 
@@ -117,8 +117,8 @@ def _operations(judged: Judged) -> str:
     own = judged.quantity("VCRNN-500", "RNN-d")
     small, large = (judged.quantity(f"RNN-{size}", "test perplexity") for size in (200, 250))
     return (
-        f" Its target was chosen for the operations of the paper's, those of an RNN of {TUNE_FIGURES['VCRNN-500'][1]} units; they are "
-        f"those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}, so more operations alone buy nothing on these tunes."
+        f" Its target was chosen to match the operations of the paper's network, those of an RNN of {TUNE_FIGURES['VCRNN-500'][1]} units. "
+        f"Here it has those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}: more operations alone do not help here."
     )
 
 
@@ -138,13 +138,13 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         ),
         *(
             [
-                f"**Masks that are not sharp.** {'; '.join(soft)}. Their figures of operations are those of the sharpness at that time. "
+                f"**Masks that are not sharp.** {'; '.join(soft)}. Their numbers of operations are those at that sharpness. "
                 f"Runs now select the best state among evaluations at full sharpness."
             ]
             if soft
             else []
         ),
-        "**Schedules.** A schedule with the period of a character is not yet one that has found it, as bits of a text repeat themselves. "
+        "**Schedules.** A schedule with the period of a character may only follow the bits, which repeat themselves with that period. "
         "The figures below show m over 200 bits without and with buffer bits (`python -m experiments.bit_lm schedule RUN`).\n\n"
         + "\n".join(f"![m over 200 bits, {name}](../../experiments/results/schedules/{name}.png)" for name in SCHEDULES),
         "On text8 the paper says that VCGRUs always have a better score than other models of as many or more operations. Its own table "
