@@ -92,8 +92,8 @@ WIDE_CLOSING = """
 What you saw: GRUs that read ten symbols of eight kinds and must repeat them at once, so that their state has to hold 30 bits. Three
 recurrent matrices are stored in full (GRU), as products of two thin factors (LR-GRU), or as such products plus a diagonal (LRD-GRU).
 64/4 is a state of 64 components and rank 4; the dense GRU of width 32 has as many parameters, and half the state. Recall is the share
-of copied symbols. In the plot of the score over parameters, go up or down at one place to see what the structure buys. Each trained
-with two learning rates, of which the best one is shown; as in the paper, validation and test sequences are the same.
+of copied symbols. In the plot of the score over parameters, go up or down at one place to see what the structure buys. Each was
+trained with two learning rates; the table shows the better one. As in the paper, validation and test sequences are the same.
 
 Next:
   python -m experiments.copy_memory --preset wide-state --seeds 3               mean and standard deviation, in 2 to 3 minutes
@@ -105,8 +105,8 @@ CLOSING = """
 What you saw: GRUs that copy up to ten symbols after 50 steps, with three recurrent matrices that are stored in full (GRU), as
 products of two thin factors (LR-GRU), or as such products plus a diagonal (LRD-GRU). 128/24 is a state of 128 components and
 rank 24; dense GRUs of width 83 and 56 have as many parameters as rank 24 and 8. Recall is the share of copied symbols. Compare
-the models at equal numbers of parameters, and with the dense GRU of width 128. Each trained with two learning rates, of which
-the better one is shown; as in the paper, validation and test sequences are the same.
+the models at equal numbers of parameters, and with the dense GRU of width 128. Each was trained with two learning rates; the table
+shows the better one. As in the paper, validation and test sequences are the same.
 
 Next:
   python -m experiments.copy_memory --preset equal-size --seeds 3               mean and standard deviation

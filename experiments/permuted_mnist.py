@@ -69,7 +69,8 @@ What you saw: GRUs that differ in how their three recurrent matrices are stored:
 factors (LR-GRU), or as such products plus a diagonal (LRD-GRU). 128/8 is a state of 128 components and rank 8. Each was
 trained with two learning rates, and the one with the better validation accuracy is shown. In the plot of the score over
 parameters, go along a line to see what more parameters buy, and up or down at one place to see what the structure buys.
-300 test images are few: differences of two or three percent may be chance, so ask several seeds before you believe one.
+300 test images are few: differences of two or three percent may be chance, so train several seeds before you conclude
+anything (--seeds 5).
 
 Next:
   python -m experiments.copy_memory --preset wide-state                         copying: where a wide state pays, in a minute

@@ -29,8 +29,8 @@ EXPERIMENT = Experiment(
     presets={"quick": Preset(QUICK, "GRU, LR-GRU and LRD-GRU of width 64, no download", compare=True)},
     variants=GRU_VARIANTS,
     closing="""
-What you saw: the loss and, for classes, the accuracy of three GRUs that differ in how their recurrent matrices are stored. The file has
-other metrics: rmse, in the unit of the targets, for regression.
+What you saw: the loss and, for classes, the accuracy of three GRUs that differ in how their recurrent matrices are stored. result.json
+has further metrics: for regression rmse, in the unit of the targets.
 
 Next:
   python -m experiments.sequences --data.file mine.npz                                        your data: see docs/own_data.md

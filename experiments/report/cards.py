@@ -131,7 +131,7 @@ def models_page(found: Sequence[Described]) -> str:
     rows = [_row(one) for one in found]
     parts = [
         "# Trained networks",
-        "Weights that are kept with the code, each with a card: training, score, licence, and the commands that use it. "
+        "These networks are kept with their weights. Each has a card: training, score, licence, and the commands that use it. "
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
         table(columns, rows, left=4),
     ]

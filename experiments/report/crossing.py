@@ -25,16 +25,16 @@ TERMS = {
 
 TITLE = "# Cells and parametrizations on equal terms"
 ABOUT = """\
-Six cells, whose recurrent matrices are stored in several ways, on three tasks: copies of variable length, permuted digits, characters. None
-of the papers has this comparison.
+This page compares six cells, whose recurrent matrices are stored in several ways, on three tasks: copies of variable length, permuted
+digits, characters. None of the papers has this comparison. *Full* matrices are dense ones.
 
 - **Widths**: structured matrices hold about a quarter of the parameters of full ones, so their networks are wider.
-- **Learning rates**: each pair of a cell and a parametrization has its own. It is the best one of a grid on the validation split with one
-  seed. The grid is widened, up to its limits, while the best rate lies at its end.
-- **Errors** (losses, bits, or 1 less the accuracy) are compared by their ratios. Ratios are of geometric means over seeds; the tables below
-  have arithmetic means and standard deviations.
+- **Learning rates**: each pair of a cell and a parametrization has its own: the best one on the validation split with one seed. Three are
+  tried first, and further ones of a grid while the best rate is the lowest or the highest of those that were tried.
+- **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
+  arithmetic means and standard deviations (sd).
 - **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Student's test on logarithms of errors. The variance within
-  pairs is pooled over all pairs of a task. Holm's correction is for all cells of a table together, and for its last column by itself."""
+  pairs is pooled over all pairs of a task. Holm's correction is for all cells of a table together, and separately for its last column."""
 LIMITS = """\
 What this does not show:
 
@@ -43,7 +43,7 @@ What this does not show:
 - other shares of parameters;
 - learning rates outside of the grid.
 
-Errors are those of seeds: the test splits are one text, one set of digits and one set of copies."""
+The tests take only the spread of seeds into account: all networks are tested on one text, one set of digits and one set of copies."""
 
 DIAGONAL = "low_rank_plus_diagonal"
 
@@ -122,7 +122,7 @@ def _share(runs: Sequence[Mapping[str, Any]]) -> float:
 
 def _error(task: str) -> str:
     score = words(SCORES[task])
-    return score if SCORES[task] in LOWER_IS_BETTER else f"error (1 less the {score})"
+    return score if SCORES[task] in LOWER_IS_BETTER else f"error (1 - {score})"
 
 
 def _ratios(scores: Scores, score: str) -> str:

@@ -95,7 +95,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
-    no_better = f" The steps to depth {' and '.join(harms)} do not help in any seed." if harms else ""
+    no_better = f" From one depth to the next, it does not help at {' and '.join(harms)}." if harms else ""
     runs = [run for of_depth in by_depth for run in of_depth]
     improving = sum(run.best_update == run.updates > 0 for run in runs)
     unfinished = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this." * bool(

@@ -184,7 +184,7 @@ def _left_out() -> str:
         if not holds_on(text, share, worse)
     ]
     return (
-        f"**Claims of the text that do not hold in the paper's own table and figures** are left out. Table 1: {', '.join(of_table)}. "
+        f"**Claims of the text that the paper's own table and figures lack** are left out. Table 1: {', '.join(of_table)}. "
         f"Figure 5: {', '.join(of_shares)}. Its caption, an LRU on 40 % of the data better than others on 60 %, holds on the Penn "
         f"Treebank only. Footnote 5 excepts War and Peace from RG-LRU < PS-LRU."
     )

@@ -32,7 +32,7 @@ def _on_diagonal(judged: Judged) -> str:
     highway = judged.relation("the diagonal does not help on MNIST")
     return points(
         f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and "
-        f"never worse. Results on its {len(found)} tasks: {counted(found, SAID)}. Advantages of LRD-GRUs, negative if they are worse:",
+        f"never worse. Its {len(found)} tasks here: {counted(found, SAID)}. Advantages of LRD-GRUs, negative if they are worse:",
         *(f"{_task_of(r)}, {r.unit}: {r.advantage}; {r.verdict}" for r in found if r.pairs),
         *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
         f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
