@@ -85,7 +85,7 @@ class Quantity:
         settled = is_over(config, run) or (self.event and value is not None)
         settled = settled or (self.settled_by is not None and run.updates >= self.settled_by)
         failed = run.failure is not None and not settled
-        return Observation(run.seed, value, settled, failed, run.updates, length)
+        return Observation(run.seed, value, settled, failed, run.updates, length, self.field == EPOCHS and _at_cap_of(config, run))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +163,13 @@ def at_cap(run: Mapping[str, Any], study: Mapping[str, Any]) -> bool:
     return ended_by_cap(run, study["options"]["epochs"], study["options"].get("patience"))
 
 
+def _at_cap_of(config: RunConfig[Any], run: Record) -> bool:
+    """Return whether the last epoch of its preset ended a run, so that more epochs might be better."""
+    epoch = config.train.evaluate_every
+    epochs = {"epochs": run.updates // epoch, EPOCHS: run.best_update // epoch}
+    return ended_by_cap(epochs, config.train.updates // epoch, config.train.patience)
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of a table, a point of a figure, or a sentence about one model.
@@ -176,7 +183,8 @@ class Row:
       smaller: networks, or models of a study, that stand in for it where it was not run.
       note: for rows without a network, why.
       setting: what tells the row from others of the same model.
-      unprinted: settings of training that the paper does not print, so that a worse value says nothing of it; empty if it prints all.
+      unprinted: what stands in for settings of training that the paper does not print, so that no value reproduces the row; empty if it
+        prints all.
     """
 
     where: str

@@ -177,13 +177,19 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
         return NOT_HERE
     if quantity.criterion is not None:
         found = judge(quantity.criterion, observed, smaller)
-        worse = found.status in (Status.NOT_REPRODUCED, Status.CONTRADICTED)
-        return Verdict(Status.SMALLER, f"{row.unprinted}; {found}", Finding.OPEN) if row.unprinted and worse else found
+        return _of_own_recipe(row.unprinted, found, len(observed)) if row.unprinted else found
     if not quantity.published:
         return None
     if not observed:
         return NOT_RUN
     return Verdict(Status.SMALLER, smaller) if smaller else None
+
+
+def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:
+    """Return the verdict on a network whose training the paper does not print: it points either way, but is no reproduction."""
+    if found.status in (Status.NOT_RUN, Status.SMALLER):
+        return found
+    return Verdict(Status.SMALLER, f"{recipe}; {found}", found.finding if seeds > 1 else Finding.ONE_SEED)
 
 
 def kind(verdict: Verdict) -> str:

@@ -90,7 +90,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | verdict | meaning |
 | --- | --- |
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
-| reproduced by k of n seeds | the other seeds disagree, diverged, or decide nothing; the mean may be against the paper |
+| reproduced by k of n seeds | the others disagree, diverged, decide nothing, or ended too early; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
 | one seed only | an ordering at the published size with one pair of runs: its direction, or that neither shows it; it decides nothing |
 | not reproduced | no seed agrees |
@@ -111,7 +111,8 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 - Means of m, the share of the state that is updated, agree within 0.1 on groups of symbols.
 - Epochs until the best one agree if they are as few as published for the LRU family, which is said to be fast, and within a quarter for the
   others, which are said to be slow.
-- If the paper does not print how a network was trained, a worse value is no evidence against the paper, and is *undecided*.
+- If the paper does not print how a network was trained, a recipe of this project stands in. No value reproduces such a row: a run counts as
+  one at smaller scale, which agrees or disagrees. One seed decides nothing here either.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *everything* 95 %, *substantially* 5 %.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.

@@ -170,14 +170,17 @@ def judge(criterion: Criterion, observations: Sequence[Observation], smaller: st
     outcomes = Counter(_outcome(criterion, observation) for observation in decisive)
     status = _status(outcomes, len(decisive))
     finding = Finding.NONE if status is Status.SMALLER else _FINDINGS.get(status, Finding.OPEN)
-    if status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < len(decisive):
+    if status is Status.REACHED and outcomes["agrees"] + outcomes["reached"] < len(observations):
         finding = Finding.OPEN
-    return Verdict(status, _detail(status, outcomes, decisive) + _shorter(len(observations) - len(decisive)), finding)
+    waiting = len(observations) - len(decisive)
+    if status is Status.REPRODUCED and waiting:  # an early success is known before a failure can be
+        return Verdict(Status.BY_SOME, f"reproduced by {len(decisive)} of {len(observations)} seeds{_shorter(waiting)}", Finding.OPEN)
+    return Verdict(status, _detail(status, outcomes, decisive) + _shorter(waiting), finding)
 
 
 def _shorter(count: int) -> str:
     """Return how many seeds were not trained long enough to tell."""
-    return f", {count} more not trained that long" if count else ""
+    return f", {count} not trained long enough" if count else ""
 
 
 def _outcome(criterion: Criterion, observed: Observation) -> str:

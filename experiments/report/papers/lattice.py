@@ -35,13 +35,12 @@ from experiments.report.verdicts import Criterion, at_most, near
 
 PTB_DATA = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
 BOOK_DATA = "--data.file BOOK.txt --data.text-share 18"
-TEXT8_DATA = "--data.source text8 --data.dir DIR"
 BOTH = "--initialization lru glorot"
 COMMANDS = {
     STUDIES["PTB"]: f"convergence {PTB_DATA} {BOTH}",
     STUDIES["WP"]: f"convergence {BOOK_DATA} {BOTH}",
     EFFICIENCY["PTB"]: f"efficiency {PTB_DATA} --test moving",
-    EFFICIENCY["text8"]: f"efficiency {TEXT8_DATA} --test moving",
+    **{EFFICIENCY[text]: f"efficiency --data.source {text} --data.dir DIR --test moving" for text in ("text8", "enwik8")},
     GRADIENTS: f"gradients {PTB_DATA} --seeds 3",
 }
 """File of a study, without `.json` -> the arguments of `experiments.lattice` that make it, as `<name of the study>.json`."""
@@ -91,7 +90,7 @@ def _row(name: str, text: str, budget: str) -> Row:
 
 def _share_row(text: str, name: str, share: int, published: float) -> Row:
     quantity = Quantity("test loss", lambda run: None, "{:.3f}", f"{published:.3f}", at_most(published + READING, 3), field="loss")
-    smaller = _models(EFFICIENCY.get(text, f"lattice_efficiency_{text}"), name, share)
+    smaller = _models(EFFICIENCY[text], name, share)
     place = "the figure in the authors' repository" if text == "enwik8" else "the figure"
     where = f"Figure 5, {text} (read off {place})"
     return Row(where, name, (quantity,), smaller=smaller, setting=f"{share} %")

@@ -30,7 +30,7 @@ PRESET_TEXTS = {"PTB": "ptb", "WP": "warpeace", "enwik8": "enwik8", "text8": "te
 """Text in tables -> text in names of presets."""
 STUDIES = {"PTB": "lattice_convergence_ptb", "WP": "lattice_convergence_warpeace"}
 """Text -> study that stands in for its column of Table 1."""
-EFFICIENCY = {"PTB": "lattice_efficiency_ptb", "text8": "lattice_efficiency_text8"}
+EFFICIENCY = {"PTB": "lattice_efficiency_ptb", "text8": "lattice_efficiency_text8", "enwik8": "lattice_efficiency_enwik8"}
 """Text -> study of shares of the data."""
 GRADIENTS = "lattice_gradients_ptb"
 

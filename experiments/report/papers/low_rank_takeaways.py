@@ -10,7 +10,7 @@ from experiments.report.claims import Evidence
 from experiments.report.contests import recovered
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
-from experiments.report.papers.low_rank_copying import LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, URNN, VARIANTS
+from experiments.report.papers.low_rank_copying import LONG, LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, SHORT, URNN, VARIANTS
 from experiments.report.quantities import is_solved
 from experiments.report.records import Record
 from experiments.report.texts import counted, points, seeds_in_words
@@ -85,15 +85,15 @@ def _on_weight_norm(judged: Judged) -> str:
 def _on_urnn(judged: Judged) -> str:
     """Return what unitary networks do on copying."""
     perfect = judged.quantity("uRNN 721", "updates until perfect", setting=FIXED)
-    overfits = judged.quantity("uRNN 721", "held-out cross-entropy after", setting=FIXED)
+    early, late = (judged.quantity("uRNN 721", f"held-out cross-entropy after {update:,}", setting=FIXED) for update in (SHORT, LONG))
     solved = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
-    early = [f"{update:,}" for update in solved if update is not None]
+    at = [f"{update:,}" for update in solved if update is not None]
     return points(
         "**Unitary network** (uRNN):",
         f"Perfect accuracy at N = 500: {perfect.ours} updates, published {perfect.quantity.published}; {perfect.verdict}.",
-        f"That it overfits there, as the paper says: {overfits.verdict}"
-        f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(early)}{in_series(early) if early else ''}"
-        f"{' updates' * bool(early)}.",
+        f"That it overfits there, as the paper says, after {SHORT:,} updates: {early.verdict}; after {LONG:,}: {late.verdict}"
+        f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(at) if at else ''}"
+        f"{' updates' * bool(at)}.",
         f"That it is ahead of the LRD-GRU at equal updates for variable length: {judged.relation('the uRNN is ahead').verdict}.",
     )
 
