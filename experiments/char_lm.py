@@ -84,7 +84,7 @@ def _row(size: int, rank: int | None = None, kind: str = "low_rank_plus_diagonal
     masks = "shared" if tied else "candidate_apart" if rank is None else "each"
     regularization = {**DROPOUT, "gate_masks": masks} if dropout else {}
     model = replace(PAPER.model, size=size, **structure, **regularization)
-    return Preset(replace(PAPER, model=model), f"{model.label.replace(' RESET AFTER', '')} on the Penn Treebank")
+    return Preset(replace(PAPER, model=model), f"{model.label.replace(' (reset after)', '')} on the Penn Treebank")
 
 
 def _lstm_row(**model: Any) -> Preset:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrpt.analysis.plots import png
+from lrpt.cells import title_of
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten
 
@@ -55,8 +56,7 @@ def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, c
 def _family(config: Mapping[str, Any]) -> str:
     model = config["model"]
     cell = str(model.get("cell", "conditional"))
-    names = {"elman": "RNN", "conditional": "CRNN"}
-    name = names[cell] if cell in names else cell.upper().replace("_", " ")
+    name = "CRNN" if cell == "conditional" else title_of(cell)
     guided = flatten({"model": model}).get("model.schedule.guided_symbols")
     buffer = config.get("data", {}).get("buffer")  # bits beside those of each character
     return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer)

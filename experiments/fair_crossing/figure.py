@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.fair_crossing.rows import by_pair, cell_name, words
+from experiments.fair_crossing.rows import by_pair, words
 from lrpt.analysis.plots import png
+from lrpt.cells import title_of
 
 MARKERS = "osD^vPX*<>"
 LOG = 3
@@ -54,7 +55,7 @@ def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         number = kinds.index(kind)
         x = cells.index(cell) + WIDTH * ((number + 0.5) / len(kinds) - 0.5)
         axes.errorbar([x], *_mean_and_bar(own), fmt="o", color=f"C{number % 7}", markersize=4)
-    axes.set_xticks(range(len(cells)), map(cell_name, cells))
+    axes.set_xticks(range(len(cells)), map(title_of, cells))
     axes.grid(visible=False, axis="x")
 
 
@@ -65,7 +66,7 @@ def _over_parameters(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": f"C{kinds.index(kind) % 7}", "markersize": 4}
         axes.errorbar([own[0]["parameters"]], *_mean_and_bar(own), **style)
     for number, cell in enumerate(cells):
-        axes.plot([], [], MARKERS[number % len(MARKERS)], color="0.4", markersize=4, label=cell_name(cell))
+        axes.plot([], [], MARKERS[number % len(MARKERS)], color="0.4", markersize=4, label=title_of(cell))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set(xlabel="parameters")
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
 from lrpt.cli.summary import mean_and_deviation
 
@@ -22,14 +23,9 @@ def by_pair(runs: Sequence[Run]) -> dict[tuple[str, str], list[Any]]:
 def row(runs: Sequence[Run]) -> list[str]:
     """Describe the runs of one pair, which differ in their seeds: cell, matrices, width, parameters, time (if measured), rate, score."""
     first = runs[0]
-    names = [cell_name(first["cell"]), words(first["parametrization"]), str(first["size"]), f"{first['parameters']:,}"]
+    names = [title_of(first["cell"]), words(first["parametrization"]), str(first["size"]), f"{first['parameters']:,}"]
     time = _time(runs, f"{first.get('time', 0):.2f}")
     return [*names, *time, f"{first['learning_rate']:g}", str(len(runs)), *mean_and_deviation([run["score"] for run in runs])]
-
-
-def cell_name(cell: str) -> str:
-    """Return the name of a cell in tables and plots: 'GRU'."""
-    return "Elman" if cell == "elman" else words(cell).upper()
 
 
 def words(identifier: str) -> str:

@@ -9,10 +9,11 @@ import numpy as np
 from experiments.fair_crossing.figure import score_figure
 from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
-from experiments.fair_crossing.rows import by_pair, cell_name, columns, row, words
+from experiments.fair_crossing.rows import by_pair, columns, row, words
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
 from experiments.report.summaries import Summary, load_summary
+from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
 from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.console import in_series
@@ -100,7 +101,7 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     )
     if terms == "time":
         yield (
-            f"An update takes about as long as that of a {cell_name(options['cells'][0])} with full matrices and {options['budget']:,} "
+            f"An update takes about as long as that of a {title_of(options['cells'][0])} with full matrices and {options['budget']:,} "
             "parameters; the column time has the measured ratio. At this size, structured matrices save parameters rather than time: "
             f"their networks have {_share(runs):.2f} of the parameters of those with full matrices, in the geometric mean."
         )
@@ -131,7 +132,7 @@ def _ratios(scores: Scores, score: str) -> str:
     kinds = list(dict.fromkeys(kind for _, kind in found))
     rows = [[words(kind), *(_ratio(found.get((cell, kind))) for cell in (*scores, None))] for kind in kinds]
     full = ["full: " + words(score), *(_mean(of_cell.get("dense")) for of_cell in scores.values()), ""]
-    return table(["matrices", *map(cell_name, scores), "all cells"], [full, *rows])
+    return table(["matrices", *map(title_of, scores), "all cells"], [full, *rows])
 
 
 def _mean(scores: Sequence[float] | None) -> str:

@@ -97,6 +97,34 @@ CELLS: dict[str, Cell] = {
     "vclstm": VCLSTM,
 }
 
+_TITLES = {
+    "elman": "RNN",
+    "gru_reset_after": "GRU (reset after)",
+    "gru_cudnn": "GRU (cuDNN)",
+    "rhn_uncoupled": "RHN (uncoupled)",
+    "dt_rnn": "DT-RNN",
+    "dts_rnn": "DT(S)-RNN",
+    "unitary": "uRNN",
+    "unitary_without_fourier": "uRNN (without Fourier transform)",
+    "lru_ps": "PS-LRU",
+    "lru_ps_code": "PS-LRU (code)",
+    "lru_rg": "RG-LRU",
+    "lru_rg_code": "RG-LRU (code)",
+    "grid_lstm": "Grid-LSTM",
+    "grid_lstm_depth_first": "Grid-LSTM (depth first)",
+    "grid_lstm_time_first": "Grid-LSTM (time first)",
+}
+
+
+def title_of(name: str) -> str:
+    """Return the name of a cell in tables and plots, that of its paper: 'uRNN' of `unitary`, 'GRU' of `gru`.
+
+    Args:
+      name: its name in `CELLS`.
+    """
+    return _TITLES.get(name, name.upper().replace("_", " "))
+
+
 __all__ = [
     "CELLS",
     "CandidateWithTwoBiases",
@@ -162,6 +190,7 @@ __all__ = [
     "scale_penalty",
     "stacked",
     "state_gate_spec",
+    "title_of",
     "unitary",
     "unitary_without_fourier",
     "variable_cell",

@@ -85,7 +85,7 @@ def scheduler_of(trained: Loaded) -> VariableConfig:
     """
     config = trained.config.model
     if not isinstance(config, VariableConfig) or not config.has_scheduler:
-        raise UsageError(f"{trained.path} holds a {config.label}, which has no scheduler: name a run of vcrnn, vcgru or vclstm")
+        raise UsageError(f"{trained.path} holds a run of {config.label}, which has no scheduler: name a run of vcrnn, vcgru or vclstm")
     return config
 
 
@@ -195,7 +195,7 @@ def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, 
     """
     config, read = scheduler_of(trained), read_schedule(trained, "valid", steps)
     if config.layers > 1:
-        raise UsageError(f"{trained.path} holds a {config.label}: steps by blocks are for one layer")
+        raise UsageError(f"{trained.path} holds a run of {config.label}: steps by blocks are for one layer")
     network, params = trained.recurrent, trained.variables["params"]["recurrent"]
     xs = trained.embed(trained.variables, jnp.asarray(read.symbols)[:, None])
     own = cell_params(params, network), initial_carry(params, network, 1)

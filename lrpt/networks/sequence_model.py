@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.cells import CELLS, Cell, CellSpec, stacked
+from lrpt.cells import CELLS, Cell, CellSpec, stacked, title_of
 from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Bias, Dense, LowRank, Operator
@@ -146,7 +146,7 @@ class ModelConfig(Steady):
         deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
         tied = " tied" * (stored.tied and cell.has_recurrent_matrices)
         marks = deep + tied + " weight norm" * stored.weight_norm + " dropout" * self.dropout.drops
-        return f"{prefix}{self.cell.upper().replace('_', ' ')} {self.size}{suffix}{marks}"
+        return f"{prefix}{title_of(self.cell)} {self.size}{suffix}{marks}"
 
 
 class Recurrent(nn.Module):

@@ -232,7 +232,7 @@ class Loaded:
         """
         config = self.config.model
         if not isinstance(config, ModelConfig):
-            raise UsageError(f"{self.path} holds a {config.label}: name a run of a recurrent network")
+            raise UsageError(f"{self.path} holds a run of {config.label}: name a run of a recurrent network")
         return Recurrent(config, config.embedding_width or self.interface.input_size)
 
     def embed(self, variables: Any, inputs: Array) -> Array:
@@ -279,7 +279,9 @@ class Loaded:
         if rows < 1:
             raise UsageError(f"rows is {rows}: expected 1 or more")
         if not self.interface.is_sequence:
-            raise UsageError(f"{self.path} holds a {self.config.model.label}, which reads no sequences: call its model on whole examples")
+            raise UsageError(
+                f"{self.path} holds a run of {self.config.model.label}, which reads no sequences: call its model on whole examples"
+            )
         inputs = self.interface.inputs(rows)
         shapes = jax.eval_shape(lambda xs: self._advance(self.variables, xs, None)[1], inputs)
         return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))

@@ -145,7 +145,7 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "cell.npz", **{name: rng.standard_normal(shape) for name, shape in CELL.items()})
     found = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4)
-    assert found["model"] == {"before": "GRU CUDNN 4", "after": "LRD-GRU CUDNN 4/4"}
+    assert found["model"] == {"before": "GRU (cuDNN) 4", "after": "LRD-GRU (cuDNN) 4/4"}
     assert found["parameters"] == {"before": 3 * (12 + 16) + 16, "after": 3 * (12 + 32 + 4) + 16}
     assert not found.keys() & {"written", "metrics", "command"}
     found = report(capsys, "--from", tmp_path / "cell.npz", "--rank", 4, "--output", tmp_path / "out")

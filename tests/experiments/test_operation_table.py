@@ -40,7 +40,7 @@ def test_every_row_of_the_tables_is_there():
     places = [one.where for one in rows()]
     assert [places.count(f"Table {where}") for where in ("1, music", "3, bits", "3, characters", "3, text8")] == [3, 6, 11, 10]
     quoted = [(one.model, one.printed) for one in rows() if one.model.endswith("*")]
-    assert quoted == [("ELMAN 512*", 512), ("ELMAN 1024*", 1024), ("LSTM 512*", 1024), ("LSTM 1024*", 2048)]
+    assert quoted == [("RNN 512*", 512), ("RNN 1024*", 1024), ("LSTM 512*", 1024), ("LSTM 1024*", 2048)]
 
 
 def test_prints(capsys):

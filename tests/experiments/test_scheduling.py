@@ -104,7 +104,7 @@ def test_runs_without_a_scheduler_are_refused(tmp_path, little_data, assert_refu
     words = ["--preset", "small-rnn", *FEW.split(), "--data.steps", "4", "--workdir", str(tmp_path)]
     main(variable_computation.EXPERIMENT, words)
     command = partial(main, variable_computation.EXPERIMENT)
-    assert_refused(command, ["schedule", tmp_path], "holds a ELMAN 5, which has no scheduler")
+    assert_refused(command, ["schedule", tmp_path], "holds a run of RNN 5, which has no scheduler")
 
 
 @pytest.mark.slow

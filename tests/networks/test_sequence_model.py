@@ -22,7 +22,7 @@ from table import (
     width_of_input,
 )
 
-from lrpt.cells import CELLS
+from lrpt.cells import CELLS, title_of
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
@@ -182,8 +182,8 @@ def test_rank_that_does_not_fit_is_one_line():
         (ModelConfig(), "LRD-GRU 128/24"),
         (ModelConfig(parametrization="dense"), "GRU 128"),
         (ModelConfig(parametrization="low_rank", size=512, rank=4), "LR-GRU 512/4"),
-        (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU RESET AFTER 128/24 tied weight norm"),
-        (ModelConfig("unitary", 8, tied=True, layers=3), "UNITARY 8 3 layers"),
+        (ModelConfig("gru_reset_after", tied=True, weight_norm=True), "LRD-GRU (reset after) 128/24 tied weight norm"),
+        (ModelConfig("unitary", 8, tied=True, layers=3), "uRNN 8 3 layers"),
         (ModelConfig("gru", 8, tied=True, parametrization="dense"), "GRU 8"),
         (ModelConfig("gru", 8, tied=True, parametrization="monarch", blocks=2), "MO-GRU 8/2"),
     ],
@@ -204,7 +204,7 @@ def test_label(config, label):
 def test_unitary_networks_have_the_published_number_of_parameters(cell, size, widths, published):
     config = ModelConfig(cell=cell, size=size)
     assert count(config, *widths).true == published
-    assert config.label == f"{cell.upper().replace('_', ' ')} {size}"
+    assert config.label == f"{title_of(cell)} {size}"
 
 
 def test_a_trainable_state_starts_where_the_cell_says():
