@@ -1,6 +1,6 @@
 """The adding task: Miceli Barone 2018, section 3.2 and Figure 2, middle right.
 
-    python -m experiments.adding                       T = 50, minutes
+    python -m experiments.adding                       T = 50, seconds
     python -m experiments.adding --preset paper        T = 750, LRD-GRU 128/24; add --compare for LR-GRU beside it
     python -m experiments.adding --preset paper-recovery     the same, and training goes on after a gradient that is not finite
 

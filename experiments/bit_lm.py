@@ -33,7 +33,7 @@ EPOCH = 26_132
 CHARACTERS = 6
 """characters in a window, with any buffer"""
 FRESH_EVERY = 2_000
-"""updates after which a stream of a unit with a scheduler starts afresh: about the windows of a stream in evaluation"""
+"""updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
 
 PAPER = RunConfig(
     network("vcrnn", 1000, target=0.4, penalty_weight=0.1, lag=8),

@@ -125,7 +125,7 @@ recurrent matrices are stored. The state is carried from window to window.
 Next:
   python -m experiments.char_lm --data.file BOOK.txt                  a text of yours
   python -m experiments.char_lm sample runs/char_lm/quick-lrd-seed0   text from a network that you have just trained
-  python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank, as in Table 2; its files are looked for in DIR""",
+  python -m experiments.char_lm --preset paper --data.dir DIR         Penn Treebank, as in Table 2; DIR is the directory of its files""",
 )
 
 if __name__ == "__main__":

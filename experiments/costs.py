@@ -64,7 +64,7 @@ class Options:
     presets: tuple[str, ...] = ()
     """presets to measure, as EXPERIMENT/PRESET, for example adding/quick (empty: all)"""
     limit: float = 0.05
-    """longest update in seconds, as estimated from counts of operations, up to which every preset is measured; of the others, a few are"""
+    """seconds of an update, estimated from counts of operations, up to which all presets are measured; of presets above, only a few are"""
     data: Data = field(default_factory=Data)
     output: Path = experiments.COSTS
     """JSON file to which costs are written"""

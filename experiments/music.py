@@ -12,7 +12,7 @@ RNN-250 8.70, VCRNN-500 8.51 (233). Mean m_t: 0.14 on bars, 0.46 on others, 0.34
 repeated notes; by length 1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3/2: 0.46, 2: 0.57.
 
 The published numbers are for 19,511 tunes of thesession.org, whose terms do not say who may use them in this way. Here O'Neill's 2,006
-tunes take their place. So perplexities can be compared with each other, but not with the published ones. Settings that the paper does not
+tunes are used instead. So perplexities can be compared with each other, but not with the published ones. Settings that the paper does not
 print are those of `experiments.variable_computation`. Training ends after four epochs without a lower validation loss.
 """
 

@@ -19,7 +19,7 @@ GRU-538 1.43 (760), VCGRU-1024 1.42 (648), LSTM-324 1.46 and GRU-458 1.47 (648).
 The paper does not give optimizer, learning rate, batches, windows, clipping, dropout, the weight of the penalty or epsilon. Here: Adam at
 0.001, norm clipping at 1, 32 streams (text8: 128), windows of 50, no dropout, weight 0.3, epsilon 1e-5, 20 epochs, zero initial states. The
 scheduler takes the state as a constant in the backward pass (`--model.schedule.gradient cut`), because its gradient explodes otherwise. A
-stream starts afresh every 250 updates, because dimensions that it no longer updates keep values that evaluation does not have. The
+stream restarts every 250 updates, because dimensions that it no longer updates keep values that do not occur in evaluation. The
 paper does not print its targets on the Penn Treebank either: `--model.target`. docs/variable_computation.md has the whole recipe.
 
 The mask reaches its final sharpness after nine epochs. The best state is selected among evaluations at that sharpness.
@@ -80,11 +80,11 @@ TEXT8 = replace(
 SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
 
 FRESH_EVERY, TEXT8_FRESH_EVERY = 250, 781
-"""updates after which a stream of a unit with a scheduler starts afresh: about the windows of a stream in evaluation"""
+"""updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
 
 
 def with_fresh_streams(config: RunConfig[Any], every: int = FRESH_EVERY) -> RunConfig[Any]:
-    """Return the configuration with streams that start afresh now and then if the network has a scheduler."""
+    """Return the configuration, with restarts of streams if the network has a scheduler."""
     scheduled = isinstance(config.model, VariableConfig) and config.model.has_scheduler
     return replace(config, train=replace(config.train, fresh_every=every)) if scheduled else config
 

@@ -9,8 +9,8 @@
     python -m experiments.word_lm sample RUN_DIRECTORY --prompt "the "  text from a checkpoint
 
 Published, single runs, valid and test perplexity: depth 8, untied, 32 M parameters: 71.2, 68.5; depth 10, tied, 23 M: 67.9, 65.4. The
-paper's abstract says "using the same number of parameters" of 90.6 to 65.4, from depth 1 to 10; these are tied networks of 19.3 and 23.5
-million parameters, and the 65.4 has another weight decay.
+paper's abstract says that going from depth 1 to 10, "using the same number of parameters", improves 90.6 to 65.4. These are tied networks
+of 19.3 and 23.5 million parameters, and the 65.4 has another weight decay.
 
 Presets follow the authors' TensorFlow code (`rhn_train.py`, `ptb_sota`) at each depth, with the ten widths of their README: one mask for
 both gates, at all layers and steps of a window, and words dropped by type; biases of the transform gates from -2, which the paper does not
@@ -21,7 +21,7 @@ first layer, which is left out here.
 
 The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
 core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read
-words, and not characters, so that the claim is that of the paper. All of them for three seeds:
+words, and not characters, as in the paper's claim. This command trains all of them with three seeds:
 `python -m experiments.reproduce --claims "1.5 million" --data.dir DIR`. The presets small-1 and small-3 have the same width, not the same
 number of parameters.
 

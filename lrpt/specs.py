@@ -44,6 +44,9 @@ class MatrixSpec:
       n_out: width of its outputs.
       role: 'recurrent' or 'input', the configuration that it follows.
       group: matrices of one role and group share their projection R if the parametrization is tied.
+
+    Raises:
+      UsageError: there is no such role.
     """
 
     n_in: int

@@ -151,7 +151,7 @@ def _name_lost(found: Sequence[Pair], console: Console) -> None:
 
 
 def _train(jobs: Sequence[Job], options: Options, console: Console) -> None:
-    """Train runs. One that diverges is told of, and does not stop the comparison."""
+    """Train runs. A run that diverges is named on the console, and does not stop the comparison."""
     try:
         fit_all(jobs, names=NAMES, devices=options.devices, console=console)
     except UsageError as error:

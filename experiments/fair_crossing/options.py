@@ -23,7 +23,7 @@ class Options:
 
     data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
     tasks: tuple[str, ...] = tuple(SCORES)
-    """tasks: copy (of variable length), digits (permuted) and characters (of the text in data)"""
+    """tasks: copy (of variable length), digits (permuted) and characters (of the text that the data options name)"""
     cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")
     """names of cells, as in --model.cell of the experiments"""
     matrices: tuple[str, ...] = ("dense", "low_rank", "low_rank_plus_diagonal", "block_diagonal", "monarch", "kronecker", "toeplitz_like")

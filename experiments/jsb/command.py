@@ -10,7 +10,7 @@ considerably harder to optimize with increasing depth"; "increasing the recurren
 
 The paper says that networks grow with depth, and that all architectures have the same size. Its supplement, which has sizes and settings,
 was not read. Those of this project are: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of
-32 pieces, and gradients whose norm is clipped at 10, of which the paper says nothing.
+32 pieces, and gradients whose norm is clipped at 10, which the paper does not mention.
 """
 
 from dataclasses import replace

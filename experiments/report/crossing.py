@@ -63,7 +63,7 @@ def kept(root: Path) -> dict[str, Summary]:
 
 
 def section(root: Path) -> str:
-    """Return the page: what came out, tables and figures, or the commands that would make them."""
+    """Return the page: results, tables and figures, or the commands that would make them."""
     summaries = kept(root)
     parts = [TITLE, ABOUT, *_conclusion(summaries)]
     for terms, (heading, command) in TERMS.items():

@@ -62,10 +62,10 @@ class Wanted:
         self.immaterial = _IMMATERIAL if best or interval_matters(config) else _IMMATERIAL | {_INTERVAL}
 
     def trained(self, record: Mapping[str, Any]) -> bool:
-        """Return whether a run trained so, for however long.
+        """Return whether a run trained with these settings, for any number of updates.
 
         Args:
-          record: the content of the run's `config.json`. A setting that it lacks, as it was added since, has its default.
+          record: the content of the run's `config.json`. A setting that it lacks, because it was added later, has its default.
         """
         found = _with_rate(self.defaults | _of_groups(record))
         names = (self.settings.keys() | found.keys()) - self.immaterial

@@ -11,11 +11,11 @@ from experiments.report.verdicts import Status
 INTRODUCTION = f"""\
 # Reproduction
 
-This page says what five papers claim, and what came out here. The first section is about two of them, an earlier and a later text with one
-title. `python -m experiments.report` writes this page and the linked ones from the kept results: it computes verdicts, counts and numbers.
-Every metric of every table row, and every ordering of two models, is one claim with one verdict
-([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of
-parameters. No paper says that its values are means over seeds.
+This page compares claims of five papers with runs of this project. The first section is about two of them, an earlier and a later text
+with one title. `python -m experiments.report` writes this page and the linked ones from the kept results: it computes verdicts, counts and
+numbers. Every metric of every table row, and every ordering of two models, is one claim with one verdict ([what a verdict
+means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No paper says
+that its values are means over seeds.
 
 In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24."""
 

@@ -44,7 +44,7 @@ def teraflops(report: Mapping[str, Any]) -> float:
 
 
 def hours(run: float, engine: float, runs: int, places: int) -> float:
-    """Return the hours of equal runs of which so many train side by side."""
+    """Return the hours of equal runs, of which `places` train side by side."""
     return math.ceil(runs / places) * (run + engine) / HOUR
 
 

@@ -104,6 +104,9 @@ class LanguageModelSize:
 
     The model has an embedding of V n parameters, layers of width n, and a softmax of n V + V, as in the lattice paper (Ahuja and Morency
     2018; chahuja/lru, model.py). If the softmax is tied to the embedding, it has V parameters of its own (Zilly et al. 2017, WT).
+
+    Raises:
+      UsageError: there is no such cell.
     """
 
     symbols: int

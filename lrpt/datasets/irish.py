@@ -77,7 +77,7 @@ class LrptIrishAbc(PublishedFiles):
 def load_irish_abc(dir: Path | None = None) -> dict[str, str]:
     """Load the text of each file by its name, sorted by name.
 
-    `load_prepared` says where files are looked for.
+    `load_prepared` lists the directories that are searched.
 
     Raises:
       UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.

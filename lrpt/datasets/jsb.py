@@ -110,7 +110,7 @@ _BUILDERS = {"json": LrptJsbJson, "mat": LrptJsbMat}
 def load_jsb(kind: str, dir: Path | None = None) -> Pieces:
     """Load the 229, 76 and 77 chorales of 'train', 'valid' and 'test'. Both formats contain the same pieces.
 
-    `load_prepared` says where the file is looked for.
+    `load_prepared` lists the directories that are searched.
 
     Raises:
       UsageError: the file is damaged, or missing and cannot be downloaded, or no directory is writable.

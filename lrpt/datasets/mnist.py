@@ -60,7 +60,7 @@ def load_mnist(dir: Path | None = None) -> dict[str, UInt8[np.ndarray, "..."]]:
     """Load the images and labels of MNIST as bytes in file order.
 
     The arrays are 'train_images' (60000, 784), 'train_labels' (60000,), 'test_images' (10000, 784) and 'test_labels' (10000,).
-    `load_prepared` says where files are looked for.
+    `load_prepared` lists the directories that are searched.
 
     Raises:
       UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.

@@ -45,7 +45,7 @@ class PublishedFiles(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 def load_prepared(builder: Any, read: Callable[[Any], T], files: Sequence[Source], dir: Path | None, folder: str) -> T:
     """Load a data set with `read`, and prepare it first if necessary.
 
-    `find` says where the published files are looked for. Missing files are downloaded. The data set is prepared once, in
+    `find` says which directories are searched for the published files. Missing files are downloaded. The data set is prepared once, in
     `dir`/prepared, or in the user's cache if `dir` is not writable. A damaged or incomplete data set is prepared again.
 
     Args:

@@ -42,7 +42,7 @@ class LrptPtb(PublishedFiles):
 def load_ptb(dir: Path | None = None) -> dict[str, str]:
     r"""Load the texts of 'train', 'valid' and 'test' in file order. Each sentence ends with '\n'; `with_blanks` gives the published lines.
 
-    `load_prepared` says where files are looked for.
+    `load_prepared` lists the directories that are searched.
 
     Raises:
       UsageError: a file is damaged, or missing and cannot be downloaded, or no directory is writable.

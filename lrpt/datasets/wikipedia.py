@@ -91,7 +91,7 @@ _BUILDERS = {"enwik8": LrptEnwik8, "text8": LrptText8}
 def load_wikipedia(name: str, dir: Path | None = None) -> dict[str, bytes]:
     """Load 'train' (90,000,000 bytes), 'valid' (5,000,000) and 'test' (5,000,000) of a corpus in `CORPORA`, in file order.
 
-    `load_prepared` says where the archive is looked for.
+    `load_prepared` lists the directories that are searched.
 
     Raises:
       UsageError: the archive is damaged, or missing and cannot be downloaded, or no directory is writable.

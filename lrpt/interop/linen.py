@@ -44,6 +44,9 @@ class Cell(nn.RNNCellBase):
       layers: stacked layers, all within one step.
       carry_bias: initial bias of the gate that passes the state on.
       symbols: number of symbols, if the inputs are integers; None for vectors.
+
+    Raises:
+      UsageError: there is no such cell, the sizes do not fit it, or a storage is no `MatrixConfig`.
     """
 
     cell: str

@@ -112,6 +112,9 @@ class RNN(nnx.Module):
       reverse: read each sequence from its end.
       keep_order: return the outputs of a reversed sequence in the order of the inputs.
       loop: the loop over time, such as `SequenceLoopConfig("plain")`.
+
+    Raises:
+      UsageError: the cell is not a `Cell` of this module.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Groups of settings that configurations of networks share: storage of matrices, embeddings, initialization, loop over time."""
+"""Groups of settings that configurations of networks share: storage of matrices, embeddings, initialization, loop over time.
+
+Constructors raise a UsageError if a setting has a value that is not allowed, such as an unknown name or a rank that is no integer.
+"""
 
 import math
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ LOOPS: dict[str, Loop] = {"fast": fast, "plain": plain, "checkpoint": checkpoint
 """Loops by name, with the same arguments and the same results."""
 
 KERNEL = "kernel"
-"""Name of the accelerator kernel that runs a whole sequence in one launch, in the place of a loop's name."""
+"""Name of the accelerator kernel that runs a whole sequence in one launch; it is given instead of the name of a loop."""
 
 __all__ = [
     "BY_RULE",

@@ -156,7 +156,11 @@ class Replay(Interception):
         return self._operators[number].linearized(v, self._kept.get(number)) + self._perturbations[number]
 
     def finish(self, results: Any) -> Any:
-        """Return the results of the step, once all calls of the survey were made."""
+        """Return the results of the step, once all calls of the survey were made.
+
+        Raises:
+          RuntimeError: the step made fewer calls than the survey.
+        """
         if self._answered < len(self._calls.pieces):
             raise _impure("fewer")
         return results

@@ -44,8 +44,9 @@ class Labels(NamedTuple):
 class LabelledSequences:
     """Classification or regression of whole sequences: the label is predicted after the last step.
 
-    Labels that are whole numbers or names are classes. Other numbers are targets of regression, whose loss is the squared error in units
-    of the standard deviation of each output; `rmse` is the root mean squared error over all outputs in their own units.
+    Labels that are integers, booleans or names are classes. Labels that are floats, whole ones included, are targets of regression, whose
+    loss is the squared error in units of the standard deviation of each output; `rmse` is the root mean squared error over all outputs in
+    their own units. A number in a CSV table is a float if it has a decimal point.
 
     Without a file, sequences are the rows of scikit-learn's 8x8 digits: 1,797 sequences of 8 steps with 8 features.
     """

@@ -44,7 +44,11 @@ class Split:
     lengths: Int[np.ndarray, " size"] | None = None
 
     def batch(self, arrays: Any, indices: Int[Array, " b"]) -> Example:
-        """Return the examples at `indices`, stacked."""
+        """Return the examples at `indices`, stacked.
+
+        Raises:
+          UsageError: `example` does not return an `Example`.
+        """
         found = jax.vmap(self.example, (None, 0))(arrays, indices)
         if not isinstance(found, Example):
             raise UsageError(f"an example of the task is a {type(found).__name__}: return an lrpt.tasks.Example(inputs, targets, mask)")

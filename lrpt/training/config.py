@@ -1,4 +1,7 @@
-"""Configuration of one run: model, optimizer, length of training, task."""
+"""Configuration of one run: model, optimizer, length of training, task.
+
+Constructors raise a UsageError if a setting has a value that is not allowed, or if settings contradict each other.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace

@@ -252,7 +252,7 @@ def train_steps(
 def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], windows: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
     """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `fresh_every` updates.
 
-    Streams start afresh at equal distances from each other, so that an update has states of every age up to `fresh_every` windows.
+    The starts of different streams are evenly spaced, so that every update has states of all ages up to `fresh_every` windows.
 
     Args:
       indices: examples of the update. Row r of a batch reads part r of the examples, so `indices // windows` are the rows.

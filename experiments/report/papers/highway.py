@@ -252,7 +252,7 @@ def _wiki(where: str, sentence: str, better: str, worse: str) -> Relation:
 
 
 RELATIONS = (
-    _deeper("tied", 1, 10, _equal(1, DEEPEST, f"depth {DEEPEST} in place of 10, ")),
+    _deeper("tied", 1, 10, _equal(1, DEEPEST, f"depth {DEEPEST} instead of 10, ")),
     *(_deeper("tied", depth, depth + 1, *([_equal(depth, depth + 1)] if depth < DEEPEST else [])) for depth in range(1, 10)),
     *(_deeper("untied", depth, depth + 1) for depth in range(1, 10)),
     _deeper("untied", 1, 10),

@@ -54,7 +54,7 @@ def takeaways(judged: Judged) -> Sequence[str]:
 
 
 def _of_layers(judged: Judged) -> str:
-    """Return what came of lesions and gates of the network on JSB Chorales, as a list."""
+    """Return results on lesions and gates of the network on JSB Chorales, as a list."""
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing a layer's gates in general")
     found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
@@ -80,7 +80,7 @@ def _of_layers(judged: Judged) -> str:
 
 
 def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
-    """Return what came of depth at an equal number of parameters: perplexities from depth to depth, and the steps that do not help.
+    """Return results on depth at an equal number of parameters: the perplexity of each depth, and the steps that do not help.
 
     Perplexities are means over the seeds that all depths have, so that they can be compared.
     """

@@ -107,7 +107,7 @@ LEARNT_GERMAN = (
 # Section 4.2
 
 NAIVE = "neither a penalty nor a growing sharpness"
-"""The training of which section 4.2 says that it ends where everything is updated. It says nothing of leaving out one of the two only."""
+"""Section 4.2 says that this training ends where everything is updated. It does not mention training without one of the two only."""
 ABLATION = {
     NAIVE: _chars("VCRNN-256, neither", "small-neither"),
     "a penalty, fixed sharpness": _chars("VCRNN-256, fixed sharpness", "small-fixed-sharpness"),

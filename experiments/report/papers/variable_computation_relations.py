@@ -153,7 +153,7 @@ EVERYTHING = 0.95
 RELATIONS = (
     _chars_beat("VCRNN-1024", "RNN-760", AS_MANY, (OnCurve(SMALL_VC, RNN_CURVE, SMALL_CHARS_SCALE),)),
     _chars_beat("VCRNN-1024", "RNN-1024", " with more operations (characters)"),
-    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is told words (characters)"),
+    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is given the words (characters)"),
     *(
         _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], BIT_NETWORKS[name], of=" with more operations (bits)")
         for name in ("RNN-1000", "RNN-500")
@@ -165,7 +165,7 @@ RELATIONS = (
         BPC,
         (Versus(SMALL_BITS, OTHER_RNN_BITS[64], SMALL_BITS_SCALE),),
     ),
-    _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], CRNN_100, of=", which is told characters (bits)"),
+    _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], CRNN_100, of=", which is given the characters (bits)"),
     _chars_beat("VCGRU-1024", "GRU-458", AS_MANY, (OnCurve(SMALL_VCGRU, GRU_CURVE, SMALL_CHARS_SCALE),)),
     _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY),
     _chars_beat("VCGRU-1024", "GRU-1024", TWICE, strict=False),
@@ -200,9 +200,9 @@ RELATIONS = (
         Relation(FIGURE_4, sentence, None, note="the paper says neither how near that is, nor prints the figures")
         for sentence in ("guide and learn perform similarly (Czech)", "guide and learn perform the same with more dimensions (German)")
     ),
-    _same_operations(IN_ENGLISH, SMALL_GUIDE, RNN_CURVE, IN_ENGLISH_SCALE, "guide, English in place of Czech and German"),
+    _same_operations(IN_ENGLISH, SMALL_GUIDE, RNN_CURVE, IN_ENGLISH_SCALE, "guide, English instead of Czech and German"),
     *(
-        _same_operations(IN_ENGLISH, OTHER_VC[target], RNN_CURVE, IN_ENGLISH_SCALE, "learn, English in place of Czech and German")
+        _same_operations(IN_ENGLISH, OTHER_VC[target], RNN_CURVE, IN_ENGLISH_SCALE, "learn, English instead of Czech and German")
         for target in CURVE_TARGETS
     ),
     *(

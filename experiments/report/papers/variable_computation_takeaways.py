@@ -108,7 +108,7 @@ def _unpenalized(judged: Judged) -> str:
 
 
 def _smallest(judged: Judged) -> str:
-    """Return what came of the smallest network of Table 3, if it was run."""
+    """Return the result of the smallest network of Table 3, if it was run."""
     bits = judged.quantity("RNN-100", "bits per bit")
     return f" RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}." if bits.observed else ""
 
