@@ -242,7 +242,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     for row in found["table"]:
         scores = [f"{row['test'][name]:.4g}" if name in row["test"] else "" for name in metrics]
         rows.append([row["network"], f"{row['parameters']:,}", f"{row['kB']:.1f}", *scores, f"{row['us']:.0f}"])
-    console.table(["network", "parameters", "kB", *(f"test {name}" for name in metrics), "us a step, batch 1"], rows)
+    console.table(["network", "parameters", "kB", *(f"test {name}" for name in metrics), "µs a step, batch 1"], rows)
     for path in found["written"]:
         console.say(f"written: {path} ({Path(path).stat().st_size / 1000:.1f} kB)")
     for name, reason in found["not_written"].items():

@@ -23,6 +23,7 @@ import tyro
 
 from lrpt.analysis.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
 from lrpt.cli.command import leaving_with_a_line
+from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds, parse_dataclass
 from lrpt.cli.trained import read_run
 from lrpt.errors import UsageError, check_at_least
@@ -57,7 +58,7 @@ class Options:
     """instead of a run, an .npz file with the arrays of a GRU or LSTM of Flax or PyTorch"""
     layer: str = "l0"
     """of a PyTorch network: which layer, l0_reverse for the other direction"""
-    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    data: TextOptions = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
     rank: int = 8
     """rank of the trainable term of each recurrent matrix"""
     diagonal: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.fair_crossing.problems import SCORES
 from lrpt.cells import CELLS
+from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.parametrizations import FORMS
@@ -21,7 +22,7 @@ OF_A_MACHINE = "devices", "workdir"
 class Options:
     """Flags of the command."""
 
-    data: NextSymbol = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
+    data: TextOptions = field(default_factory=lambda: NextSymbol(reading="stream", steps=50))
     tasks: tuple[str, ...] = tuple(SCORES)
     """tasks: copy (of variable length), digits (permuted) and characters (of the text that the data options name)"""
     cells: tuple[str, ...] = ("gru", "lstm", "rhn", "lru", "vcgru", "elman")

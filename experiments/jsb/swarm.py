@@ -24,6 +24,7 @@ import numpy as np
 from experiments.jsb.swarm_figure import swarm_figure
 from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.cells import CELLS
+from lrpt.cli.data_options import ChoralesOptions
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.limits import check_runs
@@ -53,7 +54,7 @@ BUDGETS = {1: 150_000, 2: 300_000, 4: 600_000, 6: 900_000}
 class Options:
     """Flags of the command. The settings of each architecture and depth are drawn independently."""
 
-    data: Chorales = field(default_factory=Chorales)
+    data: ChoralesOptions = field(default_factory=Chorales)
     preset: str = "quick"
     """quick: 15,000 to 90,000 parameters on drawn chords; paper: 150,000 to 900,000 parameters on the JSB chorales"""
     cells: tuple[str, ...] = CELLS_OF_PAPER

@@ -30,6 +30,7 @@ from experiments.lattice.gradients_figure import layer_gradients_figure, layer_n
 from experiments.lattice.losses_figure import curves_of, losses_figure
 from experiments.lattice.models import MODELS, NAMES, PAPER, PUBLISHED, START, name_of, sized
 from experiments.lattice.ranking import gaps, in_words
+from lrpt.cli.data_options import TextOptions
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
 from lrpt.cli.studies import Finished, Row, Study, grouped
@@ -49,7 +50,7 @@ PYTHON = replace(PAPER.data, source="python")
 class Options:
     """Flags of a study."""
 
-    data: NextSymbol = field(default_factory=lambda: PYTHON)
+    data: TextOptions = field(default_factory=lambda: PYTHON)
     models: tuple[str, ...] = tuple(PUBLISHED)
     """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn, rhn-2-layers or grid-lstm-tied"""
     parameters: int = 300_000

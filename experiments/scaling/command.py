@@ -146,7 +146,7 @@ def hosts(options: Options, console: Console) -> None:
     for gigabits in options.gigabits:
         exchange = one.sent / (gigabits / 8 * 1e9)
         days = config.train.updates * (compute + exchange) / 86400
-        rows.append([f"{gigabits:g} Gbit/s", f"{1e3 * exchange:.1f} ms", f"{compute / (compute + exchange):.0%}", f"{days:,.1f}"])
+        rows.append([f"{gigabits:g} Gbit/s", f"{1e3 * exchange:.1f} ms", f"{100 * compute / (compute + exchange):.2g} %", f"{days:,.1f}"])
     console.table(["between hosts", "exchange", "time spent computing", f"days for {config.train.updates:,} updates"], rows)
 
 

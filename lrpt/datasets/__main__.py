@@ -5,6 +5,7 @@ python -m lrpt.datasets irish_abc ptb     these
 python -m lrpt.datasets irish_abc | grep -v '#' | cut -d ' ' -f 1 | xargs -n 1 curl -LO
 """
 
+import os
 import sys
 
 from lrpt.datasets.published import listing
@@ -12,12 +13,15 @@ from lrpt.errors import UsageError
 
 
 def main(names: list[str]) -> None:
-    """Print the list. Exit with 2 and one line if a name is wrong."""
+    """Print the list. Exit with 2 and one line if a name is wrong, and silently if its reader needs no more, as `head` does."""
     if {"-h", "--help"} & {*names}:
         print(__doc__)
         return
     try:
-        print("\n".join(listing(names)))
+        print("\n".join(listing(names)), flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # otherwise Python prints an error when it flushes on exit
+        sys.exit(128 + 13)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.code)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pydoc
+import runpy
 import subprocess
 import sys
 from dataclasses import make_dataclass, replace
@@ -132,6 +133,15 @@ def test_help_has_80_columns_and_no_markdown(name, monkeypatch, capsys):
     assert pydoc.locate(f"{data.__module__}.{data.__qualname__}") is data
     has_more = "\n\n" in inspect.cleandoc(data.__doc__)
     assert (f"Details: python -m pydoc {data.__module__}.{data.__qualname__} " in text) == has_more
+
+
+@pytest.mark.parametrize("name", ["lattice convergence", "jsb swarm", "fair_crossing", "fine_tune"])
+def test_help_of_studies_has_no_markdown(name, monkeypatch, capsys):
+    module, *subcommand = name.split()
+    monkeypatch.setattr(sys, "argv", [module, *subcommand, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module(f"experiments.{module}", run_name="__main__")
+    assert "|---" not in capsys.readouterr().out
 
 
 def test_help_of_data_without_a_docstring_has_no_signature():

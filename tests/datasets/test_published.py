@@ -1,5 +1,9 @@
 """Tests of the list of published files, and of the places where files are looked for."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from mirrors import source_of
 
@@ -24,6 +28,14 @@ def test_only_named_data_sets_are_listed(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["pbt"])
     assert capsys.readouterr().err == "error: no data set is called 'pbt': choose from mnist, ptb, jsb, irish_abc, wikipedia\n"
+
+
+def test_a_reader_that_needs_no_more_ends_the_list_silently():
+    read, write = os.pipe()
+    os.close(read)
+    found = subprocess.run([sys.executable, "-m", "lrpt.datasets", "ptb"], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (found.returncode, found.stderr) == (128 + 13, b"")
 
 
 @pytest.mark.parametrize("place", [".", "music", "irish", "music/irish"])
