@@ -1,7 +1,7 @@
 """Every preset that claims a published row has the paper's hyperparameters, by value.
 
-Values are from the texts and from the authors' code, and not from the presets. Where a source is silent, nothing is pinned here, but for
-choices that a reader would have to know to repeat a row (evaluation interval, patience, and all settings of chorales).
+Values of `PINNED` are from the texts and from the authors' code, and not from the presets. `CHOICES` has what no source prints, and this
+project chose. `OFF` has what no preset does unless one of the two says so.
 """
 
 import pytest
@@ -23,8 +23,9 @@ from experiments import (
 from experiments.jsb import command as jsb
 from experiments.lattice import command as lattice
 from experiments.report.command import PAPERS
-from experiments.report.matching import setting
+from experiments.report.matching import setting, settings
 from lrpt.optim import RECIPES
+from lrpt.runs.configuration import full_name
 
 MODULES = (
     *(adding, bit_lm, char_lm, conditional, copy_memory, europarl, highway_mnist, jsb, lattice, music, permuted_mnist),
@@ -62,7 +63,12 @@ TASKS = {
     "-variable-lag": ("paper-variable-lag", {"data.variant": "variable_lag", "data.lag": 100, "train.updates": 38_000}),
 }
 NORMALIZED = {"model.weight_norm": True, "optim.recipe": "weight_norm"}
-UNITARY = {"model.cell": "unitary_without_fourier", "model.size": 721, "optim.recipe": "copy_memory_unitary"}
+UNITARY = {
+    "model.cell": "unitary_without_fourier",
+    "model.size": 721,
+    "model.trainable_initial_state": True,
+    "optim.recipe": "copy_memory_unitary",
+}
 OF_GRUS = {name for name in COPY if name.startswith("model.")}
 WITHOUT_GRU = {name: value for name, value in COPY.items() if name not in OF_GRUS}
 OVERFITS = {"train.updates": 2_000, "train.stop_below": None}
@@ -84,6 +90,8 @@ PINNED["adding", "paper"] = {
     "train.order": "reshuffle",
     "train.evaluate_every": 500,
     "data.length": 750,
+    "data.train_size": 100_000,
+    "data.test_size": 10_000,
 }
 
 # Not the paper's: the same network with recovery from NaN (lrpt/optim/recipes.py), for the row that compares the two.
@@ -101,6 +109,7 @@ PINNED["permuted_mnist", "paper"] = {
     "train.updates": 325_000,
     "train.evaluate_every": 300,
     "data.source": "mnist",
+    "data.permuted": True,
 }
 
 # Section 3.4 and dl4mt-lm: Adam 1e-3, norm clipping at 1, batches of 32, validation every 5,000 updates, patience of ten, states fixed at
@@ -173,8 +182,11 @@ LSTM_LM = {
     "rate": 2e-4,
     "optim.summed_steps": 35,
     "train.batch_size": 20,
+    "train.order": "stream",
     "train.updates": 55 * 7_000,
+    "train.evaluate_every": 7_000,
     "train.patience": None,
+    "data.source": "ptb",
     "data.tokens": "lstm",
     "data.reading": "stream",
     "data.steps": 35,
@@ -202,6 +214,9 @@ HIGHWAY = {
     "optim.halvings": 14,
     "train.batch_size": 100,
     "train.evaluate_every": 500,
+    "data.source": "mnist",
+    "data.over": "sum",
+    "model.penalty_form": "squared",
 }
 PINNED["highway_mnist", "paper"] = HIGHWAY | {"model.parametrization": LR}
 PINNED["highway_mnist", "lrd"] = HIGHWAY | {"model.parametrization": LRD}
@@ -320,26 +335,17 @@ PINNED["wiki", "torch-5x1500"] = WIKI | {
     "train.evaluate_every": 90_000_000 // (100 * 50),
 }
 
-# Zilly et al., section 5.1, name depths 1, 2, 4 and 6, 'SGD-based optimization', and equal sizes of all architectures. The rest is this
-# project's, as the supplement was not read: momentum 0.9, batches of 32, at most 1,000 epochs (of 7 updates), an end after 100 without
-# improvement, normal starts; budgets of 0.15, 0.3, 0.6 and 0.9 million parameters.
+# Zilly et al., section 5.1, name depths 1, 2, 4 and 6, 'SGD-based optimization', and equal sizes of all architectures, which grow with
+# depth. The rest is below, among the choices of this project.
 JSB_WIDTHS = {"rhn": (215, 242, 257, 263), "dt-rnn": (309, 345, 365, 372), "dts-rnn": (309, 288, 280, 278)}
-CHORALES = {
-    "model.parametrization": DENSE,
-    "model.initialization": "normal",
-    "optim.recipe": "momentum",
-    "train.batch_size": 32,
-    "train.updates": 1_000 * 7,
-    "train.evaluate_every": 10 * 7,
-    "train.patience": 10,
-    "data.source": "jsb",
-    **NO_DROPOUT,
-}
-PINNED |= {
-    ("jsb", "paper" if (cell, depth) == ("rhn", 6) else f"{cell}-{depth}"): CHORALES
-    | {"model.cell": cell.replace("-", "_"), "model.depth": depth, "model.size": width}
+JSB_CELLS = {
+    "paper" if (cell, depth) == ("rhn", 6) else f"{cell}-{depth}": (cell.replace("-", "_"), depth, width)
     for cell, widths in JSB_WIDTHS.items()
     for depth, width in zip((1, 2, 4, 6), widths, strict=True)
+}
+PINNED |= {
+    ("jsb", preset): {"model.cell": cell, "model.depth": depth, "model.parametrization": DENSE, "data.source": "jsb"}
+    for preset, (cell, depth, _) in JSB_CELLS.items()
 }
 
 # Ahuja and Morency, section 4: 250 streams of 50, Adam 1e-3, times 0.9 an epoch, no dropout, no clipping; RHNs of depth 5. The start and
@@ -434,41 +440,160 @@ PINNED |= {
 }
 
 # Jernite et al.: embeddings as wide as the state, a symmetric l1 penalty, sharpness 0.1 and 0.1 more an epoch up to 1; on text8 the targets
-# of Table 3, elsewhere from 0.2 to 0.5. Optimizer, batches and windows are not printed.
+# of Table 3. Targets elsewhere, optimizer, batches and windows are not printed.
 SCHEDULED = {"model.penalty": "l1", "model.sharpness": 0.1, "model.sharpness_growth": 0.1, "model.sharpness_end": 1.0}
+TEXT8_TARGETS = (0.3, 0.4, 0.5)
 UNITS = {
     "variable_computation": {
-        "paper": ("vcrnn", 1024, 0.5),
-        "vcgru-1024": ("vcgru", 1024, 0.4),
-        **{f"rnn-{size}": ("elman", size, None) for size in (1024, 760)},
-        **{f"gru-{size}": ("gru", size, None) for size in (1024, 538, 458)},
-        **{f"lstm-{size}": ("lstm", size, None) for size in (1024, 380, 324)},
-        **{f"text8-vcgru-{target}": ("vcgru", 1024, target) for target in (0.3, 0.4, 0.5)},
-        "text8-rnn-512": ("elman", 512, None),
-        **{f"text8-gru-{size}": ("gru", size, None) for size in (512, 1024)},
+        "paper": ("vcrnn", 1024),
+        "vcgru-1024": ("vcgru", 1024),
+        **{f"rnn-{size}": ("elman", size) for size in (1024, 760)},
+        **{f"gru-{size}": ("gru", size) for size in (1024, 538, 458)},
+        **{f"lstm-{size}": ("lstm", size) for size in (1024, 380, 324)},
+        **{f"text8-vcgru-{target}": ("vcgru", 1024) for target in TEXT8_TARGETS},
+        "text8-rnn-512": ("elman", 512),
+        **{f"text8-gru-{size}": ("gru", size) for size in (512, 1024)},
     },
     "bit_lm": {
-        "paper": ("vcrnn", 1000, 0.4),
-        "vcrnn-1000-0.3": ("vcrnn", 1000, 0.3),
-        **{f"rnn-{size}": ("elman", size, None) for size in (100, 500, 1000)},
-        **{f"buffer-{bits}": ("vcrnn", 1000, 0.4) for bits in (8, 24)},
+        "paper": ("vcrnn", 1000),
+        "vcrnn-1000-0.3": ("vcrnn", 1000),
+        **{f"rnn-{size}": ("elman", size) for size in (100, 500, 1000)},
+        **{f"buffer-{bits}": ("vcrnn", 1000) for bits in (8, 24)},
     },
-    "music": {"paper": ("vcrnn", 500, 0.33), "rnn-200": ("elman", 200, None), "rnn-250": ("elman", 250, None)},
+    "music": {"paper": ("vcrnn", 500), "rnn-200": ("elman", 200), "rnn-250": ("elman", 250)},
 }
+EUROPARL = {"paper": ("cs", []), "cs-guide": ("cs", [0, 2]), "de-learn": ("de", []), "de-guide": ("de", [0, 2])}
 
 
-def _unit(cell, size, target):
-    plain = {"model.cell": cell, "model.size": size, "model.embedding": size, "model.parametrization": DENSE, **NO_DROPOUT}
-    return plain | ({} if target is None else SCHEDULED | {"model.target": target})
+def _unit(cell, size):
+    plain = {"model.cell": cell, "model.size": size, "model.embedding": size, "model.parametrization": DENSE}
+    return plain | (SCHEDULED if cell.startswith("vc") else {})
 
 
 PINNED |= {(experiment, preset): _unit(*unit) for experiment, units in UNITS.items() for preset, unit in units.items()}
+for _target in TEXT8_TARGETS:
+    PINNED["variable_computation", f"text8-vcgru-{_target}"] |= {"model.target": _target}
+for _bits in (8, 24):
+    PINNED["bit_lm", f"buffer-{_bits}"] |= {"data.buffer": _bits}
 PINNED |= {
     ("europarl", preset): SCHEDULED | {"data.source": f"europarl_{language}", "model.guided_symbols": guided}
-    for preset, language, guided in (("paper", "cs", []), ("cs-guide", "cs", [0, 2]), ("de-learn", "de", []), ("de-guide", "de", [0, 2]))
+    for preset, (language, guided) in EUROPARL.items()
 }
-PINNED["conditional", "paper"] = {"model.size": 500, "data.words": 2}
-PINNED["conditional", "bits"] = {"model.size": 100, "data.characters": True}
+PINNED["conditional", "paper"] = {"model.size": 500, "model.parametrization": DENSE, "data.words": 2}
+PINNED["conditional", "bits"] = {"model.size": 100, "model.parametrization": DENSE, "data.characters": True}
+
+# Choices of this project. No source prints these values. They decide results as much as published ones do.
+
+CHOICES = {}
+
+# Test sequences of adding have one mark in each half; RNN_adding.py marks any two steps of them.
+CHOICES |= {("adding", preset): {"data.test_markers": "halves"} for preset in ("paper", "paper-recovery")}
+
+# Sentences of Table 2 are drawn in another order in each epoch; dl4mt-lm reads them in that of the file.
+CHOICES |= {("char_lm", preset): {"train.order": "epochs"} for preset in TABLE_2}
+
+# Appendix A.1 prints no number of updates: the published logs end after 68 and 55 epochs of 500 updates. The order of images in
+# lowrank-highwaynetwork seems to be that of the file.
+CHOICES |= {("highway_mnist", preset): {"train.updates": 70 * 500, "train.order": "epochs"} for preset in ("paper", "lrd")}
+
+# Chorales, whose supplement was not read: budgets of 0.15, 0.3, 0.6 and 0.9 million parameters, at most 1,000 epochs (of 7 updates), an end
+# after 100 without improvement.
+CHORALES = {
+    "model.initialization": "normal",
+    "model.initial_scale": 0.01,
+    "model.carry_bias": 2.0,
+    "model.trainable_initial_state": False,
+    "optim.recipe": "momentum",
+    "rate": 0.1,
+    "train.batch_size": 32,
+    "train.order": "epochs",
+    "train.updates": 1_000 * 7,
+    "train.evaluate_every": 10 * 7,
+    "train.patience": 10,
+}
+CHOICES |= {("jsb", preset): CHORALES | {"model.size": width} for preset, (_, _, width) in JSB_CELLS.items()}
+
+# Variable computation (docs/variable_computation.md): Adam at 1e-3, norm clipping at 1, 32 streams with windows of 50, 20 epochs.
+LANGUAGE = {"optim.recipe": "char_lm", "rate": 1e-3, "train.batch_size": 32, "train.order": "stream", "data.steps": 50}
+CELL = LANGUAGE | {"model.initialization": "glorot", "model.carry_bias": 0.0, "model.trainable_initial_state": False}
+SCHEDULER = {
+    "model.penalty_weight": 0.3,
+    "model.one_sided": False,
+    "model.guided_target": 0.8,
+    "model.scheduler_gradient": "cut",
+    "model.smooth_growth": True,
+    "model.epsilon": 1e-5,
+    "model.mask.evaluation": "soft",
+}
+
+
+def _epochs(count, updates):
+    return {"train.updates": count * updates, "train.evaluate_every": updates}
+
+
+def _chosen(preset, cell, whole, scheduled):
+    """Return the choices of a preset: of all networks of its experiment, and of those with a scheduler."""
+    return CELL | whole | (SCHEDULER | scheduled if cell.startswith("vc") else {})
+
+
+OF_PTB = _epochs(20, 3_135) | {"data.source": "ptb", "data.reading": "stream"}
+OF_TEXT8 = _epochs(20, 14_062) | {"data.source": "text8", "train.batch_size": 128}
+TARGETS = {"paper": 0.5, "vcgru-1024": 0.4}
+for _preset, (_cell, _) in UNITS["variable_computation"].items():
+    _whole, _fresh = (OF_TEXT8, 781) if _preset.startswith("text8") else (OF_PTB, 250)
+    _own = {"train.fresh_every": _fresh} | ({"model.target": TARGETS[_preset]} if _preset in TARGETS else {})
+    CHOICES["variable_computation", _preset] = _chosen(_preset, _cell, _whole, _own)
+
+# Bits: windows of six characters with their buffer.
+PERIODS = {"buffer-8": 16, "buffer-24": 32}
+for _preset, (_cell, _) in UNITS["bit_lm"].items():
+    _period = PERIODS.get(_preset, 8)
+    _whole = _epochs(20, 26_132) | {"data.source": "ptb", "data.steps": 6 * _period}
+    _target = 0.3 if _preset == "vcrnn-1000-0.3" else 0.4
+    _own = {"model.target": _target, "model.penalty_weight": 0.1, "model.lag": _period, "train.fresh_every": 2_000}
+    CHOICES["bit_lm", _preset] = _chosen(_preset, _cell, _whole, _own)
+
+# Melodies: other tunes than the paper's, and an end after four epochs without improvement.
+OF_TUNES = _epochs(60, 132) | {"data.source": "irish", "train.patience": 4}
+CHOICES |= {("music", preset): _chosen(preset, cell, OF_TUNES, {"model.target": 0.33}) for preset, (cell, _) in UNITS["music"].items()}
+
+# Figure 4 prints neither sizes nor targets.
+OF_LANGUAGE = _epochs(12, 11_250) | {"model.cell": "vcrnn", "model.size": 512, "model.embedding": 512, "model.parametrization": DENSE}
+CHOICES |= {
+    ("europarl", preset): _chosen(preset, "vcrnn", OF_LANGUAGE, {"model.target": 0.3, "train.fresh_every": 250}) for preset in EUROPARL
+}
+
+CHOICES["conditional", "paper"] = LANGUAGE | _epochs(20, 3_135) | {"model.initialization": "glorot", "data.source": "ptb"}
+CHOICES["conditional", "bits"] = LANGUAGE | _epochs(20, 6_270) | {"model.initialization": "glorot", "data.source": "ptb", "data.steps": 200}
+
+OFF = {
+    **NO_DROPOUT,
+    "model.word_masks": "positions",
+    "model.drop_biases": False,
+    "model.gate_masks": "each",
+    "model.depth": 1,
+    "model.layers": 1,
+    "model.shared_layers": False,
+    "model.weight_norm": False,
+    "model.tie_embedding": False,
+    "model.inputs.kind": "dense",
+    "model.guided_symbols": [],
+    "optim.summed_steps": 1,
+    "optim.weight_decay": 0.0,
+    "optim.weight_decay_form": "in_loss",
+    "optim.decay": 1.0,
+    "optim.decay_after": 0,
+    "optim.halve_after": None,
+    "optim.return_to_best": False,
+    "train.fresh_every": None,
+    "train.stop_below": None,
+    "train.patience": None,
+    "train.test_each": False,
+    "train.start": None,
+    "data.text_share": None,
+    "data.train_share": None,
+}
+"""What no preset does unless `PINNED` or `CHOICES` say so. Networks that lack a setting are not concerned."""
 
 
 def value(config, name):
@@ -476,12 +601,52 @@ def value(config, name):
     return config.optim.rate if name == "rate" else setting(config, name)
 
 
+def expected(config, experiment, preset):
+    """Return all pinned settings of a preset by full name, the learning rate as 'rate'."""
+    present = settings(config).keys()
+    off = {full_name(name): v for name, v in OFF.items() if full_name(name) in present}
+    return off | {full_name(name): v for table in (CHOICES, PINNED) for name, v in table.get((experiment, preset), {}).items()}
+
+
 @pytest.mark.parametrize(("experiment", "preset"), PINNED, ids=str)
-def test_a_preset_has_the_published_hyperparameters(experiment, preset):
+def test_a_preset_has_the_published_hyperparameters_and_the_choices_of_this_project(experiment, preset):
     config = EXPERIMENTS[experiment].presets[preset].config
-    pinned = PINNED[experiment, preset]
+    pinned = expected(config, experiment, preset)
     found = {name: value(config, name) for name in pinned}
     assert found == {name: pytest.approx(v) if isinstance(v, float) else v for name, v in pinned.items()}
+
+
+DECIDING = (
+    *("rate", "optim.recipe", "optim.summed_steps", "optim.weight_decay", "optim.decay", "optim.decay_after", "optim.halve_after"),
+    *("train.batch_size", "train.updates", "train.evaluate_every", "train.order", "train.fresh_every", "train.stop_below"),
+    *("train.patience", "data.source", "data.steps", "model.size", "model.depth", "model.layers", "model.carry_bias"),
+    *("model.cell", "model.parametrization", "model.initialization", "model.trainable_initial_state", *NO_DROPOUT),
+)
+"""Settings that are pinned in every preset whose configuration has them."""
+OF_SCHEDULERS = tuple(
+    f"model.{name}"
+    for name in (
+        *("target", "penalty", "penalty_weight", "scheduler_gradient", "sharpness", "sharpness_growth", "sharpness_end"),
+        *("smooth_growth", "epsilon"),
+    )
+)
+"""The same of networks with a scheduler."""
+UNITARY_PRESETS = {("copy_memory", preset) for preset in EXPERIMENTS["copy_memory"].presets if preset.startswith("unitary")}
+UNREAD = {
+    **{f"model.{name}": UNITARY_PRESETS for name in ("carry_bias", "parametrization", "initialization")},
+    "data.steps": {("char_lm", preset) for preset in TABLE_2},
+}
+"""Setting -> presets that do not read it: unitary cells have no gates and a start of their own, GRUs on characters read whole sentences."""
+
+
+@pytest.mark.parametrize(("experiment", "preset"), PINNED, ids=str)
+def test_whatever_decides_a_result_is_pinned(experiment, preset):
+    """Nobody can change a learning rate, dropout, bias, schedule, batch or window of these presets without a test that fails."""
+    config = EXPERIMENTS[experiment].presets[preset].config
+    names = DECIDING + OF_SCHEDULERS * bool(getattr(config.model, "has_scheduler", False))
+    present = settings(config).keys() | {"rate"}
+    deciding = {full_name(name) for name in names if (experiment, preset) not in UNREAD.get(name, ())}
+    assert deciding & present - expected(config, experiment, preset).keys() == set()
 
 
 STAND_INS = {"small", "small-rnn", "small-buffer-8", "small-buffer-24", "small-no-penalty", "small-fixed-sharpness", "small-neither"}
