@@ -48,6 +48,16 @@ def _first_perfect(run: Record) -> int | None:
     return run.first("accuracy", lambda accuracy: accuracy > 1 - 0.5 / symbols)
 
 
+ALMOST = 0.999
+"""accuracy over all steps from which on it counts as almost perfect; the paper names none, and the published log ends at 0.9998"""
+
+
+def almost_perfect(update: int) -> Quantity:
+    """Count the updates until test accuracy is almost perfect, and expect fewer than published."""
+    read = lambda run: run.first("accuracy", lambda accuracy: accuracy >= ALMOST)  # noqa: E731
+    return Quantity(f"updates until test accuracy of {ALMOST:.1%}", read, "{:,.0f}", f"< {update:,}", before(update), update, event=True)
+
+
 def recoveries() -> Quantity:
     """Count the recoveries from non-finite gradients over the whole run."""
     read = lambda run: max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)  # noqa: E731
@@ -105,6 +115,12 @@ def better_than(name: str, score: str, published: float, decimals: int) -> Quant
     """Read a test metric, and expect a lower one than the best of earlier models."""
     form = f"{{:.{decimals}f}}"
     return Quantity(name, lambda run: run.tested(score), form, f"< {form.format(published)}", below(published), best=True)
+
+
+def fewer_parameters(millions: float, of: str) -> Quantity:
+    """Count the parameters of a trained network in millions, and expect fewer than another model has."""
+    read = lambda run: None if run.result is None else run.result["parameters"]["true"] / 1e6  # noqa: E731
+    return Quantity(f"million parameters, fewer than {of}", read, "{:.1f}", f"< {millions:g}", below(millions))
 
 
 def logged_accuracy(published: float, decimals: int) -> Quantity:

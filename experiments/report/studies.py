@@ -1,6 +1,6 @@
 """Relations between models of studies, whose runs are kept in one JSON object and not in run directories."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,8 @@ FIRST_EPOCH = "loss_after_one_epoch"
 
 LOSS = Score("test loss (nats per character)", "loss", "{:.3f}")
 TIME = Score("epochs until the lowest validation loss", EPOCHS, "{:.1f}")
+FALL = Score("smallest decrease of the test loss from one share of the data to the next (nats per character)", "loss", "{:.3f}")
+SPREAD = Score("difference of test losses (nats per character)", "loss", "{:.3f}")
 ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH, "{:.3f}")
 
 
@@ -96,6 +98,80 @@ class OfStudy:
         """Return how many pairs the cap on epochs leaves open."""
         pairs = self.pairs(contest, evidence, strict=False)
         return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, tuple(seeds))]
+
+
+@dataclass(frozen=True)
+class AmongModels:
+    """Several runs of each seed of a study of `experiments.lattice`, of whose test losses the paper says something.
+
+    Attributes:
+      models: all that are read; a seed that one of them lacks is left out.
+      measure: the figure that is above 0 if the losses, in the order of `models`, are as the paper says.
+      flags: of `experiments.lattice`, the command that makes the study.
+    """
+
+    models: tuple[StudyModel, ...]
+    measure: Callable[[Sequence[float]], float]
+    flags: str
+
+    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that all models have. It is too early to say if the cap on epochs ended one of them."""
+        found = [model.runs(evidence) for model in self.models]
+        seeds = sorted(set.intersection(*(set(runs) for runs in found)))
+        return [self._pair(contest, [runs[seed] for runs in found], evidence, strict) for seed in seeds]
+
+    def _pair(self, contest: Score, runs: Sequence[Mapping[str, Any]], evidence: Evidence, strict: bool) -> Pair:
+        pair = compared(runs[0]["seed"], self.measure([run[contest.field] for run in runs]), strict)
+        study = evidence.studies[self.models[0].study]
+        return pair._replace(agrees=None, settled=False) if any(at_cap(run, study) for run in runs) else pair
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.models[0].scale(evidence)
+
+    def cut(self, contest: Score, evidence: Evidence) -> str:
+        """Return how many seeds the cap on epochs leaves open."""
+        pairs = self.pairs(contest, evidence, strict=False)
+        return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, tuple(seeds))]
+
+
+@dataclass(frozen=True)
+class OfCurve:
+    """Two figures of the test losses of one model, epoch by epoch, of which the paper calls the first one larger.
+
+    Attributes:
+      model: of a study of `experiments.lattice`.
+      larger: the first figure; None if there are too few epochs.
+      other: the second figure.
+      flags: of `experiments.lattice`, the command that makes the study.
+    """
+
+    model: StudyModel
+    larger: Callable[[Sequence[float]], float | None]
+    other: Callable[[Sequence[float]], float | None]
+    flags: str
+
+    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed whose losses are kept by epoch."""
+        curves = {seed: run.get("losses", {}).get("test", ()) for seed, run in sorted(self.model.runs(evidence).items())}
+        figures = {seed: (self.larger(losses), self.other(losses)) for seed, losses in curves.items()}
+        return [compared(seed, one - other, strict) for seed, (one, other) in figures.items() if one is not None and other is not None]
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.model.scale(evidence)
+
+    def cut(self, contest: Any, evidence: Evidence) -> str:
+        """Return nothing: studies hold finished runs only."""
+        return ""
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the study."""

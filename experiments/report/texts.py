@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from experiments.report.judged import Judged, JudgedRelation, bound_of
+from experiments.report.records import Record
 from experiments.report.verdicts import Finding, Status, Verdict, span
 from lrpt.runs.console import in_series
 
@@ -98,6 +99,13 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
     return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+
+
+def still_improving(runs: Sequence[Record]) -> str:
+    """Return a sentence, with a space before it, about how many runs were best at their end; nothing if none was."""
+    improving = sum(run.best_update == run.updates > 0 for run in runs)
+    said = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
+    return said * bool(improving)
 
 
 def points(head: str, *items: str) -> str:

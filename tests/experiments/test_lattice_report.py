@@ -181,6 +181,75 @@ def test_losses_after_one_epoch_are_compared():
     assert judged(lattice_convergence_ptb=kept_now(runs)).relation("LRU < GRU: lower test loss after one epoch (PTB)").advantage == "+0.200"
 
 
+@pytest.mark.parametrize(("losses", "advantage"), [([2.0, 2.2, 1.9], "+0.200"), ([2.0, 1.9, 1.8], "-0.100"), ([2.0], "–"), ([], "–")])
+def test_a_test_loss_that_rises_at_first(losses, advantage):
+    run = trained("rhn", 0, 1.4) | {"initialization": "lru", "layers": 1, "losses": {"test": losses}}
+    found = judged(lattice_convergence_ptb=kept_now([run]))
+    assert found.relation("test losses of RHNs rise at first").advantage == advantage
+
+
+def test_a_loss_that_rises_after_the_first_epochs_does_not_rise_at_first():
+    run = trained("rhn", 0, 1.4) | {"initialization": "lru", "layers": 1, "losses": {"test": [2.0, 1.9, 1.8, 1.7, 1.6, 1.5, 3.0]}}
+    found = judged(lattice_convergence_ptb=kept_now([run])).relation("test losses of RHNs rise at first")
+    assert (found.advantage, found.pairs[0].agrees) == ("-0.100", False)
+
+
+def of_shares(losses, best=8):
+    runs = [trained(model, 0, loss, best, share=share) for (model, share), loss in losses.items()]
+    return [run | {"initialization": "lru", "layers": 1 if run["model"] == "rhn" else 2} for run in runs]
+
+
+@pytest.mark.parametrize(
+    ("losses", "best", "agrees"),
+    [((2.0, 1.9, 1.8, 1.7, 1.6), 8, True), ((2.0, 1.9, 1.95, 1.7, 1.6), 8, False), ((2.0, 1.9, 1.8, 1.7, 1.6), 20, None)],
+    ids=["falls", "rises once", "cap"],
+)
+def test_losses_that_fall_with_more_data(losses, best, agrees):
+    runs = of_shares({("lru", share): loss for share, loss in zip((20, 40, 60, 80, 100), losses, strict=True)}, best)
+    found = judged(lattice_efficiency_ptb=kept_now(runs)).relation("test losses of LRUs fall with more data, from 20 to 100 % (PTB)")
+    assert [pair.agrees for pair in found.pairs] == [agrees]
+
+
+SEVEN = ("lru", "rg-lru", "ps-lru", "gru", "lstm", "grid-lstm", "rhn")
+
+
+def test_claims_about_all_models_need_all_models():
+    """With 20 % of the data they are 0.07 apart on both texts, the LSTM is the worst, and with all of it they are equal."""
+    losses = {(model, 20): 1.1 + 0.07 * (model == "lstm") for model in SEVEN} | {(model, 100): 1.0 for model in SEVEN}
+    sentences = {"losses of all models differ more": 0.07, "the LSTM is the worst of all models with 20 %": 0.07}
+    few = {which: loss for which, loss in losses.items() if which != ("rhn", 20)}
+    for kept, pairs in ((losses, 1), (few, 0)):
+        found = judged(lattice_efficiency_ptb=kept_now(of_shares(kept)))
+        for sentence, advantage in sentences.items():
+            own = found.relation(sentence).pairs
+            assert [pair.advantage for pair in own] == pytest.approx([advantage] * pairs)
+    found = judged(lattice_efficiency_text8=kept_now(of_shares(losses))).relation("all models are equally good with 20 %")
+    assert ([pair.advantage for pair in found.pairs], found.pairs[0].agrees) == (pytest.approx([0.04 - 0.07]), False)
+
+
+def test_losses_on_all_of_text8_are_higher():
+    runs = of_shares({("gru", 80): 1.0, ("gru", 100): 1.03})
+    found = judged(lattice_efficiency_text8=kept_now(runs)).relation("test losses of GRUs are higher on all of text8")
+    assert found.advantage == "+0.030"
+
+
+def test_what_figure_5_lacks_of_all_models_is_no_claim():
+    """In print, PS-LRUs have 1.005 and 1.009 with 40 and 60 % of the treebank, and an RHN is the worst with 60 %."""
+    sentences = [relation.sentence for relation in lattice.PAPER.relations]
+    assert "test losses of RG-LRUs fall with more data, from 20 to 100 % (PTB)" in sentences
+    assert "test losses of PS-LRUs fall with more data, from 20 to 100 % (PTB)" not in sentences
+    assert "test losses of PS-LRUs fall with more data, from 20 to 80 % (text8)" in sentences
+    assert [s.split()[9] for s in sentences if s.startswith("the LSTM is the worst")] == ["20", "40", "80"]
+    (said,) = (text for text in remarks(Evidence()) if "figures lack" in text)
+    assert "losses of PS-LRUs fall with more data (PTB), LSTM is the worst (PTB, 60 %)" in said
+
+
+def test_the_order_after_one_epoch_is_that_of_the_family():
+    sentences = [r.sentence for r in lattice.PAPER.relations if r.where.startswith("Figure 4")]
+    assert sentences[:3] == [f"{one}: lower test loss after one epoch (PTB)" for one in ("LRU < RG-LRU", "RG-LRU < PS-LRU", "PS-LRU < GRU")]
+    assert "RG-LRU < PS-LRU: lower test loss after one epoch (WP)" not in sentences  # footnote 5
+
+
 def test_gradients_of_each_seed_and_start_are_compared():
     norms = {"gru": [[1e-2, 1.0], [1e-2, 1.0], [1e-2, 1.0], [1.0, 1.0]], "lru": [[1.0, 1.0]] * 4}
     runs = [

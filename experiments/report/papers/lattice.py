@@ -1,5 +1,8 @@
 """Claims of Ahuja and Morency (AAAI 2018) on lattice recurrent units: Table 1 and Figures 3 to 7."""
 
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
 from experiments.lattice import command as lattice
 from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Network, Quantity, Row, StudyModel
@@ -7,10 +10,12 @@ from experiments.report.lattice_studies import STARTS
 from experiments.report.matching import recorded
 from experiments.report.paper import Paper, Plot
 from experiments.report.papers.lattice_table import (
+    ALIKE,
     BEST_OF_SHARES,
     BUDGETS,
     DEVIATIONS,
     EFFICIENCY,
+    EXCEPTED,
     FIGURE_5,
     FIGURE_6,
     GRADIENTS,
@@ -18,19 +23,39 @@ from experiments.report.papers.lattice_table import (
     PARTS,
     PRESET_TEXTS,
     READING,
+    RISING,
+    SHARES,
     STUDIES,
     TABLE_1,
     TEXTS,
     Ordering,
+    above_others,
     claimed,
+    decrease,
+    falls,
     holds,
     holds_on,
+    is_worst,
+    rises,
+    spread,
 )
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 from experiments.report.quantities import from_test
 from experiments.report.records import Record
-from experiments.report.relations import Relation, Versus
-from experiments.report.studies import CONCENTRATION, LOSS, ONE_EPOCH, TIME, Gradients, OfStudy
+from experiments.report.relations import Figure, Relation, Versus, Within
+from experiments.report.studies import (
+    CONCENTRATION,
+    FALL,
+    LOSS,
+    ONE_EPOCH,
+    SPREAD,
+    TIME,
+    AmongModels,
+    Gradients,
+    OfCurve,
+    OfStudy,
+    Score,
+)
 from experiments.report.verdicts import Criterion, at_most, near
 
 PTB_DATA = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
@@ -44,6 +69,9 @@ COMMANDS = {
     GRADIENTS: f"gradients {PTB_DATA} --seeds 3",
 }
 """File of a study, without `.json` -> the arguments of `experiments.lattice` that make it, as `<name of the study>.json`."""
+
+FAMILY = ("LRU", "RG-LRU", "PS-LRU", "GRU")
+"""The best model first, by section 5."""
 
 _KEYS = {title: name for name, title in NAMES.items()}
 
@@ -126,11 +154,78 @@ def _ahead(model: str) -> Relation:
     return Relation("Figure 5, PTB", f"an LRU on 40 % of the data is better than a {model} on 60 % (PTB)", LOSS, versions)
 
 
-def _early(text: str, model: str) -> Relation:
-    where, sentence = f"Figure 3, {text}", f"LRU < {model}: lower test loss after one epoch ({text})"
-    published = Versus(NETWORKS["LRU", text, "10M"], NETWORKS[model, text, "10M"])
-    studied = _contests(STUDIES[text], "LRU", model) if text in STUDIES else ()
+def _early(figure: str, text: str, better: str, worse: str) -> Relation:
+    where, sentence = f"{figure}, {text}", f"{better} < {worse}: lower test loss after one epoch ({text})"
+    published = Versus(NETWORKS[better, text, "10M"], NETWORKS[worse, text, "10M"])
+    studied = _contests(STUDIES[text], better, worse) if text in STUDIES else ()
     return Relation(where, sentence, ONE_EPOCH, (published, *studied))
+
+
+def _test_losses(run: Record) -> list[float]:
+    return [line["loss"] for line in run.metrics if line["split"] == "test"]
+
+
+def _first(losses: Sequence[float]) -> float | None:
+    return losses[0] if losses else None
+
+
+def _rising(text: str) -> Relation:
+    published = Within(NETWORKS["RHN", text, "10M"], lambda run: rises(_test_losses(run)), lambda run: _first(_test_losses(run)))
+    models = _models(STUDIES[text], "RHN") if text in STUDIES else ()
+    studied = tuple(OfCurve(model, rises, _first, COMMANDS[STUDIES[text]]) for model in models)
+    sentence = f"test losses of RHNs rise at first: above that of the first epoch in one of the next {RISING} ({text})"
+    return Relation(f"Figure 3, {text}", sentence, Figure("test loss (nats per character)", "{:.3f}"), (published, *studied))
+
+
+def _among(text: str, sentence: str, contest: Score, models: Sequence[tuple[str, float]], measure: Callable[..., float]) -> Relation:
+    """Return a claim about the losses of several models, each with its share of the data."""
+    study = EFFICIENCY[text]
+    of_starts = zip(*(_models(study, name, share) for name, share in models), strict=True)
+    versions = tuple(AmongModels(of_start, measure, COMMANDS[study]) for of_start in of_starts)
+    return Relation(f"Figure 5, {text}", sentence, contest, versions)
+
+
+def _falling(text: str, model: str) -> Relation:
+    shares = PARTS if text == "text8" else SHARES
+    sentence = f"test losses of {model}s fall with more data, from {shares[0]} to {shares[-1]} % ({text})"
+    return _among(text, sentence, FALL, [(model, share) for share in shares], decrease)
+
+
+def _harder(model: str) -> Relation:
+    sentence = f"test losses of {model}s are higher on all of text8 than on {PARTS[-1]} %, which has another test split"
+    return _among("text8", sentence, SPREAD, [(model, 100), (model, PARTS[-1])], above_others)
+
+
+def _worst(share: int) -> Relation:
+    models = [("LSTM", share), *((name, share) for name in FIGURE_5["PTB"] if name != "LSTM")]
+    return _among("PTB", f"the LSTM is the worst of all models with {share} % of the data (PTB)", SPREAD, models, above_others)
+
+
+def _closer(losses: Sequence[float]) -> float:
+    """Return by how much the models of the first half differ more than those of the second."""
+    middle = len(losses) // 2
+    return spread(losses[:middle]) - spread(losses[middle:])
+
+
+def _alike(share: int) -> Relation:
+    sentence = f"all models are equally good with {share} % of the data: within {ALIKE} nats per character (text8)"
+    return _among("text8", sentence, SPREAD, [(name, share) for name in FIGURE_5["text8"]], lambda losses: ALIKE - spread(losses))
+
+
+OF_SHARES = (
+    *(_falling(text, model) for text in EFFICIENCY for model in FIGURE_5[text] if falls(text, model)),
+    *(_harder(model) for model in FIGURE_5["text8"]),
+    _among(
+        "PTB",
+        f"losses of all models differ more with {SHARES[0]} % of the data than with all of it (PTB)",
+        SPREAD,
+        [(name, share) for share in (SHARES[0], 100) for name in FIGURE_5["PTB"]],
+        _closer,
+    ),
+    *(_worst(share) for share in PARTS if is_worst("PTB", share, "LSTM")),
+    *(_alike(share) for share in PARTS),
+)
+"""What section 5 says of growing shares of the data, beside the orderings of two models."""
 
 
 def _spread(start: str) -> Relation:
@@ -140,7 +235,9 @@ def _spread(start: str) -> Relation:
 
 RELATIONS = (
     *(_relation(claim) for claim in claimed() if holds(claim)),
-    *(_early(text, name) for text in TEXTS for name in ("LSTM", "GRU", "RHN", "Grid-LSTM")),
+    *(_early("Figure 3", text, "LRU", name) for text in TEXTS for name in ("LSTM", "GRU", "RHN", "Grid-LSTM")),
+    *(_rising(text) for text in TEXTS),
+    *(_early("Figure 4", text, *pair) for text in TEXTS for pair in pairwise(FAMILY) if (text, *pair) != EXCEPTED),
     *(
         _efficient(text, share, worse)
         for text in BEST_OF_SHARES
@@ -149,13 +246,14 @@ RELATIONS = (
         if holds_on(text, share, worse)
     ),
     *(_ahead(name) for name in ("GRU", "LSTM", "Grid-LSTM", "RHN")),
+    *OF_SHARES,
     Relation("Figure 6", "epochs of LRUs vary less than those of LSTMs", None, note="needs every run of Table 1"),
     *(_spread(start) for start in STARTS),
 )
 
 PLOTS = (
     *(Plot(f"Figure 3 ({text})", "test loss by epoch: LSTM, GRU, RHN, Grid-LSTM, LRU", f"Figure 3, {text}") for text in TEXTS),
-    *(Plot(f"Figure 4 ({text})", "test loss by epoch: GRU, PS-LRU, RG-LRU, LRU", f"Table 1, {text}") for text in TEXTS),
+    *(Plot(f"Figure 4 ({text})", "test loss by epoch: GRU, PS-LRU, RG-LRU, LRU", f"Figure 4, {text}") for text in TEXTS),
     Plot("Figure 5 (PTB)", "test loss by share of the data", "Figure 5, PTB"),
     Plot("Figure 5 (text8)", "test loss by share of the data", "Figure 5, text8"),
     Plot("Figure 5 (enwik8, in the authors' repository)", "test loss by share of the data", "Figure 5, enwik8"),

@@ -1,5 +1,7 @@
 """Published numbers of Ahuja and Morency (AAAI 2018), and the names of the studies that stand in for them."""
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 TABLE_1 = {
@@ -144,6 +146,47 @@ def holds(ordering: Ordering) -> bool:
 
 BEST_OF_SHARES = {"PTB": ("GRU", "PS-LRU", "RG-LRU", "LSTM", "Grid-LSTM", "RHN"), "text8": ("GRU", "PS-LRU", "RG-LRU")}
 """Text -> models than which the LRU is said to be better on every share of the data. On text8 the others are said not to differ."""
+
+
+ALIKE = 0.04
+"""nats per character up to which models count as equally good on text8; the paper names none, and its figure has differences up to 0.038"""
+RISING = 5
+"""epochs after the first one in which a test loss that rises at first has to be above that of the first; the paper names none"""
+
+
+def decrease(losses: Sequence[float]) -> float:
+    """Return the smallest decrease from one loss to the next."""
+    return min(one - other for one, other in pairwise(losses))
+
+
+def spread(losses: Sequence[float]) -> float:
+    """Return the difference of the highest and the lowest loss."""
+    return max(losses) - min(losses)
+
+
+def above_others(losses: Sequence[float]) -> float:
+    """Return by how much the first loss is above all others."""
+    return losses[0] - max(losses[1:])
+
+
+def rises(losses: Sequence[float]) -> float | None:
+    """Return the highest loss of the first epochs after the first one."""
+    return max(losses[1 : 1 + RISING], default=None)
+
+
+def falls(text: str, model: str) -> bool:
+    """Return whether Figure 5 has losses of a model that only fall with more data.
+
+    The paper excepts the step from 80 to 100 % of text8.
+    """
+    losses = FIGURE_5[text][model]
+    return decrease(losses[:-1] if text == "text8" else losses) > 0
+
+
+def is_worst(text: str, share: int, model: str) -> bool:
+    """Return whether Figure 5 has a model above all others at a share of the data."""
+    k = SHARES.index(share)
+    return above_others([FIGURE_5[text][model][k], *(of[k] for name, of in FIGURE_5[text].items() if name != model)]) > 0
 
 
 def holds_on(text: str, share: int, worse: str) -> bool:

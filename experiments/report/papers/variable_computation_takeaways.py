@@ -4,13 +4,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.report.claims import Evidence
+from experiments.report.claims import Evidence, Network
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.matching import recorded
-from experiments.report.papers.variable_computation_networks import SMALL_VC, TUNE_FIGURES
+from experiments.report.papers.variable_computation_networks import (
+    CHAR_NETWORKS,
+    GRU_CURVE,
+    RNN_CURVE,
+    SMALL_VC,
+    SMALL_VCGRU,
+    TUNE_FIGURES,
+)
 from experiments.report.papers.variable_computation_relations import BOUNDARY
 from experiments.report.records import Record
-from experiments.report.texts import at_published_size, direction, gap, points, says, seeds_in_words
+from experiments.report.texts import at_published_size, direction, gap, points, says, seeds_in_words, still_improving
 from experiments.report.verdicts import Status
 from lrpt.cli.schedule_numbers import REACH
 
@@ -23,10 +30,12 @@ def takeaways(judged: Judged) -> Sequence[str]:
     characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
     gated = judged.relation("VCGRU-1024 > GRU-458")
     vcrnn = "At smaller scale, a VCRNN" if characters.smaller else "A VCRNN"
+    plain = (SMALL_VC, *RNN_CURVE) if characters.smaller else (CHAR_NETWORKS["VCRNN-1024"], CHAR_NETWORKS["RNN-760"])
+    gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
     return (
         f"**Bits.** {gap(bits, 'At smaller scale, a VCRNN', 'an RNN of as many operations', BITS)}",
-        f"**Characters.** {gap(characters, vcrnn, 'an RNN of as many operations', BITS)} "
-        f"{gap(gated, 'A VCGRU', 'a GRU of as many operations', BITS)}",
+        f"**Characters.** {gap(characters, vcrnn, 'an RNN of as many operations', BITS)}{_unfinished(judged, plain)} "
+        f"{gap(gated, 'A VCGRU', 'a GRU of as many operations', BITS)}{_unfinished(judged, gates)}",
         f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}"
         + _operations(judged) * (melodies.verdict.status is not Status.NOT_RUN),
         _schedules(judged),
@@ -40,6 +49,11 @@ def takeaways(judged: Judged) -> Sequence[str]:
 
 
 BITS = "bits per character"
+
+
+def _unfinished(judged: Judged, networks: Sequence[Network]) -> str:
+    """Say in how many runs of networks longer training might change what was found."""
+    return still_improving([run for network in networks for run in network.runs(judged.evidence, best=True).values()])
 
 
 def _schedules(judged: Judged) -> str:
