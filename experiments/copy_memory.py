@@ -39,7 +39,7 @@ VARIABLE_LAG = dataclasses.replace(PAPER, data=CopyMemory("variable_lag", lag=10
 
 
 def _weight_norm(config: RunConfig[CopyMemory]) -> RunConfig[CopyMemory]:
-    """Apply the recipe for stable training of section 3.5.1."""
+    """Apply the recipe for stable training of section 3.5.1. That it keeps norm clipping at 1 is a guess."""
     model, optim = dataclasses.replace(config.model, weight_norm=True), OptimConfig("weight_norm")
     return dataclasses.replace(config, model=model, optim=optim)
 

@@ -1,4 +1,6 @@
-"""The start that the original code of the lattice units has."""
+"""The starts that the original code of the lattice units, and of the GRUs on characters, has."""
+
+from statistics import NormalDist
 
 import jax
 import jax.numpy as jnp
@@ -43,3 +45,50 @@ def test_an_input_matrix_goes_by_the_width_of_its_outputs():
     config = ModelConfig("elman", 100, parametrization="dense", initialization="lru")
     params = config.build(SYMBOLS, 5, "last").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]
     assert_uniform_within(params["recurrent"]["cell"]["input"], 0.1)
+
+
+def dl4mt_params(kind, seed=0, size=96):
+    config = ModelConfig(
+        "gru_reset_after", size, parametrization=kind, rank=24, carry_bias=0.0, initialization="dl4mt", trainable_initial_state=False
+    )
+    return config.build(51, 51, "all").init(jax.random.key(seed), jnp.zeros((1, 1), jnp.int32))["params"]
+
+
+def assert_normal(values, deviation):
+    """These are normal with the given standard deviation: so are their quartiles, which are those of no uniform or orthogonal numbers."""
+    values = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(values)])
+    assert np.mean(values) == pytest.approx(0, abs=4 * deviation / np.sqrt(values.size))
+    assert np.std(values) == pytest.approx(deviation, rel=0.03)
+    quartile = deviation * NormalDist().inv_cdf(0.75)
+    np.testing.assert_allclose(np.quantile(values, [0.25, 0.75]), [-quartile, quartile], rtol=0.05)
+    assert np.abs(values).max() > 3 * deviation
+
+
+def test_square_matrices_of_grus_on_characters_start_orthogonal():
+    """`ortho_weight` of dl4mt-lm takes the left singular vectors of normal numbers: here NumPy draws such matrices."""
+    rng, size = np.random.default_rng(0), 96
+    found = [dl4mt_params("dense", seed)["recurrent"]["cell"]["recurrent"] for seed in (0, 1)]
+    drawn = [np.asarray(gate["kernel"], np.float64) for gates in found for gate in gates.values()]
+    original = [np.linalg.svd(rng.standard_normal((size, size)))[0] for _ in drawn]
+    for matrix in (*drawn, *original):
+        np.testing.assert_allclose(matrix.T @ matrix, np.eye(size), atol=1e-5)
+        np.testing.assert_allclose(np.linalg.svd(matrix, compute_uv=False), 1, atol=1e-5)
+    quantiles = [np.quantile(np.abs(np.stack(matrices)), [0.25, 0.5, 0.75, 0.95]) for matrices in (drawn, original)]
+    np.testing.assert_allclose(*quantiles, rtol=0.05)
+    products = [one.T @ other for k, one in enumerate(drawn) for other in drawn[:k]]
+    assert all(np.abs(product).max() < 0.7 for product in products)  # gates and seeds have matrices of their own
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank", "low_rank_plus_diagonal"])
+def test_all_else_of_grus_on_characters_starts_small(kind):
+    """dl4mt-lm: `norm_weight` draws with a standard deviation of 0.01, diagonals are uniform within 0.01, and biases are zero."""
+    params = dl4mt_params(kind)
+    cell = params["recurrent"]["cell"]
+    assert_normal(cell["input"], 0.01)
+    assert_normal(params["readout"]["kernel"], 0.01)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves((cell["bias"], params["readout"]["bias"])))
+    for gate in cell["recurrent"].values() if kind != "dense" else ():
+        assert_normal((gate["left"], gate["right"]), 0.01)
+        assert np.std(np.tensordot(gate["right"], gate["left"], (0, 0))) == pytest.approx(1e-4 * np.sqrt(24), rel=0.1)
+    if kind == "low_rank_plus_diagonal":
+        assert_uniform_within([gate["diagonal"] for gate in cell["recurrent"].values()], 0.01)

@@ -117,7 +117,8 @@ RECIPES: dict[str, Recipe] = {
         lambda learning_rate: optax.chain(clip_all_but_first_seven(1.0), rmsprop_2016(learning_rate, NO_EPS)),
     ),
     "weight_norm": Recipe(
-        "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1)",
+        "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10 (Miceli Barone 2018, section 3.5.1, which does not say"
+        " whether clipping stays: a guess)",
         1e-3,
         lambda learning_rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
     ),
