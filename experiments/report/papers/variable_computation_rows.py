@@ -108,22 +108,28 @@ def _zhang_row(name: str, published: float) -> Row:
     return Row(TABLE_3_TEXT8, name, (quantity,), note=QUOTED)
 
 
-def _schedule_row(network: Network, lag: int, published: str = "") -> Row:
-    quantity = autocorrelation(lag)
-    seen = Quantity(quantity.name, quantity.read, quantity.form, published, best=True)
+def _schedule_row(network: Network, lag: int) -> Row:
     control = analysed(f"autocorrelation of the bits at lag {lag}", "{:+.2f}", "schedule", "of_symbols", str(lag))
     place, symbol = (
         analysed(f"share of the variance of m that {what} explains", "{:.2f}", "schedule", "explained", name)
         for what, name in (("the place in a character", "place"), ("the bit read", "symbol"))
     )
     on_characters = analysed("share of the operations on characters", "{:.0%}", "schedule", "on_characters")
-    quantities = (seen, control, place, symbol, *([on_characters] if lag > WIDTH else []), mean_share(), equivalent_size(None))
+    quantities = (
+        autocorrelation(lag),
+        control,
+        place,
+        symbol,
+        *([on_characters] if lag > WIDTH else []),
+        mean_share(),
+        equivalent_size(None),
+    )
     return Row(FIGURE_2, network.name, quantities, network, scale=SMALL_UNITS)
 
 
 def _language_row(network: Network) -> Row:
     quantities = (
-        Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.2f}", "no number in the text", best=True),
+        Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.2f}", best=True),
         equivalent_size(None),
     )
     return Row(FIGURE_4, network.name, quantities, network)
@@ -151,7 +157,7 @@ ROWS = (
     _crnn_row(TABLE_3_CHARS, CRNN_500, "bits_per_character", 1.46, 2),
     *(_zhang_row(name, published) for name, published in ZHANG.items()),
     *(_char_row(TABLE_3_TEXT8, name, figures, TEXT8_NETWORKS[name]) for name, figures in TEXT8_TABLE.items()),
-    _schedule_row(SMALL_BITS, 8, "modified roughly every 8 bits"),
+    _schedule_row(SMALL_BITS, 8),
     _schedule_row(BUFFERED[8], 16),
     _schedule_row(BUFFERED[24], 32),
     *(_language_row(network) for network in OF_LANGUAGE.values()),
