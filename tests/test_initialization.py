@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from lrpt.initialization import INITIALIZATIONS
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.symbols import CodedSize
@@ -92,3 +93,30 @@ def test_all_else_of_grus_on_characters_starts_small(kind):
         assert np.std(np.tensordot(gate["right"], gate["left"], (0, 0))) == pytest.approx(1e-4 * np.sqrt(24), rel=0.1)
     if kind == "low_rank_plus_diagonal":
         assert_uniform_within([gate["diagonal"] for gate in cell["recurrent"].values()], 0.01)
+
+
+SCALE = 0.3
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix", "diagonal", "offset"),
+    [
+        ("glorot", ("uniform", np.sqrt(6 / 400)), ("uniform", 0.01), None),
+        ("dl4mt", ("normal", 0.01), ("uniform", 0.01), None),
+        ("uniform", ("uniform", SCALE), ("uniform", SCALE), ("uniform", SCALE)),
+        ("normal", ("normal", SCALE), ("normal", SCALE), None),
+    ],
+    ids=["glorot", "dl4mt", "uniform", "normal"],
+)
+def test_what_is_drawn_for_matrices_diagonals_and_biases(name, matrix, diagonal, offset):
+    """None stands for zeros."""
+    start = INITIALIZATIONS[name]
+    for draw, shape, expected in ((start.matrix, (150, 250), matrix), (start.diagonal, (5000,), diagonal), (start.offset, (5000,), offset)):
+        drawn = np.asarray(draw(jax.random.key(0), shape, SCALE))
+        if expected is None:
+            assert not drawn.any()
+        elif expected[0] == "uniform":
+            assert_uniform_within(drawn, expected[1])
+        else:
+            assert np.std(drawn) == pytest.approx(expected[1], rel=0.05)
+            assert 3 * expected[1] < np.abs(drawn).max() < 6 * expected[1]

@@ -40,6 +40,12 @@ def test_unfinished_runs_are_compared_by_the_best_evaluation_of_both():
     assert Last("loss", "loss", "{}").compare(run(one), run(other), BOTH, True) == Pair(3, -1.5, False, settled=False)
 
 
+def test_results_of_trainings_that_were_cut_are_not_compared():
+    """They are of different lengths. Both have an evaluation at 8, up to which 1 is lower than 1.5."""
+    one, other = run({4: 1.0, 8: 3.0}, test=0.125), run({4: 2.0, 8: 1.5, 11: 0.5}, test=0.0625)
+    assert LOSS.compare(one, other, BOTH, True) == Pair(3, 0.5, True, settled=False)
+
+
 @pytest.mark.parametrize("contest", [LOSS, Last("loss", "loss", "{}")])
 def test_nobody_is_ahead_before_a_tenth_of_the_longer_training(contest):
     assert contest.compare(run({11: 1.0}), run({11: 2.0}), LONG, True) == Pair(3, 1.0, None, settled=False)

@@ -14,8 +14,9 @@ from experiments.jsb import command as chorales
 from experiments.lattice import command as lattice_command
 from experiments.parameter_table import command as parameter_table
 from experiments.report.analysis_figures import analysis_figures
-from experiments.report.claims import QUOTED, Evidence, Planned
+from experiments.report.claims import QUOTED, Evidence, Network, Planned
 from experiments.report.command import PAPERS, ROOT, evidence_of
+from experiments.report.contests import Final
 from experiments.report.judged import Judged
 from experiments.report.matching import Wanted, configuration, differences
 from experiments.report.papers import highway, lattice, low_rank, low_rank_takeaways, variable_computation
@@ -24,6 +25,7 @@ from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
+from experiments.report.relations import Figure, OnCurve, Relation, Versus, Within
 from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
@@ -453,6 +455,81 @@ def test_a_network_that_was_not_trained_to_the_end_is_not_put_on_the_line(update
     assert pairs == ([Pair(0, None, False, failed=1)] if diverged else [])
 
 
+@pytest.mark.parametrize(("operations", "line"), [(18_432.0, 2.0), (32_768.0, 1.8)], ids=["smallest", "largest"])
+def test_a_network_with_as_many_operations_as_the_last_size_is_compared_with_it(operations, line, tmp_path):
+    characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 2.0)
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    characters(tmp_path, "small", 0, operations, 1.7)
+    (pair,) = relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER).pairs
+    assert pair.advantage == pytest.approx(line - 1.7)
+
+
+def test_each_seed_has_a_line_of_its_own(tmp_path):
+    for seed, more in enumerate((0.0, 0.5)):
+        characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 2.0 + more)
+        characters(tmp_path, "small-rnn", seed, 32_768.0, 1.8 + more)
+        characters(tmp_path, "small", seed, 24_576.0, 1.9)
+    found = relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER)
+    np.testing.assert_allclose([pair.advantage for pair in found.pairs], [0.0, 0.5], atol=1e-12)
+
+
+def test_a_diverged_network_loses_against_no_line(tmp_path):
+    path = make_run(tmp_path, computing.CHARS, "--preset small", 0, {3_135: 1.0}, "bits_per_character")
+    write(path / "failure.json", {"update": 3_136, "what": "the training loss is nan"})
+    assert not relation(tmp_path, "VCRNN-1024 > RNN-760", variable_computation.PAPER).pairs
+
+
+@pytest.mark.parametrize(("last", "settled"), [(14_500, True), (9_000, False)])
+def test_figures_of_one_network_may_change_until_it_is_trained(last, settled, tmp_path):
+    make_run(tmp_path, ADD, "--preset paper", 0, {last: 0.002}, "loss", {})
+    within = Within(Network("LRD-GRU", ADD, "--preset paper"), lambda run: 2.0, lambda run: 0.5)
+    assert within.pairs(Figure("figure", "{}"), Evidence(load(tmp_path)), strict=True) == [Pair(0, 1.5, True, settled=settled)]
+
+
+class Source:
+    """A version of a relation that has these pairs."""
+
+    def __init__(self, *pairs):
+        self.found = list(pairs)
+
+    def pairs(self, contest, evidence, strict):
+        return self.found
+
+    def cut(self, contest, evidence):
+        return f"{len(self.found)} cut"
+
+    def smaller(self, evidence):
+        return f"{len(self.found)} smaller"
+
+    def planned(self, seeds):
+        return []
+
+
+def test_the_first_version_with_pairs_is_judged_and_said_to_be_cut_only_if_it_is():
+    one, other, early = Pair(0, 1.0, True), Pair(1, 1.0, True), Pair(2, 1.0, True, settled=False)
+    for versions, expected in (
+        ((Source(one), Source(one, other)), ([one], "1 smaller", "")),
+        ((Source(), Source(one, other)), ([one, other], "2 smaller", "")),
+        ((Source(), Source(one, early), Source(one)), ([one, early], "2 smaller", "2 cut")),
+        ((Source(), Source()), ([], "", "")),
+    ):
+        assert Relation("Table 1", "better", None, versions).paired(Evidence()) == expected
+
+
+def test_how_far_training_went_is_told_beside_the_longer_of_both(tmp_path):
+    kinds = {"low_rank_plus_diagonal": ("one", 100, (30, 60)), "low_rank": ("other", 200, (50, 40))}
+    for kind, (name, _, lasts) in kinds.items():
+        for seed, last in enumerate(lasts):
+            make_run(tmp_path, ADD, f"--preset paper --model.parametrization {kind}", seed, {last: 0.01}, name=f"{name}{seed}")
+    networks = [
+        Network(name, ADD, f"--preset paper --model.parametrization {kind} --train.updates {updates}")
+        for kind, (name, updates, _) in kinds.items()
+    ]
+    evidence = Evidence(load(tmp_path))
+    assert Versus(*networks).cut(Final("loss", "loss", "{}"), evidence) == "30 to 40 of 200 updates"
+    assert Within(networks[0], lambda run: 1.0, lambda run: 0.0).cut(Figure("figure", "{}"), evidence) == "60 of 100 updates"
+
+
 def melodies(root, seed, bars, others):
     notes = {"bars": {"bar": [bars, 300], "no bar": [others, 900]}}
     make_run(root, music.EXPERIMENT, "--preset paper", seed, {2_640: 8.6}, "perplexity", {}, stopped="patience", analysis={"notes": notes})
@@ -730,6 +807,13 @@ def test_every_run_is_needed_once():
     shared = next(planned for planned in runs if (planned.experiment, planned.flags) == ("adding", "--preset paper"))
     assert shared == Planned("adding", "--preset paper", (0, 1, 2))
     assert len(runs[shared]) == 2  # its row, and LRD >= LR
+
+
+def test_a_relation_needs_both_networks_or_all_of_a_curve_at_published_size():
+    one, curve, seeds = computing.SMALL_VC, computing.RNN_CURVE, (0, 1)
+    versus, on_curve = Versus(one, curve[0]), OnCurve(one, curve)
+    assert Relation("Table 1", "better", None, (versus, on_curve)).planned(seeds) == [one.planned(seeds), curve[0].planned(seeds)]
+    assert Relation("Table 1", "better", None, (on_curve, versus)).planned(seeds) == [network.planned(seeds) for network in (one, *curve)]
 
 
 def test_a_claim_that_nothing_can_run_needs_nothing():

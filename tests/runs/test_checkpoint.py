@@ -276,6 +276,17 @@ def test_a_death_while_the_first_checkpoint_is_written_leaves_none(tmp_path, mon
     assert [entry.name for entry in tmp_path.iterdir()] == ["4"]
 
 
+def test_the_best_checkpoint_is_resumed_from_where_both_latest_are_damaged(tmp_path):
+    said = []
+    checkpoints = Checkpoints(tmp_path / "run", said.append)
+    for update in (4, 8, 12):
+        checkpoints.save(update, state(update), METADATA, best=4)
+    for update in (8, 12):
+        (tmp_path / "run" / str(update) / SEAL).write_text("{")
+    assert_is_of(checkpoints.latest(state(0)), 4)
+    assert len(said) == 2
+
+
 def test_all_damaged(copy):
     for update in (8, 12):
         (copy / str(update) / SEAL).write_text("{")

@@ -2,8 +2,10 @@
 
 import json
 import math
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tiny import CONFIG, EXPERIMENT, changed, flags, lines, tree
@@ -96,6 +98,14 @@ def sizes(run):
     [
         (changed(model={"rank": 1}), {}),
         (changed(optim={"learning_rate": 0.02}), {}),
+        (changed(optim={"decay": 0.5}), {}),
+        (changed(optim={"halve_after": 2}), {}),
+        (changed(optim={"halvings": 2}), {}),
+        (changed(optim={"return_to_best": True}), {}),
+        (changed(optim={"weight_decay": 0.1}), {}),
+        (changed(optim={"summed_steps": 2}), {}),
+        (changed(train={"start": Path("start.npz")}), {}),
+        (changed(train={"fresh_every": 2}), {}),
         (changed(train={"batch_size": 5}), {}),
         (changed(train={"evaluate_every": 5}), {}),
         (changed(train={"order": "cyclic"}), {}),
@@ -103,13 +113,25 @@ def sizes(run):
         (CONFIG, {"seed": 1}),
         (CONFIG, {"experiment": "adding"}),
     ],
-    ids=["model", "optim", "batch", "evaluate", "order", "data", "seed", "experiment"],
+    ids=[
+        *("model", "optim", "decay", "halve_after", "halvings", "return_to_best", "weight_decay", "summed_steps", "start", "fresh_every"),
+        *("batch", "evaluate", "order", "data", "seed", "experiment"),
+    ],
 )
 def test_another_run_is_refused(run, config, names):
     with pytest.raises(
         UsageError, match=f"{run} holds a run with .* = .*, not .*: repeat its flags to resume it, or name another --workdir"
     ):
         RunDirectory(run).check(identity(config, **names))
+
+
+def test_a_result_of_another_configuration_is_refused(run, tmp_path):
+    """As after `config.json` was replaced."""
+    shutil.copytree(run, tmp_path / "run")
+    one = changed(model={"rank": 1})
+    write_json(tmp_path / "run" / "config.json", read(run / "config.json") | to_json(one))
+    with pytest.raises(UsageError, match=r"holds a run with model\.matrices\.rank = 2, not 1"):
+        RunDirectory(tmp_path / "run").check(identity(one))
 
 
 def test_of_several_differences_the_plainest_is_named(run):

@@ -12,7 +12,8 @@ def remembered_programs():
     def train_all_with_memory(runs, layout, console, observers):
         config = runs[0].config
         one = config.program
-        key = (one.model, one.optim, one.data, one.train.evaluation_batch, one.train.updates_per_call, layout)
+        settings = (one.train.batch_size, one.train.order, one.train.fresh_every, one.train.evaluation_batch, one.train.updates_per_call)
+        key = (one.model, one.optim, one.data, *settings, layout)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "Program", lambda *args: programs[key] if key in programs else programs.setdefault(key, build(*args)))
             return train_all(runs, layout, console, observers)

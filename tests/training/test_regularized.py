@@ -4,16 +4,19 @@ import json
 
 import jax
 import numpy as np
+import optax
 import pytest
-from tiny import changed, interrupted_after, lines
+from tiny import EVEN, changed, interrupted_after, lines
 
 from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.optim import OptimConfig
+from lrpt.runs.checkpoint import Checkpoints
 from lrpt.tasks import ImageVectors
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
+from lrpt.training.step import init_state
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +67,29 @@ def test_annealing_and_running_averages_are_resumed(annealed, tmp_path):
     assert result(tmp_path / "run") == result(annealed)
 
 
+def test_a_run_that_is_stopped_at_a_halving_goes_on_from_the_best_parameters(annealed, tmp_path):
+    losses = [line["loss"] for line in lines(annealed) if line["split"] == "valid"]
+    annealing = Annealing(HIGHWAY.optim)
+    first = next(calls for calls, loss in enumerate(losses, 1) if annealing.evaluated(loss))  # a call is two updates and an evaluation
+    with interrupted_after(first) as raised:
+        fit(HIGHWAY, {0: tmp_path / "run"}, devices=1)
+    assert f"at update {2 * first};" in str(raised.value)
+    fit(HIGHWAY, {0: tmp_path / "run"}, devices=1)
+    assert lines(tmp_path / "run") == lines(annealed)
+    assert result(tmp_path / "run") == result(annealed)
+
+
+def test_a_halving_keeps_the_moments_of_adam(annealed):
+    """As in lowrank-highwaynetwork. The last evaluation halved the rate, too."""
+    found = result(annealed)
+    task = HIGHWAY.data.build(0)
+    template = init_state(HIGHWAY.model.build(task.input_size, task.output_size, task.reads), task, HIGHWAY.optim.build(), 0)
+    checkpoints = Checkpoints(annealed / "checkpoints", pytest.fail)
+    last, best = (checkpoints.restore(jax.device_get(template), found[name]).state for name in ("updates", "best_update"))
+    jax.tree.map(np.testing.assert_array_equal, last.variables, best.variables)
+    assert [int(optax.tree.get(state.opt_state, "count")) for state in (last, best)] == [found["updates"], found["best_update"]]
+
+
 def test_dropout_is_resumed_and_differs_by_seed(tmp_path):
     fit(DROPOUT, {seed: tmp_path / str(seed) for seed in (0, 1)}, devices=1)
     with interrupted_after(3):
@@ -105,6 +131,23 @@ def test_decay_by_epochs_reaches_the_updates(tmp_path):
 def test_bad_schedules(changes, message):
     with pytest.raises(UsageError, match=message):
         OptimConfig("adam", **changes)
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["goes on", "returns"])
+def test_a_halving_changes_parameters_only_if_it_is_to_return_to_the_best(returns, tmp_path):
+    """With such a step size the second evaluation is worse than the first."""
+    told = {}
+
+    class Told:
+        def evaluated(self, evaluation):
+            told[evaluation.update] = jax.device_get(evaluation.variables)
+
+    optim = {"learning_rate": 2.0, "halve_after": 1, "return_to_best": returns}
+    fit(changed(EVEN, optim=optim, train={"updates": 8}), {0: tmp_path / "run"}, devices=1, observers=[Told()])
+    first, second = (line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid")
+    assert first < second
+    equal = [np.array_equal(*leaves) for leaves in zip(*map(jax.tree.leaves, (told[4], told[8])), strict=True)]
+    assert (all(equal), any(equal)) == (returns, returns)
 
 
 def test_a_halving_returns_to_the_best_parameters_and_statistics(tmp_path):

@@ -4,11 +4,12 @@ import dataclasses
 import json
 import shutil
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
+from tiny import CONFIG, EVEN, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
@@ -16,6 +17,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.tasks import Adding, Split
 from lrpt.training.loop import fit
+from lrpt.training.run import Run
 from lrpt.training.trainer import Trainer
 
 
@@ -97,6 +99,37 @@ def test_checkpoints_by_the_clock(whole, tmp_path, monkeypatch):
     train(tmp_path / "run", config)
     assert calls[4:] == [7, 8]
     assert numbers(tmp_path / "run", config)[:2] == numbers(whole)[:2]
+
+
+def test_a_checkpoint_is_due_so_many_minutes_after_the_last_one(tmp_path, monkeypatch):
+    clock = SimpleNamespace(now=100.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("lrpt.training.run.time", clock)
+    run = Run({}, changed(train={"checkpoint_minutes": 2.0}), 0, tmp_path, Console(quiet=True))
+    found = []
+    for now in (219.0, 221.0):
+        clock.now = now
+        found.append(run.is_due)
+    run.save(run.initial_state())
+    for now in (340.0, 342.0):
+        clock.now = now
+        found.append(run.is_due)
+    assert found == [False, True, False, True]
+
+
+def test_halved_learning_rates_reach_the_updates_also_of_a_resumed_run(tmp_path, monkeypatch):
+    """A step size that is lost in rounding: each evaluation but the first finds no new best and halves it."""
+    config = changed(EVEN, optim={"learning_rate": 1e-30, "halve_after": 1}, train={"updates": 16})
+    call, rates = Trainer._train_call, {}
+
+    def recorded(self, bar):
+        rates[self.update] = float(np.ravel(self._learning_rates)[0])
+        call(self, bar)
+
+    monkeypatch.setattr(Trainer, "_train_call", recorded)
+    assert "at update 10" in interrupted(tmp_path / "run", 5, config)
+    train(tmp_path / "run", config)
+    halvings = dict(zip(range(0, 16, 2), (0, 0, 0, 0, 1, 1, 2, 2), strict=True))  # at updates 8 and 12
+    assert rates == pytest.approx({update: 1e-30 * 0.5**count for update, count in halvings.items()}, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("update", [4, 8, 11])

@@ -87,6 +87,16 @@ def test_resumed_at_a_soft_mask_selects_the_same(config, run, tmp_path):
     assert (again["best_update"], again["metrics"]) == (run[1]["best_update"], run[1]["metrics"])
 
 
+def test_resumed_at_a_soft_mask_meets_no_criterion(config, run, tmp_path):
+    """A loss below the criterion counts from the first evaluation at full sharpness on, also if the run was interrupted before it."""
+    highest = max(line["loss"] for line in evaluations(run[0]).values())
+    at_once = replace(config, train=replace(config.train, stop_below=2 * highest))
+    with interrupted_after(1) as raised:
+        fit(at_once, {0: tmp_path / "run"}, devices=1)
+    assert f"at update {EVALUATED}" in str(raised.value)
+    assert fit(at_once, {0: tmp_path / "run"}, devices=1)[0]["updates"] == FIRST_SHARP
+
+
 @pytest.mark.slow
 def test_soft_masks_count_neither_for_patience_nor_for_a_criterion_nor_for_annealing(config, run, tmp_path):
     highest = max(line["loss"] for line in evaluations(run[0]).values())

@@ -13,14 +13,21 @@ import pytest
 from table import assert_close
 from tiny import CONFIG, changed, lines
 
+from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Adding, ImageVectors
 from lrpt.tasks.task import Split, Task
+from lrpt.training.annealing import Annealing
 from lrpt.training.loop import fit
-from lrpt.training.progress import Tally
-from lrpt.training.step import evaluate, init_state, layer_norms, train_step, train_steps
+from lrpt.training.program import Program
+from lrpt.training.progress import Progress, Tally
+from lrpt.training.run import Run
+from lrpt.training.step import Shares, evaluate, init_state, layer_norms, train_step, train_steps
 
 TASK = CONFIG.data.build(0)
 MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.reads)
@@ -97,6 +104,67 @@ def test_many_updates_in_one_call_are_single_ones(state):
     assert step._cache_size() == 1, "the step was compiled more than once"
 
 
+def test_the_rate_of_an_update_is_that_of_the_number_of_updates_before_it(state):
+    """Rates that are very different, so that one update more or less would be seen."""
+    rates, rows = jnp.asarray([0.5, 0.0, 0.25]), np.arange(12).reshape(3, 4)
+    start = state._replace(opt_state=optax.sgd(0.5).init(state.params))
+    by_number = partial(train_steps, MODEL, TASK, lambda update: optax.sgd(rates[update]))
+    together, _ = jax.jit(by_number)(start, TASK.splits["train"].arrays, rows)
+    step = jax.jit(lambda state, batch, rate: train_step(MODEL, TASK, optax.sgd(rate), state, batch)[0])
+    for rate, row in zip(rates, rows, strict=True):
+        start = step(start, batch(row), rate)
+    assert_close(together.params, start.params)
+
+
+def test_norms_are_of_gradients_and_not_of_updates():
+    """So they are the same with a learning rate of 0. Squares of the parts add up to that of the whole."""
+    config = VariableConfig("vcgru", 4, parametrization="dense", embedding=4, layers=2)
+    model, examples = config.build(TASK.input_size, TASK.output_size, TASK.reads), batch(np.array([3, 1, 4]))
+    start = init_state(model, TASK, optax.sgd(0.0), 0)
+    step = jax.jit(lambda rate: train_step(model, TASK, optax.sgd(rate), start, examples)[1])
+    still, moved = ({name: value for name, value in step(rate).items() if name.startswith("gradient_norm")} for rate in (0.0, 0.5))
+    kinds = ("", "_layer_1", "_layer_2", "_scheduler", "_rest")
+    assert still.keys() == {f"gradient_norm{kind}" for kind in kinds}
+    assert_close(still, moved)
+    assert min(still.values()) > 0
+    assert_close(still["gradient_norm_scheduler"] ** 2 + still["gradient_norm_rest"] ** 2, still["gradient_norm"] ** 2)
+
+
+def test_a_recovery_is_counted_in_the_update_that_needs_it(state):
+    """A gradient by parameters that are not finite is not finite either."""
+    step, found = jax.jit(partial(train_step, MODEL, TASK, OPTIMIZER)), []
+    broken = state._replace(params=jax.tree.map(lambda p: jnp.full_like(p, jnp.nan), state.params))
+    for _ in range(2):
+        broken, figures = step(broken, batch(np.array([3, 1, 4])))
+        found.append(int(figures["recoveries"]))
+    assert found == [1, 2]
+    assert step(state, batch(np.array([3, 1, 4])))[1]["recoveries"] == 0
+
+
+DROPPING = changed(model={"output_dropout": 0.5})
+
+
+def test_devices_that_share_a_batch_draw_masks_of_their_own():
+    model, still, layout = DROPPING.model.build(TASK.input_size, TASK.output_size, TASK.reads), optax.sgd(0.0), parallel.Layout(1, 4)
+    shares, start = Shares(key=parallel.own_key(layout)), init_state(model, TASK, still, 0)
+    step = parallel.compile_for(layout, lambda state, rows: train_step(model, TASK, still, state, batch(rows), shares)[1]["loss"])
+    losses = np.asarray(step(parallel.place(layout, [start]), np.zeros((4, 2), np.int32)))
+    assert len(set(losses.tolist())) == 4
+
+
+def test_programs_for_several_devices_give_each_its_own_masks():
+    """Else two devices with the same examples would have the mean loss of one with these examples, and the same masks."""
+    losses = []
+    for layout, rows in ((parallel.Layout(1, 1), [[0, 1]]), (parallel.Layout(1, 2), [[0, 1, 0, 1]])):
+        program = Program(DROPPING, TASK, layout)
+        start = init_state(DROPPING.model.build(TASK.input_size, TASK.output_size, TASK.reads), TASK, OPTIMIZER, 0)
+        placed = (parallel.place(layout, [tree]) for tree in (start, TASK.splits["train"].arrays))
+        indices = parallel.shard_batch(layout, [np.array(rows, np.int32)])
+        _, figures = program.train(*placed, indices, parallel.place(layout, [jnp.float32(0.01)]))
+        losses.append(float(parallel.fetch(layout, figures)[0]["loss"][0]))
+    assert abs(losses[0] - losses[1]) > 1e-3
+
+
 def test_masks_are_drawn_anew_for_every_update_and_seed():
     """With a learning rate of 0 nothing else changes the training loss of a batch."""
     model, still = changed(model={"output_dropout": 0.5}).model.build(TASK.input_size, TASK.output_size, TASK.reads), optax.sgd(0.0)
@@ -139,6 +207,17 @@ def test_tally_averages_what_is_finite():
     tally.add({"loss": np.array([2.0, 6.0]), "norm": np.array([np.nan, np.inf]), "recoveries": np.array([5, 5])})
     assert tally.means() == {"loss": 3.0, "norm": None, "recoveries": 5.0}
     assert Tally(**json.loads(json.dumps(vars(tally)))).means() == tally.means()
+
+
+def test_progress_is_read_again_as_it_was_written():
+    """Time, too: hours of a resumed run are those of all its parts."""
+    optim = dataclasses.replace(CONFIG.optim, halve_after=1)
+    progress = Progress(Annealing(optim), {"update": 4, "loss": 1.5}, Tally({"loss": 2}, {"loss": 3.0}), 12.5)
+    for loss in (1.5, 2.0):
+        progress.annealing.evaluated(loss)
+    again = Progress.from_metadata(optim, json.loads(json.dumps(progress.to_metadata())))
+    assert again.to_metadata() == progress.to_metadata()
+    assert (again.seconds, again.annealing.factor, again.tally.means()) == (12.5, 0.5, {"loss": 1.5})
 
 
 @dataclass(frozen=True)
@@ -205,6 +284,16 @@ def test_a_training_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
 def test_a_validation_loss_that_is_not_finite_is_named_with_its_update(tmp_path):
     with pytest.raises(UsageError, match="validation loss is nan at update 10; no checkpoint was due yet"):
         fit(broken("adding", splits=("valid",)), {0: tmp_path / "run"}, devices=1)
+
+
+def test_of_several_checkpoints_the_newest_that_was_evaluated_is_named(tmp_path):
+    """The one of update 10 was written by the clock: nothing is known of it."""
+    run = Run({}, CONFIG, 0, tmp_path, Console(quiet=True))
+    for update in (4, 8, 10):
+        (tmp_path / "checkpoints" / str(update)).mkdir(parents=True)
+    RunDirectory(tmp_path).append_metrics([{"update": update, "split": "valid", "loss": 1.0} for update in (4, 8)])
+    with pytest.raises(UsageError, match="validation loss is nan at update 12; the last good checkpoint, of update 8, is kept in"):
+        run.evaluated(12, {"loss": float("nan")}, 0.0)
 
 
 @pytest.mark.slow
