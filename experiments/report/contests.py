@@ -86,10 +86,10 @@ class Final:
         """Compare two runs of one seed."""
         if (pair := by_divergence(better, worse, lengths)) is not None:
             return pair
-        over = are_over(lengths, better, worse)
         one, other = better.tested(self.score), worse.tested(self.score)
+        over = are_over(lengths, better, worse) and one is not None and other is not None
         common = min(better.updates, worse.updates)
-        if not over or one is None or other is None:
+        if not over:
             one, other = self._best(better, common), self._best(worse, common)
         if one is None or other is None or not (over or self.cut_short):
             return Pair(better.seed, None, None, settled=False)

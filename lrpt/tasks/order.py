@@ -92,14 +92,17 @@ def evaluation_batches(
     return (indices if lengths is None else np.argsort(lengths, kind="stable").astype(np.int32)[indices]), weights
 
 
-def evaluation_streams(size: int, streams: int) -> tuple[Int[np.ndarray, "c e"], Float[np.ndarray, "c e"]]:
+def evaluation_streams(size: int, streams: int, multiple: int = 1) -> tuple[Int[np.ndarray, "c e"], Float[np.ndarray, "c e"]]:
     """Return the indices of all examples in columns, and their weights. Each column is a contiguous part of the examples in file order.
+
+    Columns of padding follow up to a multiple of `multiple`, so that the number of devices does not change the number of streams.
 
     Weights are 1, or 0 for padding. Padding repeats example 0 at the end of a column. With one stream the network's state is carried
     through all examples; with several, through each part separately.
     """
     chunks = -(-size // streams)
-    return _weighted(np.arange(chunks * streams, dtype=np.int32).reshape(streams, chunks).T, size)
+    columns = np.arange(chunks * streams, dtype=np.int32).reshape(streams, chunks).T
+    return _weighted(np.pad(columns, ((0, 0), (0, -streams % multiple)), constant_values=size), size)
 
 
 def _weighted(positions: Int[np.ndarray, "c b"], size: int) -> tuple[Int[np.ndarray, "c b"], Float[np.ndarray, "c b"]]:

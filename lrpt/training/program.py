@@ -72,14 +72,18 @@ class Evaluator:
     def __init__(self, model: nn.Module, task: Task, split: str, batch: int, layout: parallel.Layout, by_length: bool = False) -> None:
         self.task, self.layout, self.size = task, layout, task.splits[split].size
         self._lengths = task.splits[split].lengths if by_length else None
-        self.batch = -(-min(batch, self.size) // layout.shards) * layout.shards
+        self.batch = min(batch, self.size)
         summed = partial(evaluate, model, task, task.splits[split])
         self._evaluate = parallel.compile_for(layout, lambda *args: parallel.total(layout)(summed(*args)))
 
     @cached_property
     def _chunks(self) -> list[np.ndarray]:
         streams = self.task.streams
-        found = evaluation_streams(self.size, self.batch) if streams else evaluation_batches(self.size, self.batch, self._lengths)
+        shards = self.layout.shards
+        if streams:
+            found = evaluation_streams(self.size, self.batch, shards)
+        else:
+            found = evaluation_batches(self.size, -(-self.batch // shards) * shards, self._lengths)
         return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in found]
 
     def __call__(self, variables: Any, arrays: Any) -> list[dict[str, float]]:

@@ -132,6 +132,9 @@ class Run:
         if result is None:
             return False
         best = {"update": result["best_update"], "loss": result["metrics"]["valid"]["loss"]}
+        below = self.config.train.stop_below
+        if below is not None and result["stopped"] != "criterion" and best["loss"] < below and not self._settled(best["update"]):
+            best["loss"] = math.inf  # a loss without the final settings meets no criterion
         if result["stopped"] != "annealed" and self._reason_to_stop(result["updates"], best) is None:
             return False
         self._check_file(origin.digests(result.get("data", {})))
@@ -273,7 +276,8 @@ class Run:
         progress = self.progress
         progress.seconds += seconds
         settled = self._settled(update)
-        if metrics["loss"] < progress.best["loss"] or not (settled and self._settled(progress.best["update"])):
+        is_lower = np.float32(metrics["loss"]) < np.float32(progress.best["loss"])  # in the precision of `Annealing`
+        if is_lower or not (settled and self._settled(progress.best["update"])):
             progress.best = {"update": update, **metrics}
         when = {"update": update, "seconds": round(progress.seconds, 3)}
         self.latest = {"train": {**self._logged(progress.tally.means()), **self._settings(update)}, "valid": dict(metrics)}

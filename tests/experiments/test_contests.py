@@ -32,6 +32,11 @@ def test_finished_runs_are_compared_by_the_test_part():
     assert replace(LOSS, decimals=0).compare(run({11: 0.1}, test=1.25), run({11: 0.1}, test=1.0), BOTH, False) == Pair(3, 0.0, True)
 
 
+def test_validation_figures_of_a_run_without_a_result_settle_nothing():
+    """It made all updates and was stopped before its result."""
+    assert LOSS.compare(run({11: 0.5}), run({11: 0.75}, test=0.1), BOTH, True) == Pair(3, 0.25, True, settled=False)
+
+
 def test_unfinished_runs_are_compared_by_the_best_evaluation_of_both():
     one, other = {4: 0.875, 8: 0.5}, {4: 0.625, 8: 0.75, 11: 1.0}
     assert ACCURACY.compare(run(one, "accuracy"), run(other, "accuracy"), BOTH, True) == Pair(3, 0.125, True, settled=False)

@@ -114,6 +114,14 @@ def test_evaluation_streams_read_every_example_once_in_order(size, streams):
     assert np.all(np.diff(weights, axis=0) <= 0)
 
 
+def test_devices_change_no_evaluation_stream():
+    (alone, weights), (indices, padded) = evaluation_streams(7, 3), evaluation_streams(7, 3, multiple=2)
+    assert indices.shape == (3, 4)
+    np.testing.assert_array_equal((indices[:, :3], padded[:, :3]), (alone, weights))
+    assert not padded[:, 3].any()
+    assert evaluation_streams(7, 4, multiple=2)[0].shape == (2, 4)
+
+
 def test_one_evaluation_stream_is_the_order_of_the_file():
     indices, weights = evaluation_streams(7, 1)
     np.testing.assert_array_equal(indices[:, 0], np.arange(7))

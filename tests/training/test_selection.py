@@ -115,6 +115,25 @@ def test_a_run_that_ends_at_a_soft_mask_reports_its_latest_evaluation(config, tm
     assert "before the settings of the network were final" in "".join(capsys.readouterr())
 
 
+def test_a_run_that_ended_at_a_soft_mask_has_met_no_criterion(config, run, tmp_path):
+    """It goes on to the first evaluation at full sharpness, as an uninterrupted run does."""
+    highest = max(line["loss"] for line in evaluations(run[0]).values())
+    short, long = (replace(config, train=replace(config.train, updates=n, stop_below=2 * highest)) for n in (8, 20))
+    assert fit(short, {0: tmp_path / "run"}, devices=1)[0]["stopped"] == "updates"
+    found = fit(long, {0: tmp_path / "run"}, devices=1)[0]
+    assert (found["updates"], found["stopped"]) == (FIRST_SHARP, "criterion")
+
+
+def test_a_loss_that_is_lower_by_rounding_only_is_no_new_best(config, tmp_path):
+    """The learning rate is halved in single precision: both must agree on which evaluation is the best."""
+    one = Run({}, replace(config, optim=replace(config.optim, halve_after=1)), 0, tmp_path, Console(quiet=True))
+    halved = []
+    for update, loss in ((15, 1.0), (20, 1.0 - 1e-9)):
+        one.progress.tally.add({"nats": np.array([2.0]), "symbols": np.array([1.0])})
+        halved.append(one.evaluated(update, {"loss": loss}, 0.0))
+    assert (halved, one.progress.best["update"]) == ([False, True], 15)
+
+
 def test_metrics_hold_the_sharpness_and_gradient_norms_by_part(run):
     train = [json.loads(line) for line in (run[0] / "metrics.jsonl").read_text().splitlines() if '"train"' in line]
     np.testing.assert_allclose([line["sharpness"] for line in train], [0.2, 0.6, 1.0, 1.0, 1.0], rtol=1e-6)

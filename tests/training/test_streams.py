@@ -147,6 +147,14 @@ def test_rows_on_two_devices_are_those_of_one_but_for_rounding(config, whole, tm
         assert_close(found["loss"], expected["loss"], rtol=1e-4)
 
 
+@pytest.mark.slow
+def test_an_odd_number_of_streams_is_evaluated_alike_on_two_devices(config, tmp_path):
+    odd = dataclasses.replace(config, train=dataclasses.replace(config.train, evaluation_batch=3))
+    one, two = (fit(odd, {0: tmp_path / str(devices)}, devices=devices)[0]["metrics"] for devices in (1, 2))
+    for split in ("valid", "test"):
+        assert_close(two[split]["loss"], one[split]["loss"], rtol=1e-4)
+
+
 def test_what_is_reported_is_of_the_whole_corpus(whole):
     result = json.loads((whole / "result.json").read_text())
     valid = result["metrics"]["valid"]
