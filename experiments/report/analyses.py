@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from experiments.inspect_rhn.numbers import EXAMPLES, LONGEST, bounds_of, discs_of, flow_of, gates_of, lesions_of, longest_example
 from experiments.inspect_rhn.numbers import STEPS as STEPS_OF_DISCS
 from experiments.inspect_rhn.reading import HIGHWAY
@@ -22,6 +25,8 @@ from lrpt.runs.files import sealed, write_json
 from lrpt.tasks import Chorales
 from lrpt.training.loading import Loaded, load
 
+SHOWN = 4
+"""examples whose gates are kept at each step, as many as in Figure 5b of Zilly et al. 2017"""
 STEPS, PART = 50_000, "valid"
 """number of steps, and split, that a schedule is read from"""
 FIGURES = ("schedule", "masks", "notes", "words", "highway")
@@ -71,8 +76,8 @@ def analyse(trained: Loaded) -> dict[str, Any]:
     """Return figures of a network by name; empty for those without a scheduler that are no recurrent highway network on chorales.
 
     'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
-    'highway' has 'lesions' of the whole training part, 'gates', 'discs', 'flow' and 'bounds' of `experiments.inspect_rhn.numbers`. Keys are
-    strings, as in the file.
+    'highway' has 'lesions' of the whole training part, 'gates', 'discs', 'flow' and 'bounds' of `experiments.inspect_rhn.numbers`, and
+    'activity', the mean transform gate after training by example, layer and step. Keys are strings, as in the file.
     """
     found: dict[str, Any] = {}
     if has_scheduler(trained):
@@ -91,13 +96,20 @@ def analyse(trained: Loaded) -> dict[str, Any]:
 def _of_highway(trained: Loaded) -> dict[str, Any]:
     longest = longest_example(trained)
     steps = [step for step in STEPS_OF_DISCS if step <= longest]
+    gates, activity = gates_of(trained, EXAMPLES)
     return {
         "lesions": lesions_of(trained)._asdict(),
-        "gates": [one._asdict() for one in gates_of(trained, EXAMPLES)[0]],
+        "gates": [one._asdict() for one in gates],
+        "activity": by_step(activity[:SHOWN]),
         "discs": [one._asdict() for one in discs_of(trained, steps=steps)[0]],
         "flow": [one._asdict() for one in flow_of(trained, longest=min(LONGEST, longest))[0]],
         "bounds": {name: [one._asdict() for one in norms] for name, norms in bounds_of(trained).items()},
     }
+
+
+def by_step(activity: Float[np.ndarray, "b l t"]) -> list[list[list[float]]]:
+    """Return gates of each example and layer at each step, without steps that do not count, which are NaN, to four decimals."""
+    return [np.round(of_example[:, np.isfinite(of_example[0])], 4).tolist() for of_example in activity]
 
 
 def largest_difference(kept: Mapping[str, Any], computed: Mapping[str, Any]) -> float:

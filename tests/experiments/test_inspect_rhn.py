@@ -10,8 +10,10 @@ import pytest
 
 from experiments import wiki
 from experiments.inspect_rhn.command import main
+from experiments.inspect_rhn.numbers import gates_of
 from experiments.inspect_rhn.reading import all_jacobians, both, jacobians, loss_of, reading
 from experiments.jsb import command as jsb
+from experiments.report.analyses import by_step
 from experiments.report.command import main as report
 from lrpt.analysis.gradient_flow import products
 from lrpt.cli.command import main as train
@@ -119,11 +121,22 @@ def test_collection_keeps_the_analysis_and_verification_repeats_it(music, tmp_pa
     main(["lesions", str(music)])
     analysis = json.loads(kept.read_text())
     assert analysis["highway"]["lesions"] == json.loads((music / "lesions.json").read_text())
+    lengths = np.asarray(reading(load(music), load(music).variables, 8).mask).sum(axis=0)
+    assert [np.shape(gates) for gates in analysis["highway"]["activity"]] == [(2, length) for length in lengths[:4]]
     report(["--verify"], tmp_path)
     assert "analysis.json: the largest difference is 0.0e+00" in capfd.readouterr().out
     analysis["highway"]["gates"][0]["mean"] += 0.01
     kept.write_text(json.dumps(sealed(analysis)))
     assert_refused(lambda words: report(words, tmp_path), ["--verify"], "do not verify", code=1, printed=True)
+
+
+def test_the_kept_activity_is_that_of_the_first_examples(music):
+    """Without steps after the end of an example, and to four decimals."""
+    activity = gates_of(load(music), 8)[1]
+    kept = by_step(activity[:2])
+    for found, of_example in zip(kept, activity[:2], strict=True):
+        np.testing.assert_allclose(found, of_example[:, : len(found[0])], atol=5e-5)
+        assert np.isnan(of_example[:, len(found[0]) :]).all()
 
 
 def test_bounds_are_singular_values(music, capsys):
