@@ -11,6 +11,7 @@ from experiments.report.claims import Evidence
 from experiments.report.matching import recorded
 from experiments.report.paper import Draw, Study
 from experiments.report.records import Record
+from lrpt.analysis.gates import gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure
 from lrpt.analysis.plots import png
 
@@ -27,9 +28,27 @@ def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Dr
         return {}
     found, title = runs[0].analysis["highway"], f"{study.title}, seed {runs[0].seed}"
     return {
+        **_heat_map_of(study, runs),
         f"lesions_{study.name}": (f"{title}: training loss with one layer's gates held", partial(_lesions, found["lesions"], title)),
         f"gates_{study.name}": (f"{title}: activity of each layer's transform gate", partial(_gates, found["gates"], title)),
     }
+
+
+def _heat_map_of(study: Study, runs: Sequence[Record]) -> dict[str, tuple[str, Draw]]:
+    """Return the heat map of Figure 5b for the first seed whose gates are kept at each step; nothing if there is none."""
+    kept = [(run, activity) for run in runs if run.analysis and (activity := run.analysis["highway"].get("activity"))]
+    if not kept:
+        return {}
+    run, activity = kept[0]
+    shows = f"{study.title}, seed {run.seed}: mean transform gate by layer and step, of {len(activity)} pieces"
+    return {f"gates_by_step_{study.name}": (shows, partial(_heat_map, activity, f"{study.title}, seed {run.seed}"))}
+
+
+def _heat_map(activity: Sequence[Sequence[Sequence[float]]], title: str, path: Path) -> Path:
+    """Draw one panel for each example, and leave steps after its end white."""
+    longest = max(len(of_example[0]) for of_example in activity)
+    padded = [np.pad(of_example, ((0, 0), (0, longest - len(of_example[0]))), constant_values=np.nan) for of_example in activity]
+    return gate_figure(np.stack(padded), path, title)
 
 
 def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from statistics import median
 
 from experiments import wiki, word_lm
-from experiments.jsb.command import EXPERIMENT as JSB
 from experiments.parameter_table.rows import PTB_WIDTHS
 from experiments.report.claims import QUOTED, Network, Quantity, Row
 from experiments.report.contests import Final
 from experiments.report.paper import Paper, Plot, Study
+from experiments.report.papers.highway_layers import CHORALES, SUBSTANTIAL
 from experiments.report.papers.highway_takeaways import remarks, takeaways
 from experiments.report.quantities import better_than, fewer_parameters, from_test, lowest
 from experiments.report.records import Record
@@ -189,7 +189,6 @@ MARGIN = 0.02
 """share of a loss below which two count as similar, and above which one is considerably higher; the paper names none"""
 
 
-CHORALES = Network("RHN, depth 6, on JSB Chorales", JSB, "--preset paper")
 LESIONS, FIGURE_5B = "Section 6, lesions", "Figure 5b, gates on JSB Chorales"
 LOSS, GATE = Figure("nats per frame of training loss", "{:.3f}"), Figure("mean transform gate", "{:.3f}")
 UNPRINTED = "settings of the supplement, which was not read"
@@ -223,8 +222,6 @@ def _gates(network: str, field: str, read: Callable[[list[float]], float]) -> Re
     return of_run
 
 
-SUBSTANTIAL = 0.05
-"""share of the loss without lesions that counts as a substantial difference; the paper names none"""
 OPEN = 0.5
 """mean from which on a gate counts as open; the paper says 'high'"""
 SWITCHING = 0.05

@@ -8,8 +8,9 @@ import numpy as np
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.studies import NATS, best_dot, noise
-from experiments.report.texts import at_published_size, direction, lead, points, seeds_in_words, still_improving
+from experiments.report.texts import at_published_size, lead, points, seeds_in_words, still_improving
 from experiments.report.verdicts import Status
 from lrpt.runs.console import in_series
 
@@ -44,38 +45,12 @@ def takeaways(judged: Judged) -> Sequence[str]:
             f"{_better(judged.evidence)}.",
             _noise(judged.evidence),
         ),
-        _of_layers(judged),
+        layers_takeaway(judged),
         points(
             "**Wikipedia.**",
             at_published_size(judged, "Table 2", "Table 2 (enwik8)"),
             at_published_size(judged, "Table 3", "Table 3 (text8)"),
         ),
-    )
-
-
-def _of_layers(judged: Judged) -> str:
-    """Return results on lesions and gates of the network on JSB Chorales, as a list."""
-    most = judged.relation("the first layer contributes more than any other")
-    some = judged.relation("closing a layer's gates in general")
-    found = [r.analysis["highway"] for r in judged.evidence.records if r.experiment == "jsb" and r.analysis and "highway" in r.analysis]
-    used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
-    if most.verdict.status is Status.NOT_RUN or not found:
-        return "**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
-    intact = found[0]["lesions"]["intact"]
-    costs = [loss - intact for loss in found[0]["lesions"]["shut"]]
-    gates = {name: [one["mean"] for one in found[0]["gates"] if one["network"] == name] for name in ("untrained", "trained")}
-    spread = [one["deviation"] for one in found[0]["gates"] if one["network"] == "trained"]
-    contributes = "contributes" if costs[0] > max(costs[1:]) else "does not contribute"
-    return points(
-        f"**Layers** of an RHN of depth {len(costs)} on JSB Chorales ({seeds_in_words([len(found)])}):",
-        f"Closing the first layer's gates raises the training loss by {costs[0]:.1f} nats per frame, and closing those of any other layer "
-        f"by {min(costs[1:]):.2f} to {max(costs[1:]):.2f}. The first one {contributes} most ({direction(most)}).",
-        f"The paper says that closing any layer in general costs substantially. Here the others cost {min(costs[1:]) / intact:.1%} to "
-        f"{max(costs[1:]) / intact:.1%} of the loss ({direction(some)}).",
-        f"The paper says that all layers are used, and that gates of the others switch over time. Here gates have a mean of "
-        f"{gates['untrained'][0]:.2f} before training. After training, they have {gates['trained'][0]:.2f} in the first layer and "
-        f"{min(gates['trained'][1:]):.2f} to {max(gates['trained'][1:]):.2f} in the others ({direction(used)}), whose standard deviations "
-        f"are at most {max(spread[1:]):.3f} ({direction(switching)}; weights of the lowest validation loss).",
     )
 
 
@@ -161,7 +136,7 @@ def _line_of(evidence: Evidence) -> str:
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:
-    """Return paragraphs on the swarm, presets, and weight decay."""
+    """Return paragraphs on the swarm, presets, weight decay, and the networks whose layers are analysed."""
     best = {(cell, depth): best_dot(evidence, (cell, depth)) for cell in CELLS for depth in (1, 2, 4, 6)}
     lines = [
         f"{CELLS[cell]}: {', '.join(f'{best[cell, d]:.2f} at depth {d}' for d in (1, 2, 4, 6) if best[cell, d] is not None)}"
@@ -179,4 +154,5 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "The networks of 200 units have equal widths, not equal numbers of parameters: the transition weights triple from depth 1 to 3. "
         "So they stand in for single points of Figure 5a, not for its orderings. For these, the presets equal-1 to equal-6 have 1.5 "
         "million parameters each.",
+        *layers_remarks(evidence),
     )

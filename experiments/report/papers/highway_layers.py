@@ -1,0 +1,234 @@
+"""Analysis of the recurrent highway networks on JSB Chorales: lesions, gates, Gershgorin discs, Jacobians over several steps, bounds.
+
+Every number is computed from the `analysis.json` of the kept runs, and printed as a range over all seeds.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from experiments.inspect_rhn.numbers import EXAMPLES
+from experiments.jsb.command import EXPERIMENT as JSB
+from experiments.report.claims import Evidence, Network
+from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.markdown import RESULTS, table
+from experiments.report.records import Record
+from experiments.report.texts import direction, points, seeds_in_words
+from experiments.report.verdicts import Status
+
+CHORALES = Network("RHN, depth 6, on JSB Chorales", JSB, "--preset paper")
+SUBSTANTIAL = 0.05
+"""share of the loss without lesions that counts as a substantial difference; the paper names none"""
+
+NETWORKS = {"untrained": "before training", "trained": "after training"}
+
+
+class Layers(NamedTuple):
+    """A run, and the analysis of its layers."""
+
+    run: Record
+    found: Mapping[str, Any]
+
+    def costs(self, held: str) -> list[float]:
+        """Return how much the training loss rises with each layer's gates held, 'shut' or 'opened'."""
+        lesions = self.found["lesions"]
+        return [loss - lesions["intact"] for loss in lesions[held]]
+
+    def gates(self, network: str, field: str) -> list[float]:
+        """Return the means or deviations of the gates, first layer to last."""
+        return [one[field] for one in self.found["gates"] if one["network"] == network]
+
+    def bounds(self, network: str, name: str) -> list[float]:
+        """Return gamma sigma_max of the matrices with this name, first layer to last."""
+        return [one["gamma"] * one["largest"] for one in self.found["bounds"][network] if one["name"] == name]
+
+
+def analysed(evidence: Evidence) -> list[Layers]:
+    """Return the kept runs whose layers are analysed, in the order of their seeds."""
+    runs = [run for _, run in sorted(CHORALES.runs(evidence, best=True).items())]
+    return [Layers(run, run.analysis["highway"]) for run in runs if run.analysis is not None and "highway" in run.analysis]
+
+
+def between(values: Iterable[float], form: str) -> str:
+    """Return the smallest and the largest value, such as '0.03 to 0.49', or one value if both are printed alike."""
+    found = list(values)
+    return " to ".join(dict.fromkeys((form.format(min(found)), form.format(max(found)))))
+
+
+def layers_takeaway(judged: Judged) -> str:
+    """Return what came of lesions and gates of all seeds, as a list."""
+    most = judged.relation("the first layer contributes more than any other")
+    some = judged.relation("closing a layer's gates in general")
+    used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
+    seeds = analysed(judged.evidence)
+    if most.verdict.status is Status.NOT_RUN or not seeds:
+        return "**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
+    depth = len(seeds[0].costs("shut"))
+    return points(
+        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}; ranges are over all seeds and layers):",
+        _of_first(seeds, most),
+        _of_others(seeds, some),
+        f"The paper says that all layers are used, and that gates of the others switch over time. {_of_gates(seeds)} "
+        f"(used: {direction(used)}; switching: {direction(switching)}; weights of the lowest validation loss).",
+    )
+
+
+def _of_first(seeds: Sequence[Layers], most: JudgedRelation) -> str:
+    """Return how much the first layer contributes, and how much the others."""
+    costs = [one.costs("shut") for one in seeds]
+    ahead = sum(first > max(others) for first, *others in costs)
+    some = f"contributes most for {ahead} of {len(costs)} seeds"
+    contributes = {0: "does not contribute most", len(costs): "contributes most"}.get(ahead, some)
+    return (
+        f"Closing the first layer's gates raises the training loss by {between(_firsts(costs), '{:.1f}')} nats per frame, and closing "
+        f"those of any other layer by {between(_others(costs), '{:.2f}')}. The first one {contributes} ({direction(most)})."
+    )
+
+
+def _of_others(seeds: Sequence[Layers], some: JudgedRelation) -> str:
+    """Return how much layers other than the first one cost when they are closed, as shares of the loss."""
+    shares = [cost / one.found["lesions"]["intact"] for one in seeds for cost in one.costs("shut")[1:]]
+    substantial = sum(share >= SUBSTANTIAL for share in shares)
+    return (
+        f"The paper says that closing any layer in general costs substantially. Here the others cost {between(shares, '{:.1%}')} of the "
+        f"loss, and {SUBSTANTIAL:.0%} or more in {substantial} of {len(shares)} cases ({direction(some)})."
+    )
+
+
+def _of_gates(seeds: Sequence[Layers]) -> str:
+    """Return how open gates are before and after training, and how much they move."""
+    before = [mean for one in seeds for mean in one.gates("untrained", "mean")]
+    after, spread = ([one.gates("trained", field) for one in seeds] for field in ("mean", "deviation"))
+    return (
+        f"Here gates have a mean of {between(before, '{:.2f}')} before training. After training, they have "
+        f"{between(_firsts(after), '{:.2f}')} in the first layer and {between(_others(after), '{:.2f}')} in the others, whose standard "
+        f"deviations are at most {max(_others(spread)):.4f}"
+    )
+
+
+def _firsts(by_seed: Iterable[Sequence[float]]) -> list[float]:
+    return [of[0] for of in by_seed]
+
+
+def _others(by_seed: Iterable[Sequence[float]]) -> list[float]:
+    return [value for of in by_seed for value in of[1:]]
+
+
+def layers_remarks(evidence: Evidence) -> Sequence[str]:
+    """Return paragraphs and tables on the analysed networks; nothing if there are none."""
+    seeds = analysed(evidence)
+    if not seeds:
+        return ()
+    parts = [_of_state(seeds), _of_heat_map(seeds), _of_held(seeds)]
+    for field, say in {"discs": _of_discs, "flow": _of_flow, "bounds": _of_bounds}.items():
+        own = [one for one in seeds if one.found.get(field)]
+        parts += say(own) if own else []
+    return parts
+
+
+def _of_state(seeds: Sequence[Layers]) -> str:
+    """Return which state of the networks is analysed, and which one the paper analyses."""
+    each = [f"seed {one.run.seed} at update {one.run.analysis['update']:,}" for one in seeds if one.run.analysis is not None]
+    losses = between((one.found["lesions"]["intact"] for one in seeds), "{:.2f}")
+    ends = between((one.run.updates for one in seeds), "{:,}")
+    last = between((one.run.training()[-1]["loss"] for one in seeds), "{:.2f}")
+    return (
+        f"**Which networks are analysed.** Lesions, gates, discs, Jacobians and bounds are those of the state with the lowest validation "
+        f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses a network as it was optimized in "
+        f"its section 5.1, which compares training losses. Here training went on to update {ends}, with a training loss of {last} "
+        f"before the last evaluation; weights of that state are not kept. So the networks of the paper may be optimized further than these."
+    )
+
+
+def _of_heat_map(seeds: Sequence[Layers]) -> str:
+    """Return where gates are drawn by layer and step."""
+    kept = next((one for one in seeds if one.found.get("activity")), None)
+    of = kept or seeds[0]
+    command = f"`python -m experiments.inspect_rhn gates {RESULTS / of.run.experiment / of.run.name} --data.dir DIR`"
+    if kept is None:
+        return f"**Figure 5b** of the paper shows gates by layer and step, as a heat map. {command} draws it if the weights are kept."
+    return (
+        f"**Figure 5b.** The heat map above shows the mean transform gate of each layer at each step, for seed {kept.run.seed} and the "
+        f"first {len(kept.found['activity'])} chorales of the training split. Means and standard deviations of gates are over the first "
+        f"{EXAMPLES}. {command} draws the map from the weights."
+    )
+
+
+def _of_held(seeds: Sequence[Layers]) -> str:
+    """Return what gates that are held open cost."""
+    shut, opened = ([one.costs(held) for one in seeds] for held in ("shut", "opened"))
+    return (
+        f"**Gates held open.** The paper closes the gates of one layer at a time. Here they are also held open, so that the layer does "
+        f"not carry its input, like a layer of a DT-RNN. Held open, the first layer's gates raise the training loss by "
+        f"{between(_firsts(opened), '{:.2f}')} nats per frame, and those of any other layer by {between(_others(opened), '{:.2f}')}. "
+        f"Held closed, they raise it by {between(_firsts(shut), '{:.2f}')} and {between(_others(shut), '{:.2f}')}. Losses are those of the "
+        f"whole training split."
+    )
+
+
+def _of_discs(seeds: Sequence[Layers]) -> list[str]:
+    """Return discs and spectral radii at each step, before and after training."""
+    discs = [one for own in seeds for one in own.found["discs"]]
+    rows = []
+    for network, step in dict.fromkeys((one["network"], one["step"]) for one in discs):
+        own = [one for one in discs if (one["network"], one["step"]) == (network, step)]
+        rows.append(
+            [NETWORKS[network], str(step), *(between((one[of] for one in own), "{:.2f}") for of in ("centre", "radius", "spectral_radius"))]
+        )
+    text = (
+        "**Gershgorin discs** (section 3, Figure 2). The temporal Jacobian has the derivatives of the state after a step with respect to "
+        "the state before it. Each unit has a disc, and each eigenvalue lies in one of them. The centre is a diagonal entry, and the "
+        "radius is the sum of the absolute values of the other entries of the row. The spectral radius is the largest absolute value of "
+        "an eigenvalue. The paper says that small recurrent weights give small discs, and that gradients explode if the spectral radius "
+        f"is above 1. {_growth(seeds)} Numbers are means over units and over those of the first {EXAMPLES} chorales of the training split "
+        f"that have the step. Ranges are over {seeds_in_words([len(seeds)])}."
+    )
+    return [text, table(["network", "step", "mean centre", "mean radius", "spectral radius"], rows)]
+
+
+def _growth(seeds: Sequence[Layers]) -> str:
+    """Return where the discs are before training, and by which factor training changes their radius."""
+    carried = [math.prod(1 - mean for mean in own.gates("untrained", "mean")) for own in seeds]
+    radii = [{(one["network"], one["step"]): one["radius"] for one in own.found["discs"]} for own in seeds]
+    factors = [of["trained", step] / of["untrained", step] for of in radii for network, step in of if network == "trained"]
+    return (
+        f"Before training, the centres are close to the product of the carry gates of all layers, {between(carried, '{:.2f}')}. Training "
+        f"multiplies the mean radius by {between(factors, '{:.1f}')}."
+    )
+
+
+def _of_flow(seeds: Sequence[Layers]) -> list[str]:
+    """Return norms of Jacobians over several steps, and their bounds."""
+    flow = [one for own in seeds for one in own.found["flow"]]
+    rows = []
+    for network, steps in dict.fromkeys((one["network"], one["steps"]) for one in flow):
+        own = [one for one in flow if (one["network"], one["steps"]) == (network, steps)]
+        bound = [one["bound"] for one in own if one["bound"] is not None]
+        norms = [between((one[of] for one in own), "{:.3g}") for of in ("norm", "by_step", "spectral_radius")]
+        rows.append([NETWORKS[network], str(steps), *norms, between(bound, "{:.3g}") if bound else "–"])
+    text = (
+        "**Jacobians over several steps** (eq. 2). Gradients travel back over k steps through the product of k temporal Jacobians, taken "
+        "here from the first step on. The norm is the largest factor by which the product stretches a vector, and the norm for each step "
+        "is its k-th root. The bound of the norm is a product over steps and layers, by singular values and gates. If it is above 1, it "
+        f"does not tell whether gradients vanish. Numbers are geometric means over those of the first {EXAMPLES} chorales of the training "
+        f"split that are long enough. Ranges are over {seeds_in_words([len(seeds)])}."
+    )
+    return [text, table(["network", "steps", "norm", "norm for each step", "spectral radius", "bound of the norm"], rows)]
+
+
+def _of_bounds(seeds: Sequence[Layers]) -> list[str]:
+    """Return gamma sigma_max of the recurrent matrices by kind, before and after training."""
+    rows = []
+    for network, said in NETWORKS.items():
+        for name in dict.fromkeys(one["name"] for one in seeds[0].found["bounds"][network]):
+            of = [own.bounds(network, name) for own in seeds]
+            below = sum(bound < 1 for own in of for bound in own)
+            cells = [between(_firsts(of), "{:.2f}"), between(_others(of), "{:.2f}") if len(of[0]) > 1 else "–"]
+            rows.append([said, name, *cells, f"{below} of {sum(map(len, of))}"])
+    text = (
+        "**The bound gamma sigma_max** (eq. 3). sigma_max is the largest singular value of a recurrent matrix. gamma is the largest "
+        "derivative of its function: 1 for the tanh of the candidate, 1/4 for the logistic function of the transform gate. In a plain "
+        "network with this matrix alone, gradients vanish if the product is below 1. The paper has no such bound for a highway network. "
+        f"Ranges are over {seeds_in_words([len(seeds)])}."
+    )
+    return [text, table(["network", "matrix", "first layer", "other layers", "below 1"], rows, left=2)]
