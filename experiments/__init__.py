@@ -71,9 +71,19 @@ def source_of_costs() -> str:
 
 def _source(content: dict[str, Any]) -> str:
     return (
-        f"Costs: processor time of all updates of one seed, without start and compilation, measured on a core ({content['processor']}) "
-        f"on {content['date']}; 'about' is an estimate from counts of operations."
+        f"Costs: processor time of all updates of one seed, without start and compilation, measured on {_machine(content)}; 'about' is an "
+        "estimate from counts of operations."
     )
+
+
+def machine_of_costs() -> str:
+    """Return where and when the costs were measured: 'a core (AMD EPYC) on 2026-11-23'; an empty string if there are none."""
+    content = read_costs(COSTS)
+    return _machine(content) if content else ""
+
+
+def _machine(content: dict[str, Any]) -> str:
+    return f"a core ({content['processor']}) on {content['date']}"
 
 
 def _in_words(hours: float, measured: bool) -> str:

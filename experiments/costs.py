@@ -2,6 +2,7 @@
 
     python -m experiments.costs --data.dir DIR                           every preset; about 20 minutes of processor time
     python -m experiments.costs --presets adding/quick --data.dir DIR    this preset; other measured costs stay as they are
+    python -m experiments.costs --no-measure                             estimates of the presets that are not measured; takes a minute
 
 A cost is the processor time of the runs that the command trains: one seed, all updates and evaluations, each variant and learning rate of a
 comparison. Start, compilation and checkpoints come on top. A run that meets a criterion earlier costs less. A few updates of each run are
@@ -13,8 +14,6 @@ estimate from counts of operations is multiplied by the ratio of measured to est
 the one whose updates are closest in length, among those that read the same data if there are any.
 """
 
-import math
-import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -26,7 +25,8 @@ from typing import Any
 
 import experiments
 from experiments.benchmark.machine import describe
-from experiments.reproduce.costs import Cost, Costs, estimate
+from experiments.reproduce.costs import Cost, Costs, Measured, comparable, estimate
+from experiments.reproduce.costs import ratio as similar_ratio
 from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import command_of, parse_dataclass
@@ -63,6 +63,8 @@ class Options:
 
     presets: tuple[str, ...] = ()
     """presets to measure, as EXPERIMENT/PRESET, for example adding/quick (empty: all)"""
+    measure: bool = True
+    """measure presets (--no-measure: keep the measured costs of the file, and estimate the others again, as after a change of presets)"""
     limit: float = 0.05
     """seconds of an update, estimated from counts of operations, up to which all presets are measured; of presets above, only a few are"""
     data: Data = field(default_factory=Data)
@@ -90,9 +92,9 @@ class Runs:
         return f"{self.experiment}/{self.preset}"
 
     @property
-    def data(self) -> Any:
-        """Return the data that all runs read."""
-        return self.jobs[0].job.config.data
+    def data(self) -> str:
+        """Return the settings of the data that all runs read."""
+        return comparable(self.jobs[0].job.config, "data")
 
     @cached_property
     def updates(self) -> int:
@@ -174,16 +176,10 @@ def kept(path: Path, machine: Mapping[str, Any], known: Mapping[str, Runs]) -> d
 
 
 def ratio(one: Runs, measured: Mapping[Runs, float]) -> float:
-    """Return the ratio of measured and estimated hours of the preset of the same experiment whose updates are closest in length to `one`.
-
-    Presets that read the same data come first. The ratio is the median over all measured presets if none of the experiment was measured,
-    and 1 if none at all was.
-    """
-    of_experiment = [other for other in measured if other.experiment == one.experiment]
-    if own := [other for other in of_experiment if other.data == one.data] or of_experiment:
-        closest = min(own, key=lambda other: abs(math.log(other.update / one.update)))
-        return measured[closest] / closest.estimate
-    return statistics.median(hours / other.estimate for other, hours in measured.items()) if measured else 1.0
+    """Return the ratio of measured and estimated hours of the preset that is most similar to `one`, as `experiments.reproduce` does."""
+    ratios = {other: hours / other.estimate for other, hours in measured.items()}
+    own = [Measured(other.data, other.update, found) for other, found in ratios.items() if other.experiment == one.experiment]
+    return similar_ratio(one.data, one.update, own, list(ratios.values()))
 
 
 def entries(known: Mapping[str, Runs], measured: Mapping[str, float]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -221,6 +217,9 @@ def measure(options: Options, console: Console) -> None:
     """Measure presets, write the file of costs, and print them."""
     machine, known = describe(), all_runs(options.data.dir)
     wanted = chosen(options.presets, known)
+    if not options.measure:
+        estimate_again(options.output, known)
+        return
     before = kept(options.output, machine, known) if options.presets else {}
     bind_to_one_core()
     with closing(LocalEngine(1)) as engine:
@@ -230,6 +229,18 @@ def measure(options: Options, console: Console) -> None:
     found = entries(known, {**before, **now})
     write_json(options.output, {**machine, "date": date.today().isoformat(), "presets": found})
     console.table(COLUMNS, list(_rows(wanted, found, reasons)))
+
+
+def estimate_again(path: Path, known: Mapping[str, Runs]) -> None:
+    """Write the file of costs with the costs that were measured in it, and with new estimates of all others.
+
+    Raises:
+      UsageError: there is no such file, or it is damaged.
+    """
+    content = experiments.read_costs(path)
+    if not content:
+        raise UsageError(f"{path} is no file of costs, whose measurements could be kept: leave --no-measure out")
+    write_json(path, {**content, "presets": entries(known, kept(path, content, known))})
 
 
 def _rows(wanted: Sequence[Runs], found: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str]) -> Iterator[list[str]]:

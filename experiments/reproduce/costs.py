@@ -1,14 +1,19 @@
-"""Costs of a run on this machine: measured by a few updates, or estimated from counts of operations."""
+"""Costs of a run: measured by a few updates on this machine, or those of its preset in the list of experiments, or estimated.
+
+`experiments.costs`, which makes that list, and `experiments.reproduce` both estimate by `estimate` and `ratio`.
+"""
 
 import hashlib
 import json
 import math
 import platform
+import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +24,14 @@ from lrpt.devices import parallel
 from lrpt.engines.engine import Engine
 from lrpt.engines.jobs import NamedJob
 from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.counting import count_in_step
+from lrpt.networks.protocol import NetworkConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.signals import StopRequests
+from lrpt.symbols import CodedSize
 from lrpt.tasks.images import ImageVectors, PermutedImages
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Program
@@ -37,14 +46,24 @@ EVALUATION = 1 / 3
 
 ENDLESS = 10**9
 PIXELS = {"digits": 64, "mnist": 784}
-"""steps of the images of a source, which are read pixel by pixel"""
+"""pixels of the images of a source: steps if they are read one by one, inputs if they are read at once"""
+
+CLASSES = 10
+"""outputs of a network that reads an image at once"""
 
 
 class Cost(NamedTuple):
-    """Seconds of one update, evaluations included if it was measured."""
+    """Cost of an update.
+
+    Attributes:
+      seconds: evaluations included, if it was measured.
+      measured: whether it was measured, and not estimated.
+      listed: whether it was measured for the list of experiments, perhaps on another machine.
+    """
 
     seconds: float
     measured: bool
+    listed: bool = False
 
     def hours(self, updates: float) -> float:
         """Return the hours of some updates."""
@@ -63,14 +82,26 @@ class Costs:
         self.engine, self.path = engine, path or writable_root(None) / "costs.json"
         self._machine = f"{platform.node()}, {parallel.cores()} cores, {engine.accelerators} accelerators"
         self._known = _read(self.path)
+        self._presets: dict[str, PresetCosts] = {}
+        self._found: dict[tuple[RunConfig[Any], str], Cost] = {}
 
     def of(self, config: RunConfig[Any], experiment: str = "") -> Cost:
-        """Return the measured cost of a configuration, or an estimate, which a measured preset of the experiment calibrates on CPUs."""
+        """Return the cost of a configuration that was measured on this machine, or the one on a core that `PresetCosts` has.
+
+        It is estimated without them on accelerators, and if no experiment is named.
+        """
+        if (config, experiment) not in self._found:
+            self._found[config, experiment] = self._of(config, experiment)
+        return self._found[config, experiment]
+
+    def _of(self, config: RunConfig[Any], experiment: str) -> Cost:
         if seconds := self._known.get(self._key(config)):
             return Cost(seconds, measured=True)
-        accelerated = bool(self.engine.accelerators)
-        seconds = estimate(config, accelerated)
-        return Cost(seconds if accelerated else seconds * calibration(experiment, seconds), measured=False)
+        if self.engine.accelerators or not experiment:
+            return Cost(estimate(config, bool(self.engine.accelerators)), measured=False)
+        if experiment not in self._presets:
+            self._presets[experiment] = preset_costs(experiment)
+        return self._presets[experiment].of(config)
 
     def measure(self, one: NamedJob) -> str:
         """Measure the cost of a run's configuration if it is not known. Return why that was impossible, or an empty string."""
@@ -84,12 +115,13 @@ class Costs:
         if isinstance(found, str):
             return found
         self._known = {**_read(self.path), **self._known, key: found}
+        self._found.clear()
         write_json(self.path, self._known)
         return ""
 
     def _key(self, config: RunConfig[Any]) -> str:
-        settings = flatten(to_json(replace(config.program, train=replace(config.train, updates=1, start=None))))
-        content = json.dumps([self._machine, {name: value for name, value in settings.items() if name != "data.dir"}], sort_keys=True)
+        settings = {name: value for name, value in _settings(config).items() if name != "data.dir"}
+        content = json.dumps([self._machine, settings], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -102,28 +134,108 @@ def _read(path: Path) -> dict[str, float]:
     return {key: value for key, value in content.items() if isinstance(value, float) and value > 0} if isinstance(content, Mapping) else {}
 
 
+def _settings(config: RunConfig[Any]) -> dict[str, Any]:
+    """Return the settings that the cost of an update may depend on, by dotted name."""
+    return flatten(to_json(replace(config.program, train=replace(config.train, updates=1, start=None))))
+
+
+def comparable(config: RunConfig[Any], group: str = "") -> str:
+    """Return the settings of `_settings` as a text, without places: a run reads the same data wherever they are, and any file is one text.
+
+    Args:
+      config: the configuration.
+      group: 'data' for the settings of the data only.
+    """
+    found = {name: value for name, value in _settings(config).items() if name != "data.dir" and name.startswith(group)}
+    return json.dumps({name: value is not None if name == "data.file" else value for name, value in found.items()}, sort_keys=True)
+
+
 def estimate(config: RunConfig[Any], accelerated: bool) -> float:
-    """Return about how many seconds an update takes: six operations for each recurrent parameter, example and step.
+    """Return about how many seconds an update takes: six operations for each weight that a step multiplies by, example and step.
 
     It reads no data, so it knows neither the vocabulary nor the length of sentences: most runs take 5 to 50 times as long on a core.
     """
-    operations = 6 * limits.recurrent_parameters(config.model) * config.train.batch_size * _steps(config.data)
+    weights = _weights(config.model.compiled, PIXELS[config.data.source] if isinstance(config.data, ImageVectors) else 1)
+    operations = 6 * weights * config.train.batch_size * _steps(config.data)
     return operations / parallel.operations_per_second(cpu=not accelerated)
 
 
-def calibration(experiment: str, seconds: float) -> float:
-    """Return the ratio of measured to estimated cost, on a core, of the preset of an experiment whose updates are closest in length.
+@cache
+def _weights(model: NetworkConfig, inputs: int) -> int:
+    """Return the weights of a step, for as many inputs or symbols as the network needs at least."""
+    if isinstance(model, ConditionalConfig):
+        return count_in_step(model, CodedSize(1, 1), 1)
+    guided = getattr(getattr(model, "schedule", None), "guided_symbols", ())
+    return count_in_step(model, max([inputs, *(1 + symbol for symbol in guided)]), 1 if inputs == 1 else CLASSES)
+
+
+class Measured(NamedTuple):
+    """A preset whose cost was measured.
+
+    Attributes:
+      data: settings of its data, by `comparable`.
+      update: estimated seconds of an update.
+      ratio: of measured to estimated cost.
+    """
+
+    data: str
+    update: float
+    ratio: float
+
+
+def ratio(data: str, update: float, own: Sequence[Measured], all_ratios: Sequence[float]) -> float:
+    """Return the ratio of measured to estimated cost of the measured preset that is most similar.
+
+    Presets of the same experiment that read the same data come first, then all of the experiment. Of these, it is the one whose updates are
+    closest in length. If none was measured, it is the median over all experiments.
 
     Args:
-      experiment: name of the experiment.
-      seconds: estimate of an update.
-
-    Returns:
-      1 if `experiments.costs` has measured no preset of the experiment.
+      data: settings of the data, by `comparable`.
+      update: estimated seconds of an update.
+      own: measured presets of the experiment.
+      all_ratios: ratios of the measured presets of all experiments. If there are none, the ratio is 1.
     """
-    presets = experiments.read_costs(experiments.COSTS).get("presets", {}).get(experiment, {})
-    measured = [cost for cost in presets.values() if cost["measured"]]
-    return min(measured, key=lambda cost: abs(math.log(cost["update"] / seconds)))["ratio"] if measured else 1.0
+    if near := [one for one in own if one.data == data] or own:
+        return min(near, key=lambda one: abs(math.log(one.update / update))).ratio
+    return statistics.median(all_ratios) if all_ratios else 1.0
+
+
+@dataclass(frozen=True)
+class PresetCosts:
+    """Costs of the presets of an experiment on a core, as `python -m experiments` lists them.
+
+    Attributes:
+      updates: cost of an update of each preset that trains one model, by `comparable`.
+      measured: the measured presets.
+      all_ratios: ratios of the measured presets of all experiments.
+    """
+
+    updates: Mapping[str, Cost]
+    measured: Sequence[Measured]
+    all_ratios: Sequence[float]
+
+    def of(self, config: RunConfig[Any]) -> Cost:
+        """Return the cost of a preset, whatever the number of its updates, or an estimate that a similar preset corrects."""
+        if known := self.updates.get(comparable(config)):
+            return known
+        seconds = estimate(config, accelerated=False)
+        return Cost(seconds * ratio(comparable(config, "data"), seconds, self.measured, self.all_ratios), measured=False)
+
+
+def preset_costs(name: str) -> PresetCosts:
+    """Return the costs of the presets of an experiment. They are empty if there is no file of costs."""
+    content = experiments.read_costs(experiments.COSTS).get("presets", {})
+    presets = experiments.module(name).EXPERIMENT.presets
+    found = [(presets[preset], cost) for preset, cost in content.get(name, {}).items() if preset in presets]
+    single = sorted(((preset, cost) for preset, cost in found if not preset.compare), key=lambda one: one[1]["measured"])
+    return PresetCosts(
+        {
+            comparable(one.config): Cost(3600 * cost["hours"] / one.config.train.updates, cost["measured"], cost["measured"])
+            for one, cost in single
+        },
+        [Measured(comparable(one.config, "data"), cost["update"], cost["ratio"]) for one, cost in found if cost["measured"]],
+        [cost["ratio"] for costs in content.values() for cost in costs.values() if cost["measured"]],
+    )
 
 
 def _steps(data: Any) -> int:

@@ -20,7 +20,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, start_from
+from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names
@@ -87,7 +87,7 @@ class ConditionalConfig(Steady):
           UsageError: the settings contradict each other, or they do not fit the task.
         """
         example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-        return jax.eval_shape(self.build(input_size, output_size, "all").init, jax.random.key(0), example)["params"]
+        return shapes_of(self.build(input_size, output_size, "all"), example)
 
     @property
     def label(self) -> str:

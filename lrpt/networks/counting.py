@@ -67,6 +67,19 @@ def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[
     return _by_purpose(config.parameter_shapes(input_size, output_size))
 
 
+def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> int:
+    """Count the weights by which a network multiplies at each step: its recurrent and input matrices, those of shared layers once a layer.
+
+    Symbols are looked up, so that embeddings are not counted; neither are readouts, biases and initial states. Of a network that is not a
+    `SequenceModel`, all parameters are counted.
+    """
+    if not isinstance(config, ModelConfig):
+        return count(config, input_size, output_size).true
+    parts = count_parts(config, input_size, output_size)
+    own = sum(parts[name] for name in ("recurrent", "operator", "input", "further_input"))
+    return own * (config.layers if config.shared_layers else 1)
+
+
 def _by_purpose(params: Any) -> dict[str, int]:
     cell = params["recurrent"]["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}

@@ -33,7 +33,7 @@ from lrpt.errors import check_at_least, check_choice, check_finite, check_not_ne
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
-from lrpt.networks.protocol import Reads, Steady
+from lrpt.networks.protocol import Reads, Steady, shapes_of
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
@@ -141,7 +141,7 @@ class HighwayConfig(Steady):
           UsageError: the settings contradict each other, for example a rank above the size.
         """
         example = jax.ShapeDtypeStruct((1, input_size), jnp.float32)
-        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
+        return shapes_of(self.build(input_size, output_size, "last"), example)
 
     @property
     def label(self) -> str:

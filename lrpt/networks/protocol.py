@@ -132,6 +132,12 @@ class NetworkConfig(Protocol):
         ...
 
 
+def shapes_of(module: nn.Module, example: jax.ShapeDtypeStruct) -> Any:
+    """Return the shapes of a module's parameters for an input of this shape. Nothing is computed, and JAX does not look for devices."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.eval_shape(module.init, key, example)["params"]
+
+
 class Steady:
     """A configuration of a network that is the same in all epochs and adds no metrics."""
 

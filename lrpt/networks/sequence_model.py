@@ -18,7 +18,7 @@ from lrpt.matrices import Bias, Dense, LowRank, Operator
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
-from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, start_from
+from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -136,7 +136,7 @@ class ModelConfig(Steady):
           UsageError: the settings contradict each other, for example a rank above the size.
         """
         example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-        return jax.eval_shape(self.build(input_size, output_size, "last").init, jax.random.key(0), example)["params"]
+        return shapes_of(self.build(input_size, output_size, "last"), example)
 
     @property
     def label(self) -> str:

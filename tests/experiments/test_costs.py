@@ -13,7 +13,7 @@ from experiments import costs
 from experiments.__main__ import listing
 from experiments.costs import main
 from experiments.reproduce import costs as measurement
-from experiments.reproduce.costs import Costs, calibration, estimate
+from experiments.reproduce.costs import Costs, Measured, PresetCosts, comparable, estimate, preset_costs, ratio
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.devices import parallel
 
@@ -126,9 +126,6 @@ def test_the_words_of_lists(tool):
     assert "wide wide [12 seconds on a core]" in text
     content = json.loads(experiments.COSTS.read_text())
     assert f"measured on a core ({content['processor']}) on {content['date']}" in text
-    for near, config in (("wide", WIDE), ("wide", MIDDLE), ("wider", WIDEST)):
-        assert calibration("first", estimate(config, accelerated=False)) == content["presets"]["first"][near]["ratio"]
-    assert calibration("second", 1.0) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -188,18 +185,64 @@ def test_a_damaged_file_gives_no_costs_and_is_replaced(tool, damage):
     assert tool("--presets", "first/wide")["first"]["wide"]["measured"]
 
 
-def test_the_preset_of_the_closest_length_is_that_of_the_lowest_ratio(monkeypatch):
-    """An update of 0.2 seconds is 20 times one of 0.01 and a fifth of one of 1; what was not measured does not count."""
-    lengths = {"short": (0.01, 2.0, True), "long": (1.0, 3.0, True), "estimated": (0.2, 5.0, False)}
-    presets = {name: dict(zip(("update", "ratio", "measured"), one, strict=True)) for name, one in lengths.items()}
-    monkeypatch.setattr(experiments, "read_costs", lambda path: {"presets": {"first": presets}})
-    assert (calibration("first", 0.2), calibration("first", 0.05)) == (3.0, 2.0)
+def test_the_most_similar_preset_reads_the_same_data_and_then_has_the_closest_length():
+    """An update of 0.2 seconds is 20 times one of 0.01 and a fifth of one of 1."""
+    own = [Measured("tunes", 0.01, 2.0), Measured("tunes", 1.0, 3.0), Measured("a book", 0.2, 5.0)]
+    assert [ratio("tunes", update, own, [7.0]) for update in (0.2, 0.05)] == [3.0, 2.0]
+    assert ratio("a book", 1.0, own, [7.0]) == ratio("bits", 0.2, own, [7.0]) == 5.0
+    assert ratio("tunes", 0.2, [], [7.0, 1.0, 2.0]) == 2.0
+    assert ratio("tunes", 0.2, [], []) == 1.0
+
+
+def single_presets():
+    """Yield every preset that trains one model, with its experiment and its entry in the file of costs."""
+    for name, costs_of_presets in experiments.read_costs(experiments.COSTS)["presets"].items():
+        presets = experiments.module(name).EXPERIMENT.presets
+        for preset, cost in costs_of_presets.items():
+            if not presets[preset].compare:
+                yield name, preset, presets[preset].config, cost
+
+
+def test_a_plan_has_the_hours_of_the_list_of_experiments(tmp_path):
+    """The number of updates and the place of the data do not matter, and what was measured is not estimated."""
+    planning = Costs(SimpleNamespace(accelerators=0), tmp_path / "none.json")
+    for name, preset, config, cost in single_presets():
+        placed = changed(config, data={"dir": tmp_path}) if hasattr(config.data, "dir") else config
+        found = planning.of(changed(placed, train={"updates": 3 * config.train.updates}), name)
+        assert found.hours(config.train.updates) == pytest.approx(cost["hours"], rel=0.02), f"{name}/{preset}"
+        assert found.measured >= cost["measured"], f"{name}/{preset}"
+
+
+def test_the_file_of_costs_belongs_to_the_present_estimate():
+    """One preset of each experiment tells."""
+    of_experiment = {name: (config, cost) for name, _, config, cost in single_presets()}
+    for name, (config, cost) in of_experiment.items():
+        assert estimate(config, accelerated=False) == pytest.approx(cost["update"], rel=0.01), f"{name}: run {costs.PROGRAM} --no-measure"
+
+
+def test_the_rest_is_estimated_again_without_measuring(tool, monkeypatch, assert_refused):
+    """A preset that was measured keeps its hours, on whichever machine; a new one is estimated."""
+    before = tool()["first"]
+    called = Engine.called
+    content = json.loads(experiments.COSTS.read_text())
+    experiments.COSTS.write_text(json.dumps({**content, "processor": "abacus"}))
+    experiments.read_costs.cache_clear()
+    monkeypatch.setitem(PRESETS["first"], "wide-2", Preset(changed(WIDE, train={"evaluate_every": 2}), "new"))
+    found = tool("--no-measure")["first"]
+    assert found["wide"] == before["wide"]
+    assert (found["wide-2"]["hours"], found["wide-2"]["measured"]) == (hours(1.5), False)
+    assert json.loads(experiments.COSTS.read_text())["processor"] == "abacus"
+    assert Engine.called == called
+    experiments.COSTS.unlink()
+    experiments.read_costs.cache_clear()
+    assert_refused(main, ["--no-measure", "--output", experiments.COSTS], "is no file of costs")
 
 
 @pytest.mark.parametrize("number", ["-1", "null", "NaN", '"2"', "1e999"])
 def test_hours_that_are_none_give_no_costs(tool, number):
     experiments.COSTS.write_text(a_file('{"measured": true, "ratio": 1, "update": 1, "hours": ' + number + "}"))
-    assert (experiments.costs_of("first"), calibration("first", 1.0)) == ({}, 1.0)
+    assert experiments.costs_of("first") == {}
+    assert preset_costs("first") == PresetCosts({}, [], [])
 
 
 @pytest.mark.parametrize(
@@ -222,8 +265,12 @@ def test_an_accelerator_is_not_calibrated_by_a_core(tool, tmp_path):
     engine = SimpleNamespace(accelerators=1)
     assert Costs(engine, tmp_path / "none.json").of(WIDE, "first").seconds == estimate(WIDE, accelerated=True)
     engine = SimpleNamespace(accelerators=0)
-    of_one = Costs(engine, tmp_path / "none.json").of(WIDE, "first").seconds
-    assert of_one == pytest.approx(calibration("first", estimate(WIDE, accelerated=False)) * estimate(WIDE, accelerated=False))
+    assert Costs(engine, tmp_path / "none.json").of(WIDE, "first").seconds == pytest.approx(1.5, rel=0.005)
+    narrow = changed(WIDE, model={"size": 30})
+    of_wide = preset_costs("first").measured[1]
+    assert of_wide.data == comparable(WIDE, "data")
+    expected = of_wide.ratio * estimate(narrow, accelerated=False)
+    assert Costs(engine, tmp_path / "none.json").of(narrow, "first") == (pytest.approx(expected), False, False)
 
 
 def test_on_one_core_waiting_costs_nothing(monkeypatch):

@@ -1,0 +1,36 @@
+"""Weights by which a network multiplies at each step."""
+
+import pytest
+
+from lrpt.networks.configuration import EmbeddingConfig, TiedStorageConfig
+from lrpt.networks.counting import count, count_in_step
+from lrpt.networks.highway_classifier import HighwayConfig
+from lrpt.networks.sequence_model import ModelConfig
+
+N = 16
+
+
+def network(cell, **changes):
+    return ModelConfig(cell, N, matrices=TiedStorageConfig("dense"), embeddings=EmbeddingConfig(N), **changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "matrices"),
+    [
+        (network("elman"), 2),
+        (network("gru"), 2 * 3),
+        (network("lstm"), 2 * 4),
+        (network("lstm", layers=3), 3 * 2 * 4),
+        (network("lstm", layers=3, shared_layers=True), 3 * 2 * 4),
+        (network("rhn"), 2 + 2),
+        (network("rhn", depth=5), 2 + 5 * 2),
+    ],
+    ids=["elman", "gru", "lstm", "layers", "shared-layers", "rhn", "deep-rhn"],
+)
+def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(config, matrices):
+    assert [count_in_step(config, symbols, symbols) for symbols in (2, 50)] == [matrices * N * N] * 2
+
+
+def test_of_other_networks_all_parameters_are_counted():
+    config = HighwayConfig()
+    assert count_in_step(config, 5, 3) == count(config, 5, 3).true
