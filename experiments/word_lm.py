@@ -22,8 +22,8 @@ first layer, which is left out here.
 The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
 core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read
 words, and not characters, as in the paper's claim. This command trains all of them with three seeds:
-`python -m experiments.reproduce --claims "1.5 million" --data.dir DIR`. The presets small-1 and small-3 have the same width, not the same
-number of parameters.
+`python -m experiments.reproduce --scale smaller --claims "depth helps" --data.dir DIR`. The presets small-1 and small-3 have the same
+width, not the same number of parameters.
 
 The presets variational-lstm and variational-lstm-tied are the large network of Gal and Ghahramani (2016) with the settings of their code
 (yaringal/BayesianRNN, `main_new_dropout_SOTA_v3.lua`): two layers of 1500 units, a mask for each gate, a learning rate of 1 that is divided

@@ -137,7 +137,8 @@ def swarm(experiment: str, base: RunConfig[Any]) -> Subcommand:
     """
     about = "Train every architecture and depth at random settings, side by side, and draw a dot for each."
     large = Options(Chorales("jsb"), "paper", parameters=tuple(BUDGETS.values()), workdir=Path("runs/jsb/swarm-paper"))
-    return Subcommand(Options, study(experiment, base).run, Options(), about, {large.preset: large})
+    found = study(experiment, base)
+    return Subcommand(Options, found.run, Options(), about, {large.preset: large}, found)
 
 
 def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:

@@ -316,7 +316,8 @@ def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[
 
 
 def _subcommand(name: str, kind: type[Options], show: Callable[[Any, Sequence[Finished], Console], Mapping[str, Any]]) -> Subcommand:
-    return Subcommand(kind, study(name, show).run, kind(), kind.__doc__ or "")
+    found = study(name, show)
+    return Subcommand(kind, found.run, kind(), kind.__doc__ or "", study=found)
 
 
 STUDIES: Mapping[str, Subcommand] = {

@@ -6,7 +6,7 @@ Each quantity of a row has its own verdict. What is quoted from other authors, o
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from experiments.lattice.studies import at_cap as ended_by_cap
 from experiments.report.lattice_studies import runs_from, scale_of
@@ -18,6 +18,10 @@ from lrpt.training.config import RunConfig
 
 QUOTED = "quoted from other authors"
 """Note of rows whose values another paper has."""
+
+
+Scale = Literal["published", "smaller", "all"]
+"""Which runs of a claim are planned: those of published size, those that stand in for them, or both."""
 
 
 class Planned(NamedTuple):
@@ -129,12 +133,14 @@ class StudyModel:
       model: as the file names it.
       share: percent of the data.
       start: start of the parameters.
+      flags: of `experiments.lattice`, the command that makes the study; empty if nothing here does.
     """
 
     study: str
     model: str
     share: float = 100
     start: str = "lru"
+    flags: str = ""
 
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
         """Return the figure of each seed; epochs at the cap are at least as many."""
@@ -153,6 +159,10 @@ class StudyModel:
     def scale(self, evidence: Evidence) -> str:
         """Return what is smaller than in the paper."""
         return scale_of(evidence.studies[self.study], self.start)
+
+    def planned(self, seeds: Sequence[int]) -> Planned | None:
+        """Return the study, or None if nothing here makes it."""
+        return Planned("lattice", self.flags, tuple(seeds)) if self.flags else None
 
 
 EPOCHS = "epochs_to_best"
@@ -227,6 +237,8 @@ class Row:
         own = differences(source.config, self.network.config)
         return "; ".join(filter(None, [self.scale, own]))
 
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the runs that the row needs."""
-        return [self.network.planned(seeds)] if self.network else []
+    def planned(self, seeds: Sequence[int], scale: Scale = "published") -> list[Planned]:
+        """Return the runs that the row needs: of its network, of what stands in for it, or of both."""
+        sources = {"published": self.sources[: bool(self.network)], "smaller": self.smaller, "all": self.sources}[scale]
+        found = [source.planned(seeds) for source in sources]
+        return list(dict.fromkeys(planned for planned in found if planned is not None))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.report.claims import Planned, Row
+from experiments.report.claims import Planned, Row, Scale
 from experiments.report.paper import Paper
 from experiments.report.relations import Relation
 
@@ -27,10 +27,10 @@ class Need(NamedTuple):
     best: bool = False
 
 
-def needs(papers: Sequence[Paper], seeds: Sequence[int] = SEEDS) -> list[Need]:
-    """Return for each claim the runs that it needs, at published scale."""
+def needs(papers: Sequence[Paper], seeds: Sequence[int] = SEEDS, scale: Scale = "published") -> list[Need]:
+    """Return for each claim the runs that it needs, of this scale."""
     claims = [(paper.name, claim) for paper in papers for claim in (*paper.rows, *paper.relations)]
-    return [Need(name, name_of(claim), tuple(claim.planned(seeds)), claim.best) for name, claim in claims]
+    return [Need(name, name_of(claim), tuple(claim.planned(seeds, scale)), claim.best) for name, claim in claims]
 
 
 def distinct_runs(needed: Sequence[Need]) -> dict[Planned, list[str]]:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Network, Planned
+from experiments.report.claims import Evidence, Network, Planned, Scale
 from experiments.report.contests import Contest, Final, diverged
 from experiments.report.matching import is_over
 from experiments.report.records import Record
@@ -206,6 +206,12 @@ class Relation:
         """Return whether the comparison depends on which evaluation was the best."""
         return self.contest is not None and self.contest.best
 
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the runs that the relation needs, at published size."""
-        return self.versions[0].planned(seeds) if self.versions else []
+    def planned(self, seeds: Sequence[int], scale: Scale = "published") -> list[Planned]:
+        """Return the runs that the relation needs: of its first version, of those that say what is smaller than published, or of all.
+
+        All versions after the first one are smaller. If the first one says what is smaller, nothing here runs the published size, and the
+        first version is in every plan.
+        """
+        smaller = [version for number, version in enumerate(self.versions) if number or getattr(version, "scale", "")]
+        versions = {"published": self.versions[:1], "smaller": smaller, "all": self.versions}[scale]
+        return list(dict.fromkeys(planned for version in versions for planned in version.planned(seeds)))

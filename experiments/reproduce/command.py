@@ -3,28 +3,38 @@
     python -m experiments.reproduce --list                                       the runs of every claim, with hours and progress
     python -m experiments.reproduce --list --measure --claims "Table 1"          the hours measured on this machine, by a few updates each
     python -m experiments.reproduce --paper low_rank --hours 8 --data.dir DIR    the runs that fit into eight hours, cheapest first
+    python -m experiments.reproduce --scale smaller --claims "depth helps"       the smaller runs that stand in for published ones
     python -m experiments.reproduce --collect experiments/results                all runs; results are kept as soon as a run ends
     python -m experiments.reproduce --hours 2 --unfinished experiments/unfinished    goes on where another machine has stopped
 
 A run has the directory WORKDIR/<experiment>/<name>-seed<k>. Runs that are kept in experiments/results or have ended in WORKDIR are
-skipped; the others resume from their checkpoints. Hours marked with ~ are estimated from counts of operations, to an order of magnitude;
-on CPUs they are multiplied by the ratio that `experiments.costs` measured for the preset with the most similar updates. Measured hours are
-stored for this machine. If the data of a run are missing, it is named, and the others go on. Studies, which train many models, are listed
-with their commands and not started.
+skipped; the others resume from their checkpoints. Without --scale, the runs are those of published size. Many of them are too expensive
+for a core, and the report judges smaller runs in their place: `--scale smaller` plans these, `--scale all` both.
+
+Hours without ~ were measured: on this machine (--measure, which stores them), or for `python -m experiments`, which lists the same costs of
+presets on a core. Hours marked with ~ are estimated from counts of operations, to an order of magnitude. On CPUs they are multiplied by the
+ratio of measured to estimated cost of the most similar preset that was measured.
+
+A study trains many models, and is kept as one summary. Its runs are below WORKDIR/<experiment>/<study>, and resume like others. At the end
+the command says where the summary of those that are finished is. They are not packed by --unfinished. If the data of a run or of a study
+are missing, it is named, and the others go on.
 
 Exit status: 0 everything that was started is finished, 1 some runs have failed, or could not start, be collected or be packed, 2 a flag is
 wrong, 128 + n on signal n.
 """
 
 import heapq
+import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments import machine_of_costs
+from experiments.report.claims import Scale
 from experiments.report.collecting import collect
 from experiments.report.command import PAPERS, ROOT
 from experiments.report.markdown import RESULTS
@@ -32,10 +42,11 @@ from experiments.report.planning import SEEDS
 from experiments.report.records import FAILURE, RESULT, load
 from experiments.reproduce import archives
 from experiments.reproduce.costs import Cost, Costs
-from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of
+from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of, unplanned
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.limits import check_runs
+from lrpt.datasets.sources import without_downloads
 from lrpt.engines.engine import Engine, EngineOptions
 from lrpt.engines.jobs import Unit
 from lrpt.engines.schedule import open_engine, train_all
@@ -43,7 +54,8 @@ from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
 
-PROGRAM = "python -m experiments.reproduce"
+MODULE = "python -m experiments."
+PROGRAM = f"{MODULE}reproduce"
 USAGE = "Train the runs that the papers' claims need; --list prints them with their costs."
 LINE = "{:>6}  {:>8}  {:>20}  {:>11}  {:>11}  {}"
 COLUMNS = ("claims", "done", "updates", "hours each", "hours left", "run")
@@ -61,6 +73,8 @@ class Options(EngineOptions):
     """papers by the names of their pages (empty: all)"""
     claims: tuple[str, ...] = ()
     """claims by their names or parts of them (empty: all)"""
+    scale: Scale = "published"
+    """published: runs of published size; smaller: the runs that are judged in their place; all: both"""
     seeds: int = len(SEEDS)
     """number of seeds of each model, from 0 on"""
     hours: float | None = None
@@ -94,11 +108,11 @@ class Plan:
 
     def hours(self, run: PlannedRun) -> float:
         """Return the hours until a run is finished."""
-        return self.cost(run.of).hours(run.of.config.train.updates) * run.share
+        return self.cost(run).hours(run.config.train.updates) * run.share
 
-    def cost(self, one: Configuration) -> Cost:
+    def cost(self, run: PlannedRun) -> Cost:
         """Return the cost of an update."""
-        return self.costs.of(one.config, one.planned.experiment)
+        return self.costs.of(run.config, run.of.planned.experiment)
 
     @property
     def startable(self) -> Sequence[PlannedRun]:
@@ -109,25 +123,30 @@ class Plan:
 
 def reproduce(options: Options, console: Console) -> int:
     """Print or train the plan. Return the exit status."""
-    plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds), options.data)
+    plan = configurations(chosen(PAPERS, options.paper, options.claims, options.seeds, options.scale), options.data)
     folder = None if options.list else options.unfinished
     damaged = {} if folder is None else _restore(plan, options, folder, console)
-    planned = runs([one for one in plan if not one.is_study], load(ROOT / RESULTS), options.workdir, damaged)
+    with without_downloads() if options.list else nullcontext():
+        lacking = unplanned(plan, options.workdir)
+    plan = [one for one in plan if one not in lacking]
+    planned = runs(plan, load(ROOT / RESULTS), options.workdir, damaged)
     with closing(open_engine(options)) as engine:
         costs = Costs(engine)
         found = Plan([one for one in plan if one.is_study], planned, costs, engine.slots)
         if options.measure:
             _measure(found, console)
         if options.list:
-            _list(found, console)
+            _list(found, lacking, console)
             return 0
         begin = fitting(found, options.hours)
         ready, refused = _ready(begin, engine, console)
     for run in planned:
         if run.state.problem:
             console.error(run.state.problem)
+    for one, reason in lacking.items():
+        console.error(f"{_title(one)} is skipped: {reason}")
     failed = _train(ready, found, options, console)
-    return 1 if failed or refused or any(run.state.problem for run in planned) else 0
+    return 1 if failed or refused or lacking or any(run.state.problem for run in planned) else 0
 
 
 def fitting(plan: Plan, hours: float | None) -> list[PlannedRun]:
@@ -144,23 +163,25 @@ def fitting(plan: Plan, hours: float | None) -> list[PlannedRun]:
 
 
 def _measure(plan: Plan, console: Console) -> None:
-    """Measure every configuration that has something to train. Name those that cannot be trained."""
-    first = {run.of: run for run in reversed(plan.startable)}
+    """Measure every configuration that has something to train. Name those that cannot be trained. Runs of studies differ: they are not."""
+    first = {run.of: run for run in reversed(plan.startable) if not run.of.is_study}
     for of, run in first.items():
         if problem := plan.costs.measure(run.job):
             console.error(f"{_title(of)} cannot be measured: {problem}")
 
 
-def _list(plan: Plan, console: Console) -> None:
-    """Print a line for each configuration, the studies with their commands, and the sum."""
+def _list(plan: Plan, lacking: Mapping[Configuration, str], console: Console) -> None:
+    """Print a line for each configuration and study, the studies whose data are missing, and the sum."""
     by_configuration: dict[Configuration, list[PlannedRun]] = {}
     for run in plan.runs:
         by_configuration.setdefault(run.of, []).append(run)
     if by_configuration:
         for row in (COLUMNS, *(_row(one, own, plan) for one, own in by_configuration.items())):
             console.say(LINE.format(*row))
-    for one in plan.studies:
-        console.say(f"study, to be started by hand: {one.command}")
+    for one, reason in lacking.items():
+        console.say(f"{_title(one)}: its runs cannot be counted: {reason}")
+    if any(plan.cost(run).listed for run in plan.runs):
+        console.say(f"hours of presets without ~ were measured on {machine_of_costs()}, unless they were measured here")
     for run in plan.runs:
         if run.state.problem:
             console.error(run.state.problem)
@@ -168,16 +189,21 @@ def _list(plan: Plan, console: Console) -> None:
 
 
 def _row(one: Configuration, own: Sequence[PlannedRun], plan: Plan) -> list[str]:
-    cost, done = plan.cost(one), sum(run.state.done for run in own)
-    mark = "" if cost.measured else "~"
+    """Return the cells of a configuration, or of a study, whose runs may have several lengths: its hours are means."""
+    costs, done = [plan.cost(run) for run in own], sum(run.state.done for run in own)
+    mark = "" if all(cost.measured for cost in costs) else "~"
+    lengths = sorted({run.config.train.updates for run in own})
+    updates = " to ".join(f"{length:,}" for length in dict.fromkeys((lengths[0], lengths[-1])))
     begun = [f"{run.state.updates:,}" for run in own if run.state.updates and not run.state.done]
-    updates = f"{' and '.join(begun)} of {one.config.train.updates:,}" if begun else f"{one.config.train.updates:,}"
-    each, left = cost.hours(one.config.train.updates), sum(plan.hours(run) for run in own)
+    if begun and not one.is_study:
+        updates = f"{' and '.join(begun)} of {updates}"
+    each = statistics.mean(cost.hours(run.config.train.updates) for cost, run in zip(costs, own, strict=True))
+    left = sum(plan.hours(run) for run in own)
     return [str(len(one.claims)), f"{done} of {len(own)}", updates, f"{mark}{each:,.2f}", f"{mark}{left:,.2f}", _title(one)]
 
 
 def _title(one: Configuration) -> str:
-    return f"{one.planned.experiment} {one.name}"
+    return f"study {one.command.removeprefix(MODULE)}" if one.is_study else f"{one.planned.experiment} {one.name}"
 
 
 def _rest(plan: Plan) -> str:
@@ -186,7 +212,7 @@ def _rest(plan: Plan) -> str:
     if not left:
         return f"all {len(plan.runs)} runs are done"
     each = [plan.hours(run) for run in left]
-    estimated = any(not plan.cost(run.of).measured for run in left)
+    estimated = any(not plan.cost(run).measured for run in left)
     about = " (~: estimated from counts of operations; --measure measures)" if estimated else ""
     wall = max([*each, sum(each) / plan.slots])
     return f"{len(left)} of {len(plan.runs)} runs are left: {sum(each):,.1f} hours, at least {wall:,.1f} with {plan.slots} at a time{about}"
@@ -194,14 +220,14 @@ def _rest(plan: Plan) -> str:
 
 def _ready(begin: Sequence[PlannedRun], engine: Engine, console: Console) -> tuple[list[PlannedRun], bool]:
     """Return the runs that can be trained here, and whether some cannot. Name those in a line for each program."""
-    first = {run.of.config.program: run for run in reversed(begin)}
+    first = {run.config.program: run for run in reversed(begin)}
     units = [Unit((run.job.job,), run.job.names) for run in first.values()]
     reasons = dict(zip(first, engine.call(refusals, units), strict=True)) if units else {}
     for program, reason in reasons.items():
         if reason:
-            count = Counter(run.of.config.program for run in begin)[program]
+            count = Counter(run.config.program for run in begin)[program]
             console.error(f"{_title(first[program].of)} is skipped ({count} runs): {reason}")
-    return [run for run in begin if not reasons[run.of.config.program]], any(reasons.values())
+    return [run for run in begin if not reasons[run.config.program]], any(reasons.values())
 
 
 def refusals(units: Sequence[Unit]) -> list[str]:
@@ -210,12 +236,12 @@ def refusals(units: Sequence[Unit]) -> list[str]:
 
 
 def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: Console) -> bool:
-    """Train runs and collect them, also after a signal. Return whether some have failed, or could not be collected or packed."""
+    """Train runs, collect them and conclude studies, also after a signal. Return whether some have failed, or were not kept."""
     console.say(
         f"{len(ready)} of {len(plan.startable)} open runs are trained in {options.workdir}" if ready else "there is nothing to train"
     )
     missed: list[Path] = []
-    collect_run = _collector(options, missed, console)
+    collect_run = _collector(options, [run.job.job.path for run in plan.runs if not run.of.is_study], missed, console)
     try:
         failed = train_all([run.job for run in ready], options, console, ended=collect_run).failed if ready else {}
         for path, reason in failed.items():
@@ -223,12 +249,28 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
     finally:
         for run in plan.runs:  # those that ended in an earlier command, too
             collect_run(run.job.job.path)
+        missed += _conclude(plan.studies, options, console)
         # A run whose archive is damaged keeps that problem, which is named already, and is not packed in place of the archive.
         now = [PlannedRun(run.of, run.job, run.state if run.state.done or run.state.problem else state_of(run.job)) for run in plan.runs]
         if options.unfinished is not None:
-            missed += _keep(now, options.unfinished, console)
+            missed += _keep([run for run in now if not run.of.is_study], options.unfinished, console)
         console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
     return bool(failed or missed)
+
+
+def _conclude(studies: Sequence[Configuration], options: Options, console: Console) -> list[Path]:
+    """Write the summaries of the finished runs of studies, and collect them. Return the directories of those that could not be."""
+    missed = []
+    for one in studies:
+        folder = one.options(options.workdir).workdir
+        try:
+            one.conclude(options.workdir, console)
+            if options.collect is not None and any(folder.glob("*.json")):
+                collect(folder, options.collect, console, options.data.dir)
+        except UsageError as error:
+            console.error(f"the summary of {_title(one)} is not kept: {error}")
+            missed.append(folder)
+    return missed
 
 
 def _restore(plan: Sequence[Configuration], options: Options, folder: Path, console: Console) -> dict[Path, str]:
@@ -265,19 +307,20 @@ def _keep(planned: Sequence[PlannedRun], folder: Path, console: Console) -> list
     return missed
 
 
-def _collector(options: Options, missed: list[Path], console: Console) -> Callable[[Path], None]:
+def _collector(options: Options, wanted: Collection[Path], missed: list[Path], console: Console) -> Callable[[Path], None]:
     """Return a function that collects a run once if it has ended. It names a run that cannot be collected, so that the others go on.
 
     Args:
       options: where runs are collected.
+      wanted: the runs that are collected; those of a study are not.
       missed: is given the runs that cannot be collected.
       console: where they are named.
     """
-    collected = set()
+    left = set(wanted)
 
     def collect_run(path: Path) -> None:
-        if options.collect is not None and path not in collected and any((path / name).exists() for name in (RESULT, FAILURE)):
-            collected.add(path)
+        if options.collect is not None and path in left and any((path / name).exists() for name in (RESULT, FAILURE)):
+            left.remove(path)
             try:
                 collect(path, options.collect, console, options.data.dir)
             except UsageError as error:

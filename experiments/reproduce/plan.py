@@ -3,20 +3,23 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from difflib import get_close_matches
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.claims import Planned
+from experiments.report.claims import Planned, Scale
 from experiments.report.matching import configuration, is_over, runs_of
 from experiments.report.paper import Paper
 from experiments.report.planning import Need, distinct_runs, needs
 from experiments.report.records import FAILURE, Record
 from experiments.sweep import experiment_named
-from lrpt.cli.experiment import Experiment
+from lrpt.cli.experiment import Experiment, ManyRuns
+from lrpt.cli.subcommands import first_word, options_of
 from lrpt.engines.jobs import NamedJob, distinct
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
+from lrpt.runs.console import Console
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
 
@@ -65,11 +68,39 @@ class Configuration:
     def config(self) -> RunConfig[Any]:
         """Return the configuration that the flags give, with the places of the data."""
         config = configuration(self.experiment, self.planned.flags)
-        places = {field.name for field in fields(config.data)}
-        changes = {name: path for name, path in (("dir", self.data.dir), ("file", self.data.file)) if path and name in places}
-        if "file" in changes and config.data.file is None:
-            del changes["file"]
-        return replace(config, data=replace(config.data, **changes))
+        return replace(config, data=self._placed(config.data))
+
+    def _placed(self, data: Any) -> Any:
+        """Return data with the places of this machine."""
+        places = {field.name for field in fields(data)}
+        changes: dict[str, Path | None] = {name: getattr(self.data, name) for name in ("dir", "file") if name in places}
+        if changes.get("dir") is None and getattr(data, "dir", None) != Path("DIR"):  # commands are printed with DIR
+            changes.pop("dir", None)
+        if changes.get("file") is None or data.file is None:
+            changes.pop("file", None)
+        return replace(data, **changes)
+
+    @cached_property
+    def _study(self) -> tuple[ManyRuns, Any]:
+        """Return the study and its options, with the places of the data.
+
+        Raises:
+          UsageError: the command is no study.
+        """
+        words, program = self.planned.flags.split(), self.experiment.program
+        found = self.experiment.subcommands[first_word(words, self.experiment.subcommands, program)]
+        if found.study is None:
+            raise UsageError(f"{program} {words[0]} is no study")
+        options = options_of(found, words[1:], f"{program} {words[0]}")
+        return found.study, replace(options, data=self._placed(options.data))
+
+    def options(self, workdir: Path) -> Any:
+        """Return the options of a study. Studies that share a directory by default, and their data, also share one here."""
+        return replace(self._study[1], workdir=workdir / self.experiment.name / self.name)
+
+    def conclude(self, workdir: Path, console: Console) -> None:
+        """Write the summary of a study's finished runs, if there are any, and say where it is."""
+        self._study[0].conclude(self.options(workdir), [one.job for one in self.jobs(workdir)], console)
 
     @cached_property
     def _settings(self) -> dict[str, str]:
@@ -83,17 +114,33 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """Return the name of the run directories, without the seed: '--preset paper --model.rank 4' -> 'paper-rank4'."""
+        """Return the name of the run directories, without the seed: '--preset paper --model.rank 4' -> 'paper-rank4'.
+
+        Of a study, it is the name of the directory of all runs: that of its work directory, with the settings of the data.
+        """
+        first, settings = self.preset, {flag: value for flag, value in self._settings.items() if flag != "preset"}
         if self.is_study:
-            return self.planned.flags.partition(" ")[0]
-        shown = {flag.rpartition(".")[2].replace("-", "_"): value for flag, value in self._settings.items() if flag != "preset"}
-        return "-".join([self.preset, *(f"{flag}{value.replace('/', '_')}" for flag, value in shown.items())])
+            first = self._study[1].workdir.name
+            settings = {flag: value for flag, value in settings.items() if flag.startswith("data.") and flag != "data.dir"}
+        shown = {flag.rpartition(".")[2].replace("-", "_"): value for flag, value in settings.items()}
+        return "-".join([first, *(f"{flag}{value.replace('/', '_')}" for flag, value in shown.items())])
 
     def jobs(self, workdir: Path) -> list[NamedJob]:
-        """Return the run of each seed."""
+        """Return the run of each seed, or the runs of a study.
+
+        Raises:
+          UsageError: a study reads its data to plan its runs, and they are missing.
+        """
+        if self.is_study:
+            return self._jobs_of_study(workdir)
         names = {"experiment": self.experiment.name, "preset": self.preset}
         root = workdir / self.experiment.name
         return [NamedJob(Job(self.config, seed, root / f"{self.name}-seed{seed}"), names) for seed in self.planned.seeds]
+
+    @cache  # noqa: B019  # a command has few plans, and a study reads its data to plan its runs
+    def _jobs_of_study(self, workdir: Path) -> list[NamedJob]:
+        study = self._study[0]
+        return [NamedJob(job, study.names) for job in study.jobs(self.options(workdir))]
 
 
 class State(NamedTuple):
@@ -112,20 +159,29 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """One seed of a configuration, and how far it is."""
+    """One seed of a configuration, or one run of a study, and how far it is."""
 
     of: Configuration
     job: NamedJob
     state: State
 
     @property
+    def config(self) -> RunConfig[Any]:
+        """Return the configuration of the run."""
+        return self.job.job.config
+
+    @property
     def share(self) -> float:
         """Return the share of updates that is left."""
-        return 0.0 if self.state.done else max(0.0, 1 - self.state.updates / self.of.config.train.updates)
+        return 0.0 if self.state.done else max(0.0, 1 - self.state.updates / self.config.train.updates)
 
 
-def chosen(papers: Sequence[Paper], names: Sequence[str], claims: Sequence[str], seeds: int) -> list[Need]:
-    """Return the claims of some papers (all if none is named) whose names contain one of `claims`.
+CLOSE = 3
+"""similar names of claims that an error suggests, at most"""
+
+
+def chosen(papers: Sequence[Paper], names: Sequence[str], claims: Sequence[str], seeds: int, scale: Scale = "published") -> list[Need]:
+    """Return the claims of some papers (all if none is named) whose names contain one of `claims`, with their runs of a scale.
 
     Raises:
       UsageError: a paper or claim is unknown, or nothing here runs what was chosen.
@@ -134,15 +190,23 @@ def chosen(papers: Sequence[Paper], names: Sequence[str], claims: Sequence[str],
     for name in names:
         if name not in known:
             raise UsageError(f"unknown paper '{name}': choose from {', '.join(known)}")
-    found = needs([paper for paper in papers if not names or paper.name in names], range(seeds))
+    found = needs([paper for paper in papers if not names or paper.name in names], range(seeds), scale)
     for word in claims:
         if not any(word.lower() in need.claim.lower() for need in found):
-            places = dict.fromkeys(need.claim.partition(":")[0] for need in found)
-            raise UsageError(f"unknown claim '{word}': give a part of a claim's name; the places are {', '.join(places)}")
+            raise UsageError(f"unknown claim '{word}': give a part of a name that docs/reproduction lists{_similar(word, found)}")
     found = [need for need in found if not claims or any(word.lower() in need.claim.lower() for word in claims)]
     if not any(need.runs for need in found):
-        raise UsageError(f"nothing here runs '{found[0].claim}'{_others(len(found) - 1)}: docs/reproduction says why; choose other claims")
+        what = f"'{found[0].claim}'{_others(len(found) - 1)}" + ("" if scale == "all" else f" at --scale {scale}")
+        advice = "" if scale == "all" else ", or --scale all"
+        raise UsageError(f"nothing here runs {what}: docs/reproduction says why; choose other claims{advice}")
     return found
+
+
+def _similar(word: str, found: Sequence[Need]) -> str:
+    """Return the few places and sentences of claims that resemble a word, as the end of a message; nothing if none does."""
+    parts = {part.lower(): part for need in found for part in need.claim.split(": ")}
+    close = get_close_matches(word.lower(), parts, CLOSE)
+    return f"; similar ones: {', '.join(repr(parts[part]) for part in close)}" if close else ""
 
 
 def _others(count: int) -> str:
@@ -152,6 +216,18 @@ def _others(count: int) -> str:
 def configurations(found: Sequence[Need], data: Data) -> list[Configuration]:
     """Return every configuration that claims need, once."""
     return [Configuration(planned, claims, data) for planned, claims in distinct_runs(found).items()]
+
+
+def unplanned(plan: Sequence[Configuration], workdir: Path) -> dict[Configuration, str]:
+    """Return the studies whose runs cannot be planned, with the reason: that their data are missing."""
+    reasons = {}
+    for one in plan:
+        try:
+            if one.is_study:
+                one.jobs(workdir)
+        except UsageError as error:
+            reasons[one] = " ".join(str(error).split())
+    return reasons
 
 
 def runs(
@@ -166,16 +242,16 @@ def runs(
       problems: why a run that is not kept cannot be trained, by its run directory.
     """
     jobs = {configuration: configuration.jobs(workdir) for configuration in plan}
-    once = {one.job.path for one in distinct([job for of_seeds in jobs.values() for job in of_seeds])}
+    once = {id(one) for one in distinct([job for of_seeds in jobs.values() for job in of_seeds])}
     found = [run for one, of_seeds in jobs.items() for run in _states(one, of_seeds, records, problems or {})]
-    return [run for run in found if run.job.job.path in once]
+    return [run for run in found if id(run.job) in once]
 
 
 def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record], problems: Mapping[Path, str]) -> Iterator[PlannedRun]:
-    kept = runs_of(one.config, one.experiment, records, one.planned.best)
+    kept = {} if one.is_study else runs_of(one.config, one.experiment, records, one.planned.best)
     for job in jobs:
         record = kept.get(job.job.seed)
-        is_kept = record is not None and (is_over(one.config, record) or record.failure is not None)
+        is_kept = record is not None and (is_over(job.job.config, record) or record.failure is not None)
         problem = problems.get(job.job.path)
         open_state = State(done=False, problem=problem) if problem else state_of(job)
         yield PlannedRun(one, job, State(done=True) if is_kept else open_state)

@@ -1,13 +1,14 @@
 """Experiments as values: what they reproduce, their presets, and the models that they compare."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from lrpt.runs.console import Console
 from lrpt.training.config import D, RunConfig
+from lrpt.training.loop import Job
 from lrpt.training.observers import Observer
 from lrpt.training.recorded import is_experiment
 
@@ -46,6 +47,24 @@ class Preset(Generic[D]):
     closing: str | None = None
 
 
+class ManyRuns(Protocol):
+    """A study of many runs, as another command needs it to plan them and to train them itself (`lrpt.cli.studies.Study`)."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return the names that the runs record."""
+        ...
+
+    @property
+    def jobs(self) -> Callable[[Any], Sequence[Job]]:
+        """Return the function that gives the runs for the options."""
+        ...
+
+    def conclude(self, options: Any, jobs: Sequence[Job], console: Console) -> None:
+        """Write the summary of the finished runs, if there are any."""
+        ...
+
+
 @dataclass(frozen=True)
 class Subcommand:
     """A command that the first word of a command line starts instead of training.
@@ -56,6 +75,7 @@ class Subcommand:
       default: options that a command line changes.
       about: what it does, in one line.
       presets: other named options that --preset selects instead of `default`. The options then have a field `preset`.
+      study: the study that `run` trains; None for other commands. The options of a study have fields `data` and `workdir`.
     """
 
     options: type
@@ -63,6 +83,7 @@ class Subcommand:
     default: Any
     about: str
     presets: Mapping[str, Any] = field(default_factory=dict)
+    study: ManyRuns | None = None
 
 
 @dataclass(frozen=True)

@@ -71,16 +71,16 @@ class Study(Generic[O]):
         parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
         jobs = self.jobs(options)
         with concluding(partial(self.conclude, options, jobs, console)):
-            fit_all(jobs, names=self._names, devices=options.devices, console=console)
+            fit_all(jobs, names=self.names, devices=options.devices, console=console)
 
     @property
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """Return the names that the runs record."""
         return {"experiment": self.experiment, "preset": self.preset}
 
     def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
         """Show the finished runs and write the JSON file, if there are finished runs."""
-        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self._names)]
+        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self.names)]
         found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
         if not found:
             return

@@ -1,10 +1,14 @@
 """`python -m experiments.reproduce` with two small models as the claims of a paper."""
 
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 
+from experiments import variable_computation, word_lm
 from experiments.lattice import command as lattice
 from experiments.report.claims import Network, Planned, Quantity, Row
 from experiments.report.collecting import collect
@@ -16,8 +20,9 @@ from experiments.report.relations import Relation, Versus
 from experiments.reproduce import archives, command
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
-from experiments.reproduce.plan import Configuration, Data
+from experiments.reproduce.plan import CLOSE, Configuration, Data
 from lrpt.engines.schedule import newest_checkpoint
+from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.training.loop import fit
 
@@ -32,15 +37,23 @@ NEEDS_BOOK = "--preset paper --data.file BOOK.txt --train.updates 2"
 NAMES = {"experiment": "copy_memory", "preset": "quick"}
 
 
-class Swarm:
+SWARM = "swarm --cells rhn dts_rnn --depths 1 --parameters 200 --settings 2 --updates 4 --evaluate-every 2 --data.dir DIR"
+CONVERGENCE = "convergence --data.source ptb_joined --data.text-share 10 --data.dir DIR"
+
+
+class OfStudy:
     """A relation of a study."""
 
-    def planned(self, seeds):
-        return [Planned("jsb", "swarm --data.dir DIR", (0,))]
+    def __init__(self, experiment, flags):
+        self.planned = lambda seeds: [Planned(experiment, flags, (0,))]
 
 
 def network(title, flags, experiment=EXPERIMENT):
     return Network(title, experiment, flags)
+
+
+def of_relations(*relations):
+    return Paper("other", "", "", (), relations, (), (), "", "", lambda judged: ())
 
 
 def paper(*further):
@@ -58,7 +71,7 @@ def plan(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(command, "PAPERS", (paper(),))
     monkeypatch.setattr(command, "ROOT", root)
-    monkeypatch.setattr(Costs, "of", lambda self, config, experiment: Cost(300.0, measured=True))  # 12 updates: an hour
+    monkeypatch.setattr(Costs, "_of", lambda self, config, experiment: Cost(300.0, measured=True))  # 12 updates: an hour
     return lambda *words: main([*words, "--workdir", str(tmp_path / "runs"), "--seeds", "1", "--processes", "1"])
 
 
@@ -205,13 +218,95 @@ def configured():
     return [Configuration(Planned("copy_memory", words, (0,)), [], Data()) for words in (SMALL, FASTER)]
 
 
-def test_a_study_is_listed_with_its_command(plan, tmp_path, capsys, monkeypatch):
-    swarm = Relation("Figure 4", "deep ones are harder to optimize", None, (Swarm(),))
-    monkeypatch.setattr(command, "PAPERS", (paper(), Paper("other", "", "", (), (swarm,), (), (), "", "", lambda judged: ())))
+@pytest.fixture
+def swarm(plan, monkeypatch):
+    """Put a study beside the two models of `plan`."""
+    relation = Relation("Figure 4", "deep ones are harder to optimize", None, (OfStudy("jsb", SWARM),))
+    monkeypatch.setattr(command, "PAPERS", (paper(), of_relations(relation)))
+
+
+@pytest.mark.usefixtures("swarm")
+def test_a_study_is_listed_with_the_hours_of_its_runs(plan, tmp_path, capsys):
+    """Four runs of four updates: a third of an hour each."""
     assert reproduced(plan, "--list", "--paper", "other", "--data.dir", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert f"python -m experiments.jsb swarm --data.dir {tmp_path}" in said
+    command_line = SWARM.replace("DIR", str(tmp_path))
+    assert f"     1    0 of 4                     4         0.33         1.33  study jsb {command_line}\n" in said
+    assert "4 of 4 runs are left: 1.3 hours, at least 1.3 with 1 at a time" in said
     assert "copy_memory" not in said
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.usefixtures("swarm")
+def test_a_study_is_trained_in_parts_and_says_where_its_summary_is(plan, tmp_path, capsys):
+    """Two of its four runs fit into 0.7 hours. Its runs are neither collected nor packed, and its summary is not that of a paper."""
+    folder = tmp_path / "runs" / "jsb" / "swarm"
+    further = ["--paper", "other", "--unfinished", str(tmp_path / "archives"), "--collect", str(tmp_path / "results")]
+    assert reproduced(plan, "--hours", "0.7", *further[:4]) == 0
+    said = capsys.readouterr().out
+    assert f"2 of 4 runs are finished   summary: {folder / 'swarm.json'}" in said
+    assert "2 of 4 runs are left" in said
+    assert reproduced(plan, *further) == 1
+    said = capsys.readouterr()
+    assert f"4 of 4 runs are finished   summary: {folder / 'swarm.json'}" in said.out
+    assert "all 4 runs are done" in said.out
+    assert "is no study that the report shows" in said.err
+    assert not list(tmp_path.glob("archives/*"))
+    assert not list(tmp_path.glob("results/*"))
+
+
+def test_a_study_without_its_data_is_named_and_does_not_stop_the_others(plan, tmp_path, capsys, monkeypatch):
+    relation = Relation("Figure 6", "fewer epochs", None, (OfStudy("lattice", CONVERGENCE),))
+    monkeypatch.setattr(command, "PAPERS", (paper(), of_relations(relation)))
+    data = ["--data.dir", str(tmp_path / "data")]
+    assert reproduced(plan, "--list", *data) == 0
+    listed = capsys.readouterr().out
+    assert "study lattice convergence --data.source ptb_joined" in listed
+    assert "its runs cannot be counted: missing data" in listed
+    assert "2 of 2 runs are left" in listed
+    monkeypatch.setattr("lrpt.datasets.sources._downloads", False)
+    assert reproduced(plan, "--hours", "0.01", *data) == 1
+    assert "--data.text-share 10 --data.dir" in (said := capsys.readouterr().err)
+    assert "is skipped: missing data" in said
+
+
+@pytest.mark.parametrize(("scale", "sizes"), [("published", {4}), ("smaller", {2, 3}), ("all", {2, 3, 4})])
+def test_a_scale_chooses_between_published_runs_and_those_that_stand_in_for_them(scale, sizes, plan, capsys, monkeypatch):
+    networks = {size: network(str(size), f"{SMALL} --model.size {size} --model.rank 1") for size in (2, 3, 4)}
+    row = Row("Table 1", "four", (), networks[4], smaller=(networks[2],))
+    versions = (Versus(networks[4], networks[4]), Versus(networks[3], networks[2], "3 units"))
+    relation = Relation("Figure 1", "wider is better", Final("loss", "loss", "{}"), versions)
+    monkeypatch.setattr(command, "PAPERS", (Paper("fake", "", "", (row,), (relation,), (), (), "", "", lambda judged: ()),))
+    assert reproduced(plan, "--list", "--scale", scale) == 0
+    assert {int(size) for size in re.findall("-size(.)-", capsys.readouterr().out)} == sizes
+
+
+def planned_flags(scale, *claims):
+    return {planned.flags for need in command.chosen(command.PAPERS, (), claims, 1, scale) for planned in need.runs}
+
+
+def test_the_command_in_the_docstring_plans_the_six_depths():
+    (words,) = re.findall(r"`python -m experiments.reproduce --scale (\w+) --claims \"(.*)\" --data.dir DIR`", word_lm.__doc__)
+    assert planned_flags(*words) == {f"--preset equal-{depth}" for depth in word_lm.EQUAL_DEPTHS}
+
+
+@pytest.mark.parametrize(
+    ("claims", "flags"),
+    [
+        ("Figure 5a", {f"--preset equal-{depth}" for depth in word_lm.EQUAL_DEPTHS} | {"--preset small-1", "--preset small-3"}),
+        ("VCGRU-1024 > GRU-458", {"--preset small-vcgru", "--preset small-gru"}),
+        ("Table 1, PTB, 10M", {f"{CONVERGENCE} --initialization lru glorot"}),
+    ],
+    ids=["depths", "gru", "lattice"],
+)
+def test_stand_ins_of_the_papers_are_planned(claims, flags):
+    assert flags <= planned_flags("smaller", claims)
+    assert not flags & planned_flags("published", claims)
+
+
+def test_a_claim_whose_first_runs_are_smaller_has_them_at_every_scale():
+    relation = Relation("Figure 1", "faster is better", None, (Versus(network("faster", FASTER), network("small", SMALL), "4 units"),))
+    assert [len(relation.planned((0,), scale)) for scale in ("published", "smaller", "all")] == [2, 2, 2]
 
 
 def test_a_measurement_is_kept_for_the_machine(tmp_path, monkeypatch):
@@ -250,6 +345,28 @@ def test_an_estimate_grows_with_the_work():
     assert estimate(config, True) < estimate(config, False)
 
 
+def test_an_estimate_knows_how_many_matrices_a_cell_has():
+    """An Elman network has one recurrent and one input matrix, a GRU three of both, an LSTM four."""
+    rnn, gru, lstm = (
+        estimate(configuration(variable_computation.EXPERIMENT, f"--preset {cell}-1024"), False) for cell in ("rnn", "gru", "lstm")
+    )
+    assert (gru / rnn, lstm / rnn) == (pytest.approx(3), pytest.approx(4))
+
+
+def test_estimates_do_not_make_jax_look_for_devices():
+    """Else a process that only plans would hold the memory of a GPU."""
+    config = "configuration(experiment_named('char_lm'), '--preset paper')"
+    code = f"""if True:
+        from jax._src import xla_bridge
+        from experiments.report.matching import configuration
+        from experiments.reproduce.costs import estimate
+        from experiments.sweep import experiment_named
+        assert estimate({config}, False) > 0
+        assert not xla_bridge._backends
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -259,9 +376,12 @@ def test_an_estimate_grows_with_the_work():
         (["--paper", "nope"], "unknown paper 'nope': choose from fake"),
         (
             ["--claims", "Table 9"],
-            "unknown claim 'Table 9': give a part of a claim's name; the places are Table 1, Table 2, Table 3, Figure 1",
+            "unknown claim 'Table 9': give a part of a name that docs/reproduction lists; similar ones: 'Table 3', 'Table 2', 'Table 1'",
         ),
-        (["--claims", "lost"], "nothing here runs 'Table 3: lost'"),
+        (["--claims", "nonsense"], "unknown claim 'nonsense': give a part of a name that docs/reproduction lists"),
+        (["--claims", "lost"], "nothing here runs 'Table 3: lost' at --scale published: docs/reproduction says why"),
+        (["--claims", "faster", "--scale", "smaller"], "'Table 2: faster' and 1 other claims at --scale smaller"),
+        (["--scale", "tiny"], "scale"),
         (["--seeds", "0"], "seeds is 0"),
         (["--address", "head:1"], "engine is local"),
     ],
@@ -271,9 +391,20 @@ def test_wrong_flags(words, says, assert_refused, monkeypatch):
     assert_refused(main, words, says)
 
 
+def test_an_unknown_claim_has_a_short_answer():
+    words = "6 no wrose than 5, tied"
+    with pytest.raises(UsageError) as error:
+        command.chosen(command.PAPERS, (), (words,), 1)
+    said = str(error.value)
+    assert "'6 no worse than 5, tied'" in said
+    assert said.count("'") == 2 * (1 + CLOSE)
+    assert len(said) < 300
+
+
 def test_every_run_of_the_papers_has_a_directory_of_its_own():
-    found = command.chosen(command.PAPERS, (), (), 2)
-    plan = [one for one in command.configurations(found, Data()) if not one.is_study]
+    """Studies of one text share a directory, in which they share runs."""
+    found = command.chosen(command.PAPERS, (), (), 2, "all")
+    plan = [one for one in command.configurations(found, Data()) if not one.is_study or "efficiency" in one.planned.flags]
     directories = [(one.planned.experiment, one.name) for one in plan]
     assert len(set(directories)) == len(directories)
     assert max(len(name) for _, name in directories) < 150

@@ -87,7 +87,7 @@ NETWORKS = {(name, text, budget): _network(name, text, budget) for budget in TAB
 
 def _models(study: str, name: str, share: float = 100) -> tuple[StudyModel, ...]:
     """Return a model of a study from each start, the one of the published runs first."""
-    return tuple(StudyModel(study, _KEYS[name], share, start) for start in STARTS)
+    return tuple(StudyModel(study, _KEYS[name], share, start, COMMANDS.get(study, "")) for start in STARTS)
 
 
 def _contests(study: str, better: str, worse: str, shares: tuple[float, float] = (100, 100)) -> tuple[OfStudy, ...]:
