@@ -187,7 +187,10 @@ CONTENDERS = {
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),
     "fast-dense": _ours("the fast loop with full matrices", lrpt_network("fast", "dense")),
-    "fast-padded": replace(_ours("the fast loop, without packing of sentences", lrpt_network("fast", pack="never")), fits=is_ragged),
+    "fast-padded": replace(
+        _ours("the same, without packing of sentences", lrpt_network("fast", pack="never"), (WIDE, TWO), shards=2, updates=UPDATES),
+        fits=is_ragged,
+    ),
     "fast-equal-operations": replace(_ours("the fast loop, the usual unit of equal operations", equal_operations), fits=is_variable),
     "flax": Contender("flax.linen.RNN, full matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
     "flax-multi-update": Contender(

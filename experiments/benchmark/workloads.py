@@ -78,7 +78,8 @@ DENSE_GRUS = {
 }
 """Dense GRUs of several widths on characters, which show from which width on one device is faster than two. They run if they are named."""
 
-ALL = WORKLOADS | DENSE_GRUS
+UNTIED = replace(CHAR, matrices=TiedStorageConfig("low_rank_plus_diagonal", 64))
+ALL = WORKLOADS | DENSE_GRUS | {"sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED)}
 
 
 def make_task(workload: Workload) -> Task:

@@ -20,6 +20,7 @@ from lrpt.engines.jobs import NamedJob, distinct
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
+from lrpt.runs.files import parsed_object
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
 
@@ -257,9 +258,16 @@ def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Reco
         yield PlannedRun(one, job, State(done=True) if is_kept else open_state)
 
 
+def _diverged_at(path: Path) -> int:
+    """Return the update at which a run diverged; -1 if it did not."""
+    failure = parsed_object((path / FAILURE).read_text(errors="replace")) if (path / FAILURE).exists() else None
+    return -1 if failure is None else failure["update"]
+
+
 def state_of(one: NamedJob) -> State:
-    """Return how far a run is in its run directory. One that diverged is done: it would diverge again."""
+    """Return how far a run is in its run directory. One that diverged is done: it would diverge again, unless it went on since then."""
+    reached = newest_checkpoint(one.job.path)
     try:
-        return State((one.job.path / FAILURE).exists() or is_finished(one.job, one.names), newest_checkpoint(one.job.path))
+        return State(reached <= _diverged_at(one.job.path) or is_finished(one.job, one.names), reached)
     except UsageError as error:
         return State(done=False, problem=str(error))

@@ -72,19 +72,21 @@ def test_the_time_that_is_left_is_at_least_that_of_the_longest_run():
 
 
 def test_runs_that_ended_or_diverged_are_done_here_and_where_they_are_kept(tmp_path):
-    """Of six seeds: kept to the end, kept and cut, kept and diverged, diverged in the work directory, begun there, and not begun."""
+    """Of seven seeds: kept to the end, cut, or diverged; diverged in the work directory, begun there, not begun, and past a divergence."""
     for seed, curve, test in ((0, {12: 1.0}, {}), (1, {8: 1.0}, None), (2, {8: 1.0}, None)):
         make_run(tmp_path / "kept", EXPERIMENT, flags(12), seed, curve, test=test, command="python -m experiments.copy_memory")
     failure = {"update": 9, "what": "the training loss is nan"}
     write(tmp_path / "kept" / "copy_memory" / "quick-seed2" / "failure.json", failure)
-    one = Configuration(Planned("copy_memory", flags(12), tuple(range(6))), [], Data())
+    one = Configuration(Planned("copy_memory", flags(12), tuple(range(7))), [], Data())
     jobs = one.jobs(tmp_path / "runs")
     write(jobs[3].job.path / "failure.json", failure)
-    (jobs[4].job.path / "checkpoints" / "8").mkdir(parents=True)
-    write(jobs[4].job.path / "config.json", identity(EXPERIMENT, flags(12), seed=4))
+    for seed, reached in ((4, "8"), (6, "10")):
+        (jobs[seed].job.path / "checkpoints" / reached).mkdir(parents=True)
+        write(jobs[seed].job.path / "config.json", identity(EXPERIMENT, flags(12), seed=seed))
+    write(jobs[6].job.path / "failure.json", failure)
     found = runs([one], load(tmp_path / "kept"), tmp_path / "runs")
     assert [(run.state.done, run.state.updates, run.state.problem) for run in found] == [
-        (True, 0, ""), (False, 0, ""), (True, 0, ""), (True, 0, ""), (False, 8, ""), (False, 0, "")
+        (True, 0, ""), (False, 0, ""), (True, 0, ""), (True, 0, ""), (False, 8, ""), (False, 0, ""), (False, 10, "")
     ]  # fmt: skip
 
 
