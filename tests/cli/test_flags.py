@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import pydoc
-import runpy
 import subprocess
 import sys
 from dataclasses import make_dataclass, replace
@@ -136,12 +135,10 @@ def test_help_has_80_columns_and_no_markdown(name, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", ["lattice convergence", "jsb swarm", "fair_crossing", "fine_tune"])
-def test_help_of_studies_has_no_markdown(name, monkeypatch, capsys):
+def test_help_of_studies_has_no_markdown(name):
     module, *subcommand = name.split()
-    monkeypatch.setattr(sys, "argv", [module, *subcommand, "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        runpy.run_module(f"experiments.{module}", run_name="__main__")
-    assert "|---" not in capsys.readouterr().out
+    words = [sys.executable, "-m", f"experiments.{module}", *subcommand, "--help"]
+    assert "|---" not in subprocess.run(words, capture_output=True, check=True, text=True).stdout
 
 
 def test_help_of_data_without_a_docstring_has_no_signature():
