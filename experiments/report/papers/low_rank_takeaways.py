@@ -71,14 +71,15 @@ def _on_copying(judged: Judged) -> str:
 
 
 def _on_weight_norm(judged: Judged) -> str:
-    """Return what weight normalization changes."""
-    faster = [judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)]
+    """Return what weight normalization changes, as a list."""
+    faster = {name: judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)}
     stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable (variable")]
-    return (
-        f"**Weight normalization** makes training faster and more stable in the paper. Here it is faster on {_holding(faster)} copying "
-        f"tasks. At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} "
-        f"comparisons in which there are any ({seeds_in_words([len(r.pairs) for r in _decided(faster + stable)])} each; significant: "
-        f"{_significant(stable)}).{_above(judged)}"
+    return points(
+        "**Weight normalization** makes training faster and more stable in the paper.",
+        f"Faster: {'; '.join(f'{name}: {r.verdict}' for name, r in faster.items())}.",
+        f"More stable: at 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} "
+        f"comparisons in which there are any ({seeds_in_words([len(r.pairs) for r in _decided(stable)])} each; significant: "
+        f"{_significant(stable)}).{_above(judged)}",
     )
 
 
