@@ -56,8 +56,27 @@ SPREAD = Score("difference of test losses (nats per character)", "loss", "{:.3f}
 ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH, "{:.3f}")
 
 
+class _UpToACap:
+    """What comparisons of runs have in common that the cap on epochs of a study of `experiments.lattice` may end."""
+
+    flags: str
+
+    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed."""
+        raise NotImplementedError
+
+    def cut(self, contest: Score, evidence: Evidence) -> str:
+        """Return how many seeds the cap on epochs leaves open."""
+        pairs = self.pairs(contest, evidence, strict=False)
+        return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
+
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, tuple(seeds))]
+
+
 @dataclass(frozen=True)
-class OfStudy:
+class OfStudy(_UpToACap):
     """Two models of a study of `experiments.lattice`.
 
     Attributes:
@@ -94,18 +113,9 @@ class OfStudy:
         """Return what is smaller than published."""
         return scale_of(evidence.studies[self.better.study], self.better.start)
 
-    def cut(self, contest: Score, evidence: Evidence) -> str:
-        """Return how many pairs the cap on epochs leaves open."""
-        pairs = self.pairs(contest, evidence, strict=False)
-        return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
-
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the study."""
-        return [Planned("lattice", self.flags, tuple(seeds))]
-
 
 @dataclass(frozen=True)
-class AmongModels:
+class AmongModels(_UpToACap):
     """Several runs of each seed of a study of `experiments.lattice`, of whose test losses the paper says something.
 
     Attributes:
@@ -132,15 +142,6 @@ class AmongModels:
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
         return self.models[0].scale(evidence)
-
-    def cut(self, contest: Score, evidence: Evidence) -> str:
-        """Return how many seeds the cap on epochs leaves open."""
-        pairs = self.pairs(contest, evidence, strict=False)
-        return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
-
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the study."""
-        return [Planned("lattice", self.flags, tuple(seeds))]
 
 
 @dataclass(frozen=True)

@@ -191,14 +191,15 @@ def _move_aside(path: Path) -> Path | None:
 
 def _reached(path: Path) -> int:
     """Return the update that a run directory has reached: of its result, of its failure, or of its newest intact checkpoint."""
-    ends = [_number(path / RESULT, "updates"), _number(path / FAILURE, "update")]
+    ends = [number_in(path / RESULT, "updates"), number_in(path / FAILURE, "update")]
     intact = (update for update in updates_in(path / CHECKPOINTS) if _checkpoint(path, update) is not None)
     return max(*ends, next(intact, 0))
 
 
-def _number(path: Path, name: str) -> int:
+def number_in(path: Path, name: str, missing: int = 0) -> int:
+    """Return a whole number of a JSON object in a file; `missing` if there is no such file, object or number."""
     found = (parsed_object(path.read_text(errors="replace")) or {}).get(name) if path.exists() else None
-    return found if isinstance(found, int) else 0
+    return found if isinstance(found, int) else missing
 
 
 def _newest_of(names: Iterable[str]) -> int:

@@ -13,6 +13,7 @@ from experiments.report.matching import configuration, is_over, runs_of
 from experiments.report.paper import Paper
 from experiments.report.planning import Need, distinct_runs, needs
 from experiments.report.records import FAILURE, Record
+from experiments.reproduce.archives import number_in
 from experiments.sweep import experiment_named
 from lrpt.cli.experiment import Experiment, ManyRuns
 from lrpt.cli.subcommands import first_word, options_of
@@ -20,7 +21,6 @@ from lrpt.engines.jobs import NamedJob, distinct
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.files import parsed_object
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
 
@@ -258,16 +258,10 @@ def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Reco
         yield PlannedRun(one, job, State(done=True) if is_kept else open_state)
 
 
-def _diverged_at(path: Path) -> int:
-    """Return the update at which a run diverged; -1 if it did not."""
-    failure = parsed_object((path / FAILURE).read_text(errors="replace")) if (path / FAILURE).exists() else None
-    return -1 if failure is None else failure["update"]
-
-
 def state_of(one: NamedJob) -> State:
     """Return how far a run is in its run directory. One that diverged is done: it would diverge again, unless it went on since then."""
-    reached = newest_checkpoint(one.job.path)
+    reached, diverged = newest_checkpoint(one.job.path), number_in(one.job.path / FAILURE, "update", missing=-1)
     try:
-        return State(reached <= _diverged_at(one.job.path) or is_finished(one.job, one.names), reached)
+        return State(reached <= diverged or is_finished(one.job, one.names), reached)
     except UsageError as error:
         return State(done=False, problem=str(error))

@@ -15,6 +15,7 @@ from experiments.report.markdown import RESULTS, table
 from experiments.report.records import Record
 from experiments.report.texts import direction, points, seeds_in_words
 from experiments.report.verdicts import Status
+from lrpt.cli.studies import grouped
 
 CHORALES = Network("RHN, depth 6, on JSB Chorales", JSB, "--preset paper")
 SUBSTANTIAL = 0.05
@@ -170,11 +171,10 @@ def _of_discs(seeds: Sequence[Layers]) -> list[str]:
     """Return discs and spectral radii at each step, before and after training."""
     discs = [one for own in seeds for one in own.found["discs"]]
     rows = []
-    for network, step in dict.fromkeys((one["network"], one["step"]) for one in discs):
-        own = [one for one in discs if (one["network"], one["step"]) == (network, step)]
-        rows.append(
-            [NETWORKS[network], str(step), *(between((one[of] for one in own), "{:.2f}") for of in ("centre", "radius", "spectral_radius"))]
-        )
+    for network, by_step in grouped(discs, "network", "step").items():
+        for step, own in by_step.items():
+            means = [between((one[of] for one in own), "{:.2f}") for of in ("centre", "radius", "spectral_radius")]
+            rows.append([NETWORKS[network], str(step), *means])
     text = (
         "**Gershgorin discs** (section 3, Figure 2). The temporal Jacobian has the derivatives of the state after a step with respect to "
         "the state before it. Each unit has a disc, and each eigenvalue lies in one of them. The centre is a diagonal entry, and the "
@@ -201,11 +201,11 @@ def _of_flow(seeds: Sequence[Layers]) -> list[str]:
     """Return norms of Jacobians over several steps, and their bounds."""
     flow = [one for own in seeds for one in own.found["flow"]]
     rows = []
-    for network, steps in dict.fromkeys((one["network"], one["steps"]) for one in flow):
-        own = [one for one in flow if (one["network"], one["steps"]) == (network, steps)]
-        bound = [one["bound"] for one in own if one["bound"] is not None]
-        norms = [between((one[of] for one in own), "{:.3g}") for of in ("norm", "by_step", "spectral_radius")]
-        rows.append([NETWORKS[network], str(steps), *norms, between(bound, "{:.3g}") if bound else "–"])
+    for network, by_steps in grouped(flow, "network", "steps").items():
+        for steps, own in by_steps.items():
+            bound = [one["bound"] for one in own if one["bound"] is not None]
+            norms = [between((one[of] for one in own), "{:.3g}") for of in ("norm", "by_step", "spectral_radius")]
+            rows.append([NETWORKS[network], str(steps), *norms, between(bound, "{:.3g}") if bound else "–"])
     text = (
         "**Jacobians over several steps** (eq. 2). Gradients travel back over k steps through the product of k temporal Jacobians, taken "
         "here from the first step on. The norm is the largest factor by which the product stretches a vector, and the norm for each step "

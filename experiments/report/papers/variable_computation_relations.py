@@ -163,11 +163,6 @@ def _half_of_characters(run: Record) -> float | None:
     return None if found is None else found / 2
 
 
-def _repeats(run: Record) -> float | None:
-    """Return the autocorrelation of m at the distance of a character."""
-    return autocorrelation(WIDTH).read(run)
-
-
 def _bits_repeat(run: Record) -> float | None:
     """Return the autocorrelation of the bits at the distance of a character, which a schedule that knows the bit only would have."""
     return run.analysed("schedule", "of_symbols", str(WIDTH))
@@ -236,7 +231,8 @@ RELATIONS = (
         "m is modified roughly every 8 bits: its autocorrelation at the distance of a character is above that of the bits alone",
         Figure("autocorrelation at lag 8", "{:.2f}"),
         tuple(
-            Within(network, _repeats, _bits_repeat, scale) for network, scale in ((BIT_NETWORKS[VCRNN_460], ""), (SMALL_BITS, SMALL_UNITS))
+            Within(network, autocorrelation(WIDTH).read, _bits_repeat, scale)
+            for network, scale in ((BIT_NETWORKS[VCRNN_460], ""), (SMALL_BITS, SMALL_UNITS))
         ),
     ),
     *(
