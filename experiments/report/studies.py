@@ -57,7 +57,7 @@ ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH,
 
 
 class _UpToACap:
-    """What comparisons of runs have in common that the cap on epochs of a study of `experiments.lattice` may end."""
+    """Comparisons of runs that the cap on epochs of a study of `experiments.lattice` may have ended."""
 
     flags: str
 
