@@ -108,10 +108,12 @@ def _metrics(predictions: Array, batch: Example) -> dict[str, Array]:
 def sizes(workload: Workload, model: ModelConfig) -> dict[str, Any]:
     """Count parameters, and floating-point operations of a training step.
 
-    A matrix product has two operations per multiplication, and a training step costs three forward passes.
+    A matrix product has two operations per multiplication, and a training step costs three forward passes. Rows of matrices are looked up
+    for symbols without embeddings, which costs nothing.
     """
     parts = count_parts(model, workload.input_size, workload.output_size)
-    inputs = 0 if workload.symbols else parts["input"] + parts["further_input"]
+    inputs = 0 if workload.symbols and model.embedding_width is None else parts["input"] + parts["further_input"]
+    readout = parts["readout"] + parts["embedding"] * model.embeddings.tied
     rows = int(workload.lengths.sum())
-    products = rows * (parts["recurrent"] + inputs) + (rows if workload.reads == "all" else workload.batch) * parts["readout"]
+    products = rows * (parts["recurrent"] + inputs) + (rows if workload.reads == "all" else workload.batch) * readout
     return {"parameters": sum(parts.values()), "flops": 6 * products}

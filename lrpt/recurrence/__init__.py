@@ -13,7 +13,7 @@ from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.kernels import sequence
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, is_known, plain
-from lrpt.recurrence.packing import SEGMENT, RowWise, packed
+from lrpt.recurrence.packing import SHORTEST, RowWise, packed
 from lrpt.recurrence.varying import alike
 
 Outputs = Literal["all", "last", "info"]
@@ -126,10 +126,10 @@ def _run(
 
 
 def _has_segments(mask: Bool[Array, "t b"], tuning: Tuning) -> bool:
-    """Return whether a sequence is packed: it has rows and steps, and enough steps for two segments unless packing is asked for."""
+    """Return whether a sequence is packed: it has rows and steps, and at least 64 steps unless packing is asked for."""
     if not is_known(mask.shape[0]) or any(is_known(size) and size == 0 for size in mask.shape):
         return False
-    return mask.shape[0] >= 2 * SEGMENT or tuning.pack == "always"
+    return mask.shape[0] >= SHORTEST or tuning.pack == "always"
 
 
 def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:

@@ -16,11 +16,17 @@ from jaxtyping import Array, Bool, Int
 from lrpt.recurrence.loops import BY_RULE, Tuning, is_known
 from lrpt.recurrence.switched import Segment, plain_switch, recomputing_switch
 
-SEGMENT = 32
+SEGMENT = 16
 """Steps in a segment, about: its number of rows is constant."""
 
-PARTS = 4
-"""Different numbers of rows: quarters of the batch."""
+SHORTEST = 64
+"""Fewest steps of a sequence that is packed by rule."""
+
+PARTS = 8
+"""Different numbers of rows: eighths of the batch."""
+
+PARTS_WITH_RESIDUALS = 4
+"""Different numbers of rows if reverse mode stores the residuals of every branch: quarters of the batch."""
 
 FEWEST_ROWS = 8
 """Smallest batch that is packed by rule: steps of fewer rows take as long as steps of eight."""
@@ -65,15 +71,16 @@ class Packing(NamedTuple):
         return Packing(jnp.argsort(-lengths, stable=True), jnp.searchsorted(jnp.asarray(row_counts), left))
 
 
-def row_counts(rows: Any, pack: str) -> tuple[Any, ...]:
-    """Return the numbers of rows that a segment may have: none, and all or quarters of the batch.
+def row_counts(rows: Any, pack: str, parts: int) -> tuple[Any, ...]:
+    """Return the numbers of rows that a segment may have: none, and the whole batch or, if it is packed, 1 to `parts` equal parts of it.
 
     By rule ('auto') batches of at least 8 rows are packed on CPUs. Accelerators compute 32 rows as fast as 8, and `vmap` over models
-    computes every branch. A symbolic number of rows (`jax.export`) has no quarters.
+    computes every branch. A symbolic number of rows (`jax.export`) has no parts.
     """
     if not is_known(rows):
         return 0, rows
-    parts = PARTS if pack == "always" or (pack == "auto" and rows >= FEWEST_ROWS and jax.default_backend() == "cpu") else 1
+    by_rule = pack == "auto" and rows >= FEWEST_ROWS and jax.default_backend() == "cpu"
+    parts = parts if pack == "always" or by_rule else 1
     return tuple(sorted({math.ceil(rows * part / parts) for part in range(parts + 1)}))
 
 
@@ -91,11 +98,11 @@ def packed(
       xs: inputs, leaves (t, b, ...).
       mask: true at steps that count.
       tuning: `pack` decides whether segments may have fewer rows than the batch. A segment without rows is left out in any case.
-      recompute: run segments again in the backward pass (`recomputing_switch`) instead of storing their residuals.
+      recompute: run segments again in the backward pass (`recomputing_switch`) instead of storing the residuals of every branch.
     """
     steps, rows = mask.shape
     length = math.ceil(steps / math.ceil(steps / SEGMENT))
-    counts = row_counts(rows, tuning.pack)
+    counts = row_counts(rows, tuning.pack, PARTS if recompute else PARTS_WITH_RESIDUALS)
     sequence = jax.tree.map(lambda a: _padded(a, -steps % length), (xs, mask))
     packing = Packing.of(sequence[1], counts, length)
     sort = len(counts) > 2

@@ -65,6 +65,13 @@ def test_operations_are_products_with_matrices():
     assert sizes(w, dense)["flops"] == 6 * 520 * 20 * (3 * 128**2 + 128 * 10 + 10)
 
 
+def test_products_with_embeddings_count():
+    """A tied readout multiplies by the embedding matrix, and vectors of symbols by the input matrices."""
+    w = WORKLOADS["word_rhn_5"]
+    own = 2 * (5 + 1) * 830**2  # two gates: five recurrent layers and the input
+    assert sizes(w, w.model)["flops"] == 6 * 35 * 20 * (own + 10_000 * 830 + 10_000)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_workloads_have_the_shapes_they_say(name):
     w = ALL[name]

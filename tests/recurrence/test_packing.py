@@ -14,7 +14,7 @@ from lrpt.networks.dropout import Masked
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
-from lrpt.recurrence.packing import Packing, row_counts
+from lrpt.recurrence.packing import PARTS, PARTS_WITH_RESIDUALS, Packing, row_counts
 
 STEPS, ROWS = 9, 8
 LENGTHS = np.array([2, 9, 0, 5, 1, 3, 9, 4])
@@ -25,6 +25,7 @@ MASK[1, 3] = MASK[0, 7] = False  # holes in the middle and at the start
 @pytest.fixture(autouse=True)
 def short_segments(monkeypatch):
     monkeypatch.setattr("lrpt.recurrence.packing.SEGMENT", 2)
+    monkeypatch.setattr("lrpt.recurrence.packing.PARTS", 4)
 
 
 def long_batch(row):
@@ -90,7 +91,7 @@ def test_every_loop_and_every_kind_of_output(loop):
 
 
 def test_rows_are_sorted_and_counted():
-    counts = row_counts(ROWS, "always")
+    counts = row_counts(ROWS, "always", 4)
     assert counts == (0, 2, 4, 6, 8)
     packing = Packing.of(jnp.pad(jnp.asarray(MASK), ((0, 1), (0, 0))), counts, 2)
     assert [int(i) for i in packing.order] == [1, 6, 3, 7, 5, 0, 4, 2]
@@ -112,16 +113,29 @@ def test_a_row_that_ends_with_a_segment_is_not_in_the_next_one():
 
 
 @pytest.mark.parametrize(
-    ("rows", "pack", "counts"), [(16, "auto", 5), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
+    ("rows", "pack", "counts"), [(16, "auto", 9), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
 )
 def test_small_batches_are_packed_when_asked_only(rows, pack, counts):
-    assert len(row_counts(rows, pack)) == counts
+    assert len(row_counts(rows, pack, PARTS)) == counts
+
+
+def test_branches_that_store_residuals_are_fewer(monkeypatch):
+    """The memory of a switch is the sum of its branches, so loops that do not run segments again have quarters of the batch."""
+    asked = []
+    monkeypatch.setattr("lrpt.recurrence.packing.PARTS", PARTS)
+    monkeypatch.setattr(
+        "lrpt.recurrence.packing.row_counts", lambda rows, pack, parts: asked.append(parts) or row_counts(rows, pack, parts)
+    )
+    for loop in LOOPS:
+        xs = jnp.ones((6, 8, 1))
+        recur(lambda _, h, x: (h + x, (h, None)), None, xs[0], xs, xs[..., 0] > 0, loop=loop, tuning=Tuning(pack="always"))
+    assert dict(zip(LOOPS, asked, strict=True)) == {"fast": PARTS, "plain": PARTS_WITH_RESIDUALS, "checkpoint": PARTS_WITH_RESIDUALS}
 
 
 def test_accelerators_do_not_pack_by_rule(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert row_counts(64, "auto") == (0, 64)
-    assert len(row_counts(64, "always")) == 5
+    assert row_counts(64, "auto", PARTS) == (0, 64)
+    assert len(row_counts(64, "always", PARTS)) == 9
 
 
 @pytest.mark.slow
