@@ -35,8 +35,10 @@ CHARACTERS = 6
 FRESH_EVERY = 2_000
 """updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
 
+FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
+
 PAPER = RunConfig(
-    network("vcrnn", 1000, target=0.4, penalty_weight=0.1, lag=8),
+    replace(FULL, lag=8),
     OptimConfig("char_lm"),
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextBit("ptb", steps=8 * CHARACTERS),
@@ -64,7 +66,6 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: in
 SHORT = replace(PAPER, train=replace(PAPER.train, updates=4 * EPOCH))
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness_growth=3.9, sharpness_end=4.0)
 """A small network, whose mask has its final sharpness from the second of four epochs on."""
-FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
 
 EXPERIMENT = Experiment(
     name="bit_lm",

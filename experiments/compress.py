@@ -29,10 +29,10 @@ import tyro
 
 from lrpt.analysis.compression import TARGETS, Compression, Moments, compress, full_matrices, second_moments
 from lrpt.analysis.structure_survey import distances
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
-from lrpt.cli.trained import flags, read_run
+from lrpt.cli.trained import flags, not_one_source, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
@@ -100,7 +100,7 @@ class Options:
             return compress_run(self, self.run, console)
         if self.run is None and self.source is not None:
             return compress_cell(self, self.source)
-        raise UsageError(_choose_one(self.run, self.source))
+        raise not_one_source(self.run, self.source)
 
     def _check_used(self) -> None:
         """Raise a UsageError for a flag that what is asked for would ignore."""
@@ -144,7 +144,7 @@ def survey(options: Options, console: Console) -> dict[str, Any]:
         raise UsageError("--structures has no --rank, which gives the number of parameters: add it")
     check_at_least(1, options, "rank")
     if (options.run is None) == (options.source is None):
-        raise UsageError(_choose_one(options.run, options.source))
+        raise not_one_source(options.run, options.source)
     if options.source is not None:
         cells = _cells(options, load_weights(options.source))
     else:
@@ -285,13 +285,6 @@ def _beside(trained: Loaded, found: Compression) -> Path:
     return directory.with_name(f"{directory.name}-{name}")
 
 
-def _choose_one(run: Path | None, source: Path | None) -> str:
-    """Return what to do if a run and a file are named, or neither."""
-    if run is None:
-        return "no network is named: give one run directory, or --from and a file"
-    return f"{run} and --from {source} are both given: choose one"
-
-
 def _check_free(output: Path) -> None:
     if (output / "config.json").exists():
         raise UsageError(f"{output} holds a run: name another --output")
@@ -333,7 +326,7 @@ def _distance_row(matrix: str, parametrization: str, sizes: Mapping[str, Any], p
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compress, and print the report. Exit with 2 if a flag is wrong, with 1 if a file is damaged or cannot be written."""
     console = Console()
-    with leaving_with_a_line(console, OF_A_READER):
+    with leaving_with_a_line(console, RUN_UNCHANGED):
         about = "Replace the matrices of a trained network by the nearest ones of a structure, as a start for further training."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         report = options.report(console)

@@ -21,7 +21,7 @@ import tyro
 
 from lrpt.analysis.quantization import dequantize, num_bytes, quantize
 from lrpt.analysis.timing import in_turns
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.trained import read_run
 from lrpt.errors import UsageError, check_at_least
@@ -262,7 +262,7 @@ def _on_units(found: Mapping[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command. Exit with 2 if a flag is wrong, 1 if a file is damaged or cannot be written."""
     console = Console()
-    with leaving_with_a_line(console, OF_A_READER):
+    with leaving_with_a_line(console, RUN_UNCHANGED):
         about = "Export a trained run as programs, with 32-bit and 8-bit weights, and for PyTorch. Print size, score and latency."
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
         found = report(options, console)

@@ -25,7 +25,7 @@ from lrpt.analysis.adapters import InFull, adapted, adapter_config, in_full, mer
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.trained import read_run
+from lrpt.cli.trained import not_one_source, read_run
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.files import load_weights
 from lrpt.interop.pytorch import read
@@ -93,10 +93,8 @@ def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig
     """
     if options.run is not None and options.source is None:
         return _of_run(options, options.run, task, console)
-    if options.source is None:
-        raise UsageError("no network is named: give one run directory, or --from and a file")
-    if options.run is not None:
-        raise UsageError(f"{options.run} and --from {options.source} are both given: choose one")
+    if options.run is not None or options.source is None:
+        raise not_one_source(options.run, options.source)
     params, network = read(load_weights(options.source), options.layer)
     trained = in_full(params, network)
     embedded: dict[str, Any] = {"embedding": network.input_size}

@@ -57,8 +57,10 @@ def network(cell: str, size: int, **changes: Any) -> VariableConfig:
 EPOCH = 3_135
 """updates that read the treebank's training part once, in 32 streams with windows of 50 symbols"""
 
+FULL = network("vcrnn", 1024, target=0.5)
+
 PAPER = RunConfig(
-    network("vcrnn", 1024, target=0.5),
+    FULL,
     OptimConfig("char_lm"),
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextSymbol("ptb", reading="stream", steps=50),
@@ -77,7 +79,7 @@ TEXT8 = replace(
     data=NextByte("text8", steps=50),
 )
 
-SMALL = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
+SHORT = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
 
 FRESH_EVERY, TEXT8_FRESH_EVERY = 250, 781
 """updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
@@ -146,9 +148,9 @@ EXPERIMENT = Experiment(
     costs=costs_of("variable_computation"),
     presets={
         "quick": Preset(QUICK, "VCRNN and RNN on Python's documentation, no download", compare=True),
-        "paper": _preset(PAPER, network("vcrnn", 1024, target=0.5)),
+        "paper": _preset(PAPER, FULL),
         **{name: _preset(PAPER, model) for name, model in TABLE.items()},
-        **{name: _preset(SMALL, model) for name, model in SMALL_TABLE.items()},
+        **{name: _preset(SHORT, model) for name, model in SMALL_TABLE.items()},
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},

@@ -17,7 +17,7 @@ from typing import Any
 import tyro
 
 from experiments.efficiency.points import SIZES, Point, equivalent_size_figure, point_of
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
 from lrpt.runs.console import Console
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table, and plot it."""
     console = Console()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with leaving_with_a_line(console, OF_A_READER):
+    with leaving_with_a_line(console, RUN_UNCHANGED):
         options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
         found = points(options)
         rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]

@@ -51,21 +51,20 @@ def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[flo
     return {cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()} for cell, kinds in found.items()}
 
 
-def differences(scores: Scores, score: str, level: float = 0.05, other: str = "dense") -> list[Difference]:
-    """Compare each parametrization with another one, full matrices, in each cell.
+def differences(scores: Scores, score: str, level: float = 0.05) -> list[Difference]:
+    """Compare each parametrization with full matrices in each cell.
 
     Args:
       scores: scores of one task.
       score: metric that they are.
       level: family-wise error rate, as in `holm`.
-      other: the parametrization that all are compared with.
     """
-    return _tested(scores, score, level, other, lambda cell: cell)
+    return _tested(scores, score, level, "dense", lambda cell: cell)
 
 
-def overall(scores: Scores, score: str, level: float = 0.05, other: str = "dense") -> list[Difference]:
-    """Compare each parametrization with another one over all cells, each with the same weight. Arguments as in `differences`."""
-    return _tested(scores, score, level, other, lambda cell: None)
+def overall(scores: Scores, score: str, other: str = "dense") -> list[Difference]:
+    """Compare each parametrization with another one over all cells, each with the same weight, at a family-wise error rate of 5 %."""
+    return _tested(scores, score, 0.05, other, lambda cell: None)
 
 
 def _tested(scores: Scores, score: str, level: float, other: str, group: Callable[[str], str | None]) -> list[Difference]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from experiments.inspect_rhn.dropout import Averaged, show_monte_carlo
 from experiments.inspect_rhn.layers import Gates, Held, show_gates, show_lesions
 from experiments.inspect_rhn.spectra import Bounds, Discs, Flow, Starts, show_bounds, show_discs, show_flow, show_starts
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.imports import without_imports
 from lrpt.cli.run_commands import on_run
@@ -49,5 +49,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(__doc__)
         return
     console = Console()
-    with leaving_with_a_line(console, OF_A_READER):
+    with leaving_with_a_line(console, RUN_UNCHANGED):
         dispatch(COMMANDS, without_imports(words), PROGRAM, console)

@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.analysis.jacobian import states_before, step_jacobian
-from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
 from lrpt.training.loading import Loaded
-from lrpt.training.program import Evaluator
+from lrpt.training.program import evaluator_of_one
 from lrpt.training.step import forward
 
 HIGHWAY = ("rhn", "rhn_uncoupled")
@@ -100,10 +99,8 @@ def loss_of(trained: Loaded, examples: int | None) -> Callable[[Any], float]:
     task, variables = trained.task, trained.variables
     train = task.splits["train"]
     if examples is None:
-        layout = parallel.Layout(1, 1)
-        evaluator = Evaluator(trained.model, task, "train", trained.config.train.evaluation_batch, layout)
-        arrays = parallel.place(layout, [train.arrays])
-        return lambda params: evaluator(parallel.place(layout, [{**variables, "params": params}]), arrays)[0]["loss"]
+        metrics = evaluator_of_one(trained.model, task, "train", trained.config.train.evaluation_batch)
+        return lambda params: metrics({**variables, "params": params})["loss"]
 
     @jax.jit
     def means(params: Any) -> dict[str, Array]:

@@ -12,7 +12,7 @@ Curves = Mapping[str, Sequence[float | None]]
 """Split -> loss after each epoch."""
 
 SPLITS = {"train": "training", "valid": "validation", "test": "test"}
-FIGURES = {
+MODELS_OF = {
     "Figure 3": ("LSTM", "GRU", "RHN", "Grid-LSTM", "LRU"),
     "Figure 4": ("GRU", "PS-LRU", "RG-LRU", "LRU"),
 }
@@ -34,7 +34,7 @@ def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str
       path: path of the PNG.
       title: title of the plot.
     """
-    rows = {name: [model for model in models if model in groups] for name, models in FIGURES.items()}
+    rows = {name: [model for model in models if model in groups] for name, models in MODELS_OF.items()}
     rows = {name: models for name, models in rows.items() if models} or {"": list(groups)}
     colors = {model: f"C{place}" for place, model in enumerate(groups)}
     with png(path, 9.6, 1.0 + 2.6 * len(rows)) as figure:

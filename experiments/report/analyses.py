@@ -29,7 +29,7 @@ SHOWN = 4
 """examples whose gates are kept at each step, as many as in Figure 5b of Zilly et al. 2017"""
 STEPS, PART = 50_000, "valid"
 """number of steps, and split, that a schedule is read from"""
-FIGURES = ("schedule", "masks", "notes", "words", "highway")
+ANALYSES = ("schedule", "masks", "notes", "words", "highway")
 """groups of figures; the other fields say what they were computed from"""
 TOLERANCE = 1e-3
 """Difference of means of m, of shares and of scores that another machine may make, relative for figures above 1."""

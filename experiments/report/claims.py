@@ -190,7 +190,7 @@ class Row:
       quantities: each has a verdict of its own.
       network: what trains the model; None if nothing here does.
       scale: in what the network differs from the published one by necessity, such as other data.
-      smaller: networks, or models of a study, that stand in for it where it was not run.
+      stand_ins: networks, or models of a study, that stand in for it where it was not run.
       note: for rows without a network, why.
       setting: what tells the row from others of the same model.
       unprinted: what stands in for settings of training that the paper does not print, so that no value reproduces the row; empty if it
@@ -202,7 +202,7 @@ class Row:
     quantities: tuple[Quantity, ...]
     network: Network | None = None
     scale: str = ""
-    smaller: tuple["Network | StudyModel", ...] = ()
+    stand_ins: tuple["Network | StudyModel", ...] = ()
     note: str = ""
     setting: str = ""
     unprinted: str = ""
@@ -220,7 +220,7 @@ class Row:
     @property
     def sources(self) -> tuple["Network | StudyModel", ...]:
         """Return what can be run for the row: its network first, then what stands in for it."""
-        return ((self.network,) if self.network else ()) + self.smaller
+        return ((self.network,) if self.network else ()) + self.stand_ins
 
     def observed(self, quantity: Quantity, evidence: Evidence) -> tuple[list[Observation], str]:
         """Return one observation for each seed of the first network that has runs, and what is smaller about it."""
@@ -239,6 +239,6 @@ class Row:
 
     def planned(self, seeds: Sequence[int], scale: Scale = "published") -> list[Planned]:
         """Return the runs that the row needs: of its network, of what stands in for it, or of both."""
-        sources = {"published": self.sources[: bool(self.network)], "smaller": self.smaller, "all": self.sources}[scale]
+        sources = {"published": self.sources[: bool(self.network)], "smaller": self.stand_ins, "all": self.sources}[scale]
         found = [source.planned(seeds) for source in sources]
         return list(dict.fromkeys(planned for planned in found if planned is not None))

@@ -34,7 +34,7 @@ from experiments.report.pages import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.planning import SEEDS
 from experiments.report.records import FIGURES, load
-from experiments.report.study_figures import FIGURES as OF_STUDIES
+from experiments.report.study_figures import DRAWN_BY as OF_STUDIES
 from experiments.report.study_figures import draw_studies
 from experiments.report.summaries import load_summary
 from experiments.report.verdicts import Status

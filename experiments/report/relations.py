@@ -1,8 +1,9 @@
 """Relations between models of which a paper calls one better, and the runs whose pairs decide them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,38 @@ from experiments.report.claims import Evidence, Network, Planned, Scale
 from experiments.report.contests import Contest, Final, diverged
 from experiments.report.matching import is_over
 from experiments.report.records import Record
-from experiments.report.verdicts import Pair, compared
+from experiments.report.verdicts import Pair, compared, span
 from lrpt.training.config import RunConfig
 
 
+class Source(ABC):
+    """Models that a relation compares, and where their pairs come from.
+
+    Attributes:
+      scale: what is smaller than published; empty for the published configuration.
+    """
+
+    scale: str = ""
+
+    @abstractmethod
+    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that both models have."""
+
+    @abstractmethod
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the runs that are needed."""
+
+    def smaller(self, evidence: Evidence) -> str:
+        """Return what is smaller than published."""
+        return self.scale
+
+    def cut(self, contest: Any, evidence: Evidence) -> str:
+        """Return how far training went if it was cut: nothing, unless unfinished runs are compared."""
+        return ""
+
+
 @dataclass(frozen=True)
-class Versus:
+class Versus(Source):
     """Two networks that a relation compares, at published or smaller size.
 
     Attributes:
@@ -34,16 +61,12 @@ class Versus:
         configs = self.better.config, self.worse.config
         return [contest.compare(one[seed], other[seed], configs, strict) for seed in sorted(one.keys() & other.keys())]
 
-    def smaller(self, evidence: Evidence) -> str:
-        """Return what is smaller than published."""
-        return self.scale
-
     def cut(self, contest: Contest, evidence: Evidence) -> str:
         """Return how far training went if it was cut: '4,800 of 325,000 updates'."""
         one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
         common = [min(one[seed].updates, other[seed].updates) for seed in sorted(one.keys() & other.keys())]
         length = max(self.better.config.train.updates, self.worse.config.train.updates)
-        return f"{' to '.join(dict.fromkeys(f'{n:,}' for n in (min(common), max(common))))} of {length:,} updates" if common else ""
+        return f"{span(common)} of {length:,} updates" if common else ""
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that are needed."""
@@ -55,7 +78,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class OnCurve:
+class OnCurve(Source):
     """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
 
     The line is straight over the logarithm of the multiplications of a step, in the test split. A seed is left out if its network has fewer
@@ -89,14 +112,6 @@ class OnCurve:
         other = None if own is None else _line_at(own[0], points)
         return None if own is None or other is None else compared(run.seed, other - own[1], strict)
 
-    def smaller(self, evidence: Evidence) -> str:
-        """Return what is smaller than published."""
-        return self.scale
-
-    def cut(self, contest: Final, evidence: Evidence) -> str:
-        """Return nothing: only finished runs are compared."""
-        return ""
-
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that are needed."""
         return [network.planned(seeds) for network in (self.better, *self.others)]
@@ -116,18 +131,9 @@ def _line_at(operations: float, points: Sequence[Point]) -> float | None:
     return float(np.interp(np.log(operations), np.log(x), y))
 
 
-class Source(Protocol):
-    """Pairs from somewhere else than run directories, such as the JSON object of a study."""
-
-    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]: ...
-    def cut(self, contest: Any, evidence: Evidence) -> str: ...
-    def smaller(self, evidence: Evidence) -> str: ...
-    def planned(self, seeds: Sequence[int]) -> list[Planned]: ...
-
-
 @dataclass(frozen=True)
-class Figure:
-    """A figure of one network, and how it is printed: the contest of `Within`, which reads the best state."""
+class Measure:
+    """A measured value of one network, and how it is printed: the contest of `Within`, which reads the best state."""
 
     name: str
     form: str
@@ -135,12 +141,12 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Within:
-    """Two figures of one network, of which the paper calls the first one larger.
+class Within(Source):
+    """Two measured values of one network, of which the paper calls the first one larger.
 
     Attributes:
-      network: whose figures they are.
-      larger: returns the first figure of a run, None if it has none.
+      network: whose values they are.
+      larger: returns the first value of a run, None if it has none.
       other: returns the second.
       scale: what is smaller than published; empty for the published configuration.
     """
@@ -150,8 +156,8 @@ class Within:
     other: Callable[[Record], float | None]
     scale: str = ""
 
-    def pairs(self, contest: Figure, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair for each seed that has both figures."""
+    def pairs(self, contest: Measure, evidence: Evidence, strict: bool) -> list[Pair]:
+        """Return one pair for each seed that has both values."""
         found = []
         for seed, run in sorted(self.network.runs(evidence, best=True).items()):
             one, other = self.larger(run), self.other(run)
@@ -159,11 +165,7 @@ class Within:
                 found.append(compared(seed, one - other, strict, settled=is_over(self.network.config, run)))
         return found
 
-    def smaller(self, evidence: Evidence) -> str:
-        """Return what is smaller than published."""
-        return self.scale
-
-    def cut(self, contest: Figure, evidence: Evidence) -> str:
+    def cut(self, contest: Measure, evidence: Evidence) -> str:
         """Return how far training went if it was cut."""
         updates = [run.updates for run in self.network.runs(evidence, best=True).values()]
         return f"{max(updates):,} of {self.network.config.train.updates:,} updates" if updates else ""
@@ -182,14 +184,14 @@ class Relation:
       sentence: what is claimed, in a few words.
       contest: what the models are compared by; None if nothing here runs them.
       versions: at published size first; the first one that has a pair of runs is judged.
-      strict: whether equal figures do not count.
+      strict: whether equal values do not count.
       note: for relations that nothing here runs, why.
     """
 
     where: str
     sentence: str
     contest: Any
-    versions: tuple[Versus | Source, ...] = ()
+    versions: tuple[Source, ...] = ()
     strict: bool = True
     note: str = ""
 
@@ -212,6 +214,6 @@ class Relation:
         All versions after the first one are smaller. If the first one says what is smaller, nothing here runs the published size, and the
         first version is in every plan.
         """
-        smaller = [version for number, version in enumerate(self.versions) if number or getattr(version, "scale", "")]
+        smaller = [version for number, version in enumerate(self.versions) if number or version.scale]
         versions = {"published": self.versions[:1], "smaller": smaller, "all": self.versions}[scale]
         return list(dict.fromkeys(planned for version in versions for planned in version.planned(seeds)))

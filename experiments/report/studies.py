@@ -12,6 +12,7 @@ from experiments.report.contests import Lengths, are_over, by_divergence
 from experiments.report.lattice_studies import norms_of, scale_of
 from experiments.report.matching import recorded
 from experiments.report.records import Record
+from experiments.report.relations import Source
 from experiments.report.verdicts import Pair, compared
 
 
@@ -56,23 +57,23 @@ SPREAD = Score("difference of test losses (nats per character)", "loss", "{:.3f}
 ONE_EPOCH = Score("test loss after one epoch (nats per character)", FIRST_EPOCH, "{:.3f}")
 
 
-class _UpToACap:
-    """Comparisons of runs that the cap on epochs of a study of `experiments.lattice` may have ended."""
+class _StudySource(Source):
+    """Runs of a study of `experiments.lattice`, which that command makes with `flags`."""
 
     flags: str
 
-    def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair for each seed."""
-        raise NotImplementedError
+    def planned(self, seeds: Sequence[int]) -> list[Planned]:
+        """Return the study."""
+        return [Planned("lattice", self.flags, tuple(seeds))]
+
+
+class _UpToACap(_StudySource):
+    """Comparisons of runs that the cap on epochs of a study may have ended."""
 
     def cut(self, contest: Score, evidence: Evidence) -> str:
         """Return how many seeds the cap on epochs leaves open."""
         pairs = self.pairs(contest, evidence, strict=False)
         return f"the cap on epochs leaves {sum(not pair.settled for pair in pairs)} of {len(pairs)} seeds open"
-
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the study."""
-        return [Planned("lattice", self.flags, tuple(seeds))]
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class AmongModels(_UpToACap):
 
     Attributes:
       models: all that are read; a seed that one of them lacks is left out.
-      measure: the figure that is above 0 if the losses, in the order of `models`, are as the paper says.
+      measure: a value above 0 if the losses, in the order of `models`, are as the paper says.
       flags: of `experiments.lattice`, the command that makes the study.
     """
 
@@ -145,13 +146,13 @@ class AmongModels(_UpToACap):
 
 
 @dataclass(frozen=True)
-class OfCurve:
-    """Two figures of the test losses of one model, epoch by epoch, of which the paper calls the first one larger.
+class OfCurve(_StudySource):
+    """Two values of the test losses of one model, epoch by epoch, of which the paper calls the first one larger.
 
     Attributes:
       model: of a study of `experiments.lattice`.
-      larger: the first figure; None if there are too few epochs.
-      other: the second figure.
+      larger: the first value; None if there are too few epochs.
+      other: the second value.
       flags: of `experiments.lattice`, the command that makes the study.
     """
 
@@ -170,20 +171,12 @@ class OfCurve:
         """Return what is smaller than published."""
         return self.model.scale(evidence)
 
-    def cut(self, contest: Any, evidence: Evidence) -> str:
-        """Return nothing: studies hold finished runs only."""
-        return ""
-
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the study."""
-        return [Planned("lattice", self.flags, tuple(seeds))]
-
 
 CONCENTRATION = Score("powers of ten between gradient norms of the last and the first three layers, mean of epochs", "norms", "{:.2f}")
 
 
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(_StudySource):
     """Comparison of two models by how unevenly gradients are spread over their layers.
 
     Attributes:
@@ -211,14 +204,6 @@ class Gradients:
         """Return what is smaller than published."""
         return scale_of(evidence.studies[self.study], self.start)
 
-    def cut(self, contest: Score, evidence: Evidence) -> str:
-        """Return nothing: studies hold finished runs only."""
-        return ""
-
-    def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the study."""
-        return [Planned("lattice", self.flags, (0,))]
-
 
 def by_epoch(norms: Any) -> np.ndarray:
     """Return for each epoch how many times larger the gradient of the last layer is than the mean of the first three.
@@ -242,7 +227,7 @@ NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_tr
 
 
 @dataclass(frozen=True)
-class OfSwarm:
+class OfSwarm(Source):
     """The best settings of two groups of a swarm.
 
     Attributes:
@@ -291,12 +276,8 @@ class OfSwarm:
             ]
         )
 
-    def cut(self, contest: Score, evidence: Evidence) -> str:
-        """Return nothing: swarms hold finished runs only."""
-        return ""
-
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
-        """Return the swarm."""
+        """Return the swarm, which has one seed."""
         return [Planned("jsb", self.flags, (0,))]
 
 

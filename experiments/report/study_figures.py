@@ -21,7 +21,7 @@ from lrpt.analysis.plots import png
 
 def draw_studies(evidence: Evidence, folder: Path) -> None:
     """Draw the figure of every study that is kept, and learning curves where losses of each epoch are kept."""
-    for name, draw in FIGURES.items():
+    for name, draw in DRAWN_BY.items():
         if name in evidence.studies:
             draw(evidence.studies[name], folder / f"{name}.png")
     for text, name in STUDIES.items():
@@ -112,7 +112,7 @@ def _gradients(summary: Summary, path: Path) -> None:
     layer_gradients_figure(norms, path)
 
 
-FIGURES: dict[str, Callable[[Summary, Path], None]] = {
+DRAWN_BY: dict[str, Callable[[Summary, Path], None]] = {
     "jsb_swarm": _swarm,
     **{study: _epochs(text) for text, study in STUDIES.items()},
     **{study: _efficiency(text) for text, study in EFFICIENCY.items()},

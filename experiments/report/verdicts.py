@@ -286,7 +286,7 @@ def agreement(pairs: Sequence[Pair], words: str = "") -> str:
     return f"{agreeing} of {len(pairs)}{words}" + (f", {nothing} undecided" if nothing else "")
 
 
-def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") -> Verdict:
+def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> Verdict:
     """Return the verdict on a relation between two models.
 
     A relation is reproduced if it holds for every seed, and contradicted if the mean difference is significantly against it. A seed does
@@ -296,7 +296,7 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     Args:
       pairs: one for each seed that both models have.
       smaller: what is smaller than published, if the runs are of another configuration.
-      scale: how far training went, if it was cut.
+      cut: how far training went, if it was cut.
     """
     if not pairs:
         return NOT_RUN
@@ -308,7 +308,7 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", scale: str = "") ->
     diverged = sum(pair.failed for pair in pairs)
     parts = [seeds, *([f"{diverged} runs diverged" if diverged > 1 else "1 run diverged"] if diverged else [])]
     if at_smaller_scale:
-        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, scale, *parts])), _finding(pairs, decided))
+        return Verdict(Status.SMALLER, "; ".join(filter(None, [smaller, cut, *parts])), _finding(pairs, decided))
     if len(pairs) == 1 and status is not Status.DIVERGED:
         direction = _direction(decided[0]) if decided else "neither shows it"
         return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from experiments.report.analyses import FIGURES, analyse, has_scheduler, largest_difference
+from experiments.report.analyses import ANALYSES, analyse, has_scheduler, largest_difference
 from experiments.report.analyses import TOLERANCE as OF_ANALYSES
 from experiments.report.records import ANALYSIS, Record, load
 from experiments.report.weights import best_evaluation
@@ -66,7 +66,7 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
     failed = [one.name for one in found if one.verdict in ("differs", "changed")]
     if failed:
         raise UsageError(
-            f"{len(failed)} of {len(found)} results do not verify: {', '.join(failed)}; collect them again, or mend them", code=1
+            f"{len(failed)} of {len(found)} results do not verify: {', '.join(failed)}; collect them again, or restore them", code=1
         )
 
 
@@ -122,7 +122,7 @@ def _with_analysis(trained: Loaded, record: Record, verdict: Outcome, detail: st
     """Add whether the kept analysis is that of the weights."""
     if record.analysis is None or verdict == "differs":
         return verdict, detail
-    kept = {name: value for name, value in record.analysis.items() if name in FIGURES}
+    kept = {name: value for name, value in record.analysis.items() if name in ANALYSES}
     largest = largest_difference(kept, analyse(trained))
     verdict = verdict if largest <= OF_ANALYSES else "differs"
     return verdict, f"{detail}; {ANALYSIS}: the largest difference is {largest:.1e}"

@@ -85,7 +85,7 @@ def unitary_without_fourier(
 
 
 def scale_penalty(scale: Float[Array, " n"], weight: float = 5.0) -> Float[Array, ""]:
-    """Return 5 sum (s - 1)^2, which lowrank-gru adds to the loss for the scales s of `unitary_without_fourier`."""
+    r"""Return :math:`w \sum_i (s_i - 1)^2` for the scales s of `unitary_without_fourier`. The original adds it to the loss with w = 5."""
     return weight * jnp.sum(jnp.square(scale - 1))
 
 

@@ -35,7 +35,7 @@ OF_A_BROKEN_PIPE = 128 + 13
 """exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""
 
 INTACT = "what was written before is intact, and the same command resumes from it"
-OF_A_READER = "the run is as it was; mend this, and repeat the command"
+RUN_UNCHANGED = "the run was not changed; correct this and repeat the command"
 """End of an error message of commands that only read runs."""
 
 

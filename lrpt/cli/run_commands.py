@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from lrpt.cli.command import OF_A_READER, leaving_with_a_line
+from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.trained import read_run
 from lrpt.errors import check_at_least
@@ -75,7 +75,7 @@ def on_run(kind: type[Reading], show: Callable[[Any, Loaded, Console], Path | No
     """
 
     def run(options: Reading, console: Console) -> None:
-        with leaving_with_a_line(console, OF_A_READER):
+        with leaving_with_a_line(console, RUN_UNCHANGED):
             figure = show(options, options.read(console), console)
         if figure is not None:
             console.say(f"figure: {figure}")

@@ -18,6 +18,13 @@ def read_run(path: Path, console: Console, state: State = "best", data_dir: Path
     return load(path, state=state, data_dir=data_dir, warn=console.warn)
 
 
+def not_one_source(run: Path | None, source: Path | None) -> UsageError:
+    """Return the error for a command to which both or neither of a run and a file of weights were given."""
+    if run is None:
+        return UsageError("no network is named: give one run directory, or --from and a file")
+    return UsageError(f"{run} and --from {source} are both given: choose one")
+
+
 def experiment_with(trained: Loaded) -> Experiment[Any]:
     """Return the experiment that a run belongs to.
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.runs.named_arrays import load_arrays, save_arrays
+from lrpt.runs.named_arrays import load_arrays, save_arrays, storable
 
 OF_PYTORCH = (".pt", ".pth", ".bin")
 SUFFIXES = (".npz", ".safetensors", *OF_PYTORCH)
@@ -63,11 +63,7 @@ def _load_safetensors(path: Path) -> dict[str, np.ndarray]:
         raise UsageError(f"{path} is damaged or no .safetensors file ({error}): write it again", code=1) from None
     types = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": jnp.bfloat16}
     floats = {name: entry for name, entry in stored if entry["dtype"] in types}
-    return {name: _wide(np.frombuffer(e["data"], types[e["dtype"]]).reshape(e["shape"])) for name, e in floats.items()}
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
+    return {name: storable(np.frombuffer(e["data"], types[e["dtype"]]).reshape(e["shape"])) for name, e in floats.items()}
 
 
 def _load_pytorch(path: Path) -> dict[str, Any]:

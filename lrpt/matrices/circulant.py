@@ -19,9 +19,9 @@ def _transforms(n: int, count: int) -> int:
     return count * n * max(1, (n - 1).bit_length())
 
 
-def _rfft(x: Float[Array, "*b n"], n: int | None = None) -> Complex[Array, "*b k"]:
+def _rfft(x: Float[Array, "*b n"]) -> Complex[Array, "*b k"]:
     """Return the Fourier transform of real numbers along the last axis, of half-precision ones in single precision."""
-    return jnp.fft.rfft(jnp.asarray(x, jnp.promote_types(x.dtype, jnp.float32)), n)
+    return jnp.fft.rfft(jnp.asarray(x, jnp.promote_types(x.dtype, jnp.float32)))
 
 
 def _places(n: int) -> np.ndarray:

@@ -135,7 +135,7 @@ class LoopConfig:
         OneOf(
             "sort the rows of a padded batch by length, and compute steps for rows that have not ended",
             get_args(Pack),
-            notes="auto packs batches of 8 rows or more on CPUs",
+            notes="auto does so on CPUs for 8 rows and 64 steps or more",
         ),
     ] = "auto"
 

@@ -40,11 +40,15 @@ def rmsprop_2016(learning_rate: LearningRate, eps: float) -> optax.GradientTrans
     return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
 
 
-def adam_with_epsilon_hat(learning_rate: LearningRate, eps: float = 1e-8) -> optax.GradientTransformation:
+EPSILON_HAT = 1e-8
+
+
+def adam_with_epsilon_hat(learning_rate: LearningRate) -> optax.GradientTransformation:
     r"""Build Adam in the form at the end of section 2 of Kingma and Ba (2015), as in dl4mt-lm: epsilon is added to the uncorrected root.
 
     .. math::
-        \Delta\theta = -\eta\, \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}\, \frac{m_t}{\sqrt{v_t} + \hat\epsilon}
+        \Delta\theta = -\eta\, \frac{\sqrt{1 - \beta_2^t}}{1 - \beta_1^t}\, \frac{m_t}{\sqrt{v_t} + \hat\epsilon},
+        \qquad \hat\epsilon = 10^{-8}
 
     `optax.adam` adds epsilon to the corrected root :math:`\sqrt{v_t / (1 - \beta_2^t)}`. There it has less effect in early updates, by a
     factor of 32 for t = 1.
@@ -52,7 +56,8 @@ def adam_with_epsilon_hat(learning_rate: LearningRate, eps: float = 1e-8) -> opt
     fixed = ("b1", "b2", "eps_root", "nesterov")
     scale_by_adam = optax.inject_hyperparams(optax.scale_by_adam, static_args=fixed)
     return optax.chain(
-        scale_by_adam(b2=0.999, eps=lambda count: eps / jnp.sqrt(1 - 0.999 ** (count + 1.0))), optax.scale_by_learning_rate(learning_rate)
+        scale_by_adam(b2=0.999, eps=lambda count: EPSILON_HAT / jnp.sqrt(1 - 0.999 ** (count + 1.0))),
+        optax.scale_by_learning_rate(learning_rate),
     )
 
 

@@ -30,8 +30,8 @@ class Tuning:
       store: 'all' to store the state before every step, 'boundaries' to store the states before chunks and recompute the others, 'auto' for
         'all' up to a limit of memory.
       sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
-      pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' packs
-        batches of at least 8 rows on CPUs.
+      pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' does so
+        on CPUs for at least 8 rows and 64 steps. Sequences of 64 steps or more skip segments of padding in any case.
 
     Raises:
       UsageError: there is no such choice, or a number is no integer or below 1.

@@ -102,7 +102,7 @@ def save(path: str | Path, params: Any, flag: str) -> None:
 def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -> None:
     """Write named arrays as a .npz file, atomically, and make its directory. bfloat16 becomes float32. Raise the error of `save`."""
     content = BytesIO()
-    np.savez(content, **{name: _storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+    np.savez(content, **{name: storable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
     try:
         write_bytes(Path(path), content.getvalue())
     except OSError as error:
@@ -137,7 +137,7 @@ def finite_float32(name: str, array: np.ndarray) -> Float[np.ndarray, "..."]:
     return narrow
 
 
-def _storable(array: np.ndarray) -> np.ndarray:
+def storable(array: np.ndarray) -> np.ndarray:
     """Return an array in a type that a .npz file can hold. NumPy writes others as bytes without a meaning."""
     return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
 

@@ -11,7 +11,7 @@ from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import as_split, name_of_text, text_metrics, windows
+from lrpt.tasks.text import name_of_text, stream_task
 
 SOURCES = ("python", "enwik8", "text8")
 
@@ -58,10 +58,8 @@ class NextByte:
         texts = self._texts()
         whole = b"".join(texts.values())
         vocabulary = ByteVocabulary.of(self._alphabet(whole))
-        parts = {name: vocabulary.encode(text) for name, text in texts.items()}
-        splits = {name: as_split(symbols, *windows(name, symbols.size, self.steps)) for name, symbols in parts.items()}
-        metadata = self._metadata(whole, texts)
-        return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, corpus_metrics, True, vocabulary, metadata)
+        symbols = {name: vocabulary.encode(text) for name, text in texts.items()}
+        return stream_task(symbols, vocabulary, self.steps, corpus_metrics, self._metadata(whole, texts))
 
     def _texts(self) -> dict[str, bytes]:
         if self.file is not None:

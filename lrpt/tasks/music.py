@@ -14,7 +14,7 @@ from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, as_split, text_metrics, windows
+from lrpt.tasks.text import Symbols, stream_task
 
 SOURCES = ("drawn", "irish")
 TUNES = {"train": 16_000, "valid": 1_511, "test": 2_000}
@@ -77,9 +77,8 @@ class NextNote:
         parts = {part: "".join(f"{' '.join(map(str, read[number][1]))}\n" for number in where[part]) for part in where}
         vocabulary = WordVocabulary.of(parts["train"])
         symbols = {part: vocabulary.encode(text) for part, text in parts.items()}
-        splits = {part: as_split(numbers, *windows(part, numbers.size, self.steps)) for part, numbers in symbols.items()}
         metadata = self._metadata(texts, where, symbols, skipped) | {"types": len(vocabulary)} | notice(where, skipped)
-        return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, word_metrics, True, vocabulary, metadata)
+        return stream_task(symbols, vocabulary, self.steps, word_metrics, metadata)
 
     def _texts(self) -> dict[str, str]:
         """Load ABC notation by file name."""

@@ -320,6 +320,12 @@ def as_split(
     return Split(len(starts), arrays, partial(excerpt, steps=steps, masked=bool(np.any(lengths < steps))))
 
 
+def stream_task(symbols: Mapping[str, Symbols], vocabulary: Any, steps: int, summarize: Any, metadata: dict[str, Any]) -> Task:
+    """Return the task that predicts each symbol of encoded splits, which are read in windows of a stream."""
+    splits = {name: as_split(own, *windows(name, own.size, steps)) for name, own in symbols.items()}
+    return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, summarize, True, vocabulary, metadata)
+
+
 def excerpt(arrays: Any, index: Int[Array, ""], steps: int, masked: bool) -> Example:
     """Return the excerpt at `index`: its symbols as targets, and the input before each of them.
 

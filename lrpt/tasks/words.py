@@ -12,7 +12,7 @@ from lrpt.datasets.vocabulary import UNKNOWN, WordVocabulary
 from lrpt.errors import check_at_least, check_choice
 from lrpt.metrics import word_metrics
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import Symbols, as_split, load_texts, name_of_text, text_metrics, windows
+from lrpt.tasks.text import Symbols, load_texts, name_of_text, stream_task
 
 _WORD_OR_MARK = re.compile(r"<unk>|\w+|[^\w\s]")
 SOURCES = ("python", "ptb")
@@ -65,18 +65,16 @@ class NextWord:
         if self.file is not None or self.source != "ptb":
             texts, min_count = {name: words_and_marks(text) for name, text in texts.items()}, self.min_count
         vocabulary = WordVocabulary.of(texts["train"], min_count)
-        parts = {name: vocabulary.encode(text) for name, text in texts.items()}
-        splits = {name: as_split(symbols, *windows(name, symbols.size, self.steps)) for name, symbols in parts.items()}
-        metadata = self._metadata(texts, parts, len(vocabulary))
-        return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, word_metrics, True, vocabulary, metadata)
+        symbols = {name: vocabulary.encode(text) for name, text in texts.items()}
+        return stream_task(symbols, vocabulary, self.steps, word_metrics, self._metadata(texts, symbols, len(vocabulary)))
 
-    def _metadata(self, texts: dict[str, str], parts: dict[str, Symbols], types: int) -> dict[str, Any]:
+    def _metadata(self, texts: dict[str, str], symbols: dict[str, Symbols], types: int) -> dict[str, Any]:
         return {
             "text": name_of_text(self.source, self.file),
             "sha256": hashlib.sha256("".join(texts.values()).encode()).hexdigest(),
             "types": types,
-            "words": {name: int(symbols.size) for name, symbols in parts.items()},
-            "unknown_words": {name: int(np.sum(symbols == UNKNOWN)) for name, symbols in parts.items()},
+            "words": {name: int(own.size) for name, own in symbols.items()},
+            "unknown_words": {name: int(np.sum(own == UNKNOWN)) for name, own in symbols.items()},
         }
 
 

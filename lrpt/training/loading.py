@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.devices import parallel
 from lrpt.errors import UsageError, check_choice
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
@@ -31,7 +30,7 @@ from lrpt.symbols import CodedSize, check_symbols
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.origin import check_data, check_text
-from lrpt.training.program import Evaluator
+from lrpt.training.program import evaluator_of_one
 from lrpt.training.recorded import Parts, configuration, identity_of
 from lrpt.training.step import have_steps, init_state
 
@@ -261,14 +260,11 @@ class Loaded:
           model: another module for the same task.
           variables: its variables.
         """
-        layout, task, train = parallel.Layout(1, 1), self.task, self.config.train
+        task, train = self.task, self.config.train
         splits = ("test",) if task.splits["valid"] is task.splits["test"] else ("valid", "test")
-        placed = parallel.place(layout, [self.variables if variables is None else variables])
-        found = {}
-        for split in splits:
-            evaluator = Evaluator(model or self.model, task, split, train.evaluation_batch, layout, train.order == "lengths")
-            found[split] = evaluator(placed, parallel.place(layout, [task.splits[split].arrays]))[0]
-        return found
+        chosen = self.variables if variables is None else variables
+        options = train.evaluation_batch, train.order == "lengths"
+        return {split: evaluator_of_one(model or self.model, task, split, *options)(chosen) for split in splits}
 
     def start(self, rows: int = 1) -> Start:
         """Return the state before the first step of `rows` sequences, for `step`.

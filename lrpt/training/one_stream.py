@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.tasks.task import Split, Task
 from lrpt.tasks.text import as_split, windows
 from lrpt.training.loading import Loaded
-from lrpt.training.program import Evaluator
+from lrpt.training.program import evaluator_of_one
 
 WINDOW = 200
 """symbols that a compiled step reads at once"""
@@ -39,9 +38,7 @@ def score(trained: Loaded, split: str = "test", window: int = WINDOW) -> dict[st
         raise UsageError(f"window is {window}: expected 1 or more")
     whole = in_windows(task.splits[split], window)
     evaluated: Task = replace(task, splits={**task.splits, split: whole})
-    layout = parallel.Layout(1, 1)
-    evaluator = Evaluator(trained.model, evaluated, split, 1, layout)
-    return evaluator(parallel.place(layout, [trained.variables]), parallel.place(layout, [whole.arrays]))[0]
+    return evaluator_of_one(trained.model, evaluated, split, batch=1)(trained.variables)
 
 
 def in_windows(split: Split, window: int) -> Split:

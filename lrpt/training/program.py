@@ -1,6 +1,7 @@
 """Compiled programs: updates, and evaluations of a split, for all runs that share a compiled program."""
 
 import math
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
@@ -91,3 +92,11 @@ class Evaluator:
         fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
         names = sorted(fetched[0][0], key=lambda name: name != "loss")
         return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]
+
+
+def evaluator_of_one(model: nn.Module, task: Task, split: str, batch: int, by_length: bool = False) -> Callable[[Any], dict[str, float]]:
+    """Return the function from the variables of one model to its metrics on a split. It is compiled once and runs on one device."""
+    layout = parallel.Layout(1, 1)
+    evaluator = Evaluator(model, task, split, batch, layout, by_length)
+    arrays = parallel.place(layout, [task.splits[split].arrays])
+    return lambda variables: evaluator(parallel.place(layout, [variables]), arrays)[0]

@@ -50,6 +50,11 @@ class Progress:
     seconds: float = 0.0
 
     @property
+    def best_metrics(self) -> dict[str, Any]:
+        """Return the metrics of the best evaluation."""
+        return {name: value for name, value in self.best.items() if name != "update"}
+
+    @property
     def is_evaluated(self) -> bool:
         """Return whether no update was made since the last evaluation."""
         return not self.tally.sums

@@ -217,7 +217,7 @@ class Run:
         self.progress = Progress.from_metadata(self.config.optim, restored.metadata)
         self.saved, self.started_from = restored.update, self.directory.start_digest()
         if self.progress.is_evaluated:
-            self.stopped = self._reason_to_stop(restored.update, self._judged(restored.update))
+            self.stopped = self._reason_to_stop(restored.update, self._best_that_counts(restored.update))
             self._check_grid(restored.update)
         self.console.say(f"{self.label}: resumes at update {restored.update}, see {self.path}")
         return restored.state
@@ -285,7 +285,7 @@ class Run:
         self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
         progress.tally = Tally()
         halved = settled and progress.annealing.evaluated(metrics["loss"])
-        self.stopped = self._reason_to_stop(update, self._judged(update))
+        self.stopped = self._reason_to_stop(update, self._best_that_counts(update))
         return halved
 
     @cached_property
@@ -297,7 +297,7 @@ class Run:
         """Return whether update number `update` was made with the final settings of the network."""
         return self.config.model.settled(max(update - 1, 0), self._epoch)
 
-    def _judged(self, update: int) -> dict[str, Any]:
+    def _best_that_counts(self, update: int) -> dict[str, Any]:
         """Return the best evaluation so far. Without final settings, no loss meets a criterion."""
         return self.progress.best if self._settled(update) else {**self.progress.best, "loss": math.inf}
 
@@ -398,7 +398,7 @@ class Run:
 
     def _validation(self) -> dict[str, float]:
         """Return the metrics at the lowest loss, and the best value of each metric of quality in any evaluation with final settings."""
-        at_best = {name: value for name, value in self.progress.best.items() if name != "update"}
+        at_best = self.progress.best_metrics
         others = [name for name in at_best if name not in ("loss", *NEITHER_BETTER)]
         extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
         evaluations = [line for line in self._evaluations() if self._settled(line["update"])] or [self.progress.best]

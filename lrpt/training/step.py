@@ -75,7 +75,15 @@ class Pass(NamedTuple):
 
 
 def init_state(model: nn.Module, task: Task, optimizer: optax.GradientTransformation, seed: int, batch_size: int = 1) -> TrainState:
-    """Return the state before training: parameters drawn from `seed`, the optimizer's initial state, and the states of streams."""
+    """Return the state before training: parameters drawn from `seed`, the optimizer's initial state, and the states of streams.
+
+    Args:
+      model: maps inputs (b, t, m), (b, m) or symbols (b, t) to predictions.
+      task: what it is trained on.
+      optimizer: its state begins with the parameters.
+      seed: of the parameters and of the noise in training.
+      batch_size: streams of a batch, each with a state; other tasks ignore it.
+    """
     train = task.splits["train"]
 
     @jax.jit
@@ -278,7 +286,14 @@ def evaluate(
 ) -> tuple[Metrics, Float[Array, ""]]:
     """Return the weighted sums of the metrics over the examples at `indices`, and the sum of the weights.
 
-    In a task of streams, each column of `indices` is a stream, and its state is carried from row to row.
+    Args:
+      model: maps a batch of inputs to predictions.
+      task: its metrics are summed.
+      split: the examples.
+      variables: parameters and other collections of the model.
+      arrays: the arrays of the split, on the device.
+      indices: examples by chunk and row. In a task of streams, each column is a stream, and its state is carried from row to row.
+      weights: 1 for rows that count, 0 for padding.
     """
 
     def body(sums_and_carry: tuple[Metrics, Any], chunk: tuple[Array, Array, Array]) -> tuple[tuple[Metrics, Any], None]:

@@ -25,7 +25,7 @@ from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
-from experiments.report.relations import Figure, OnCurve, Relation, Versus, Within
+from experiments.report.relations import Measure, OnCurve, Relation, Versus, Within
 from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
@@ -483,7 +483,7 @@ def test_a_diverged_network_loses_against_no_line(tmp_path):
 def test_figures_of_one_network_may_change_until_it_is_trained(last, settled, tmp_path):
     make_run(tmp_path, ADD, "--preset paper", 0, {last: 0.002}, "loss", {})
     within = Within(Network("LRD-GRU", ADD, "--preset paper"), lambda run: 2.0, lambda run: 0.5)
-    assert within.pairs(Figure("figure", "{}"), Evidence(load(tmp_path)), strict=True) == [Pair(0, 1.5, True, settled=settled)]
+    assert within.pairs(Measure("figure", "{}"), Evidence(load(tmp_path)), strict=True) == [Pair(0, 1.5, True, settled=settled)]
 
 
 class Source:
@@ -527,7 +527,7 @@ def test_how_far_training_went_is_told_beside_the_longer_of_both(tmp_path):
     ]
     evidence = Evidence(load(tmp_path))
     assert Versus(*networks).cut(Final("loss", "loss", "{}"), evidence) == "30 to 40 of 200 updates"
-    assert Within(networks[0], lambda run: 1.0, lambda run: 0.0).cut(Figure("figure", "{}"), evidence) == "60 of 100 updates"
+    assert Within(networks[0], lambda run: 1.0, lambda run: 0.0).cut(Measure("figure", "{}"), evidence) == "60 of 100 updates"
 
 
 def melodies(root, seed, bars, others):

@@ -142,7 +142,7 @@ def against(*advantages, **changes):
     ],
 )
 def test_verdict_on_a_relation(pairs, text):
-    assert str(judge_relation(pairs, scale="5 of 9 updates" if "5 of 9" in text else "")) == text
+    assert str(judge_relation(pairs, cut="5 of 9 updates" if "5 of 9" in text else "")) == text
 
 
 def test_a_relation_at_smaller_scale_says_which_way_it_points():

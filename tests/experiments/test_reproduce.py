@@ -273,7 +273,7 @@ def test_a_study_without_its_data_is_named_and_does_not_stop_the_others(plan, tm
 @pytest.mark.parametrize(("scale", "sizes"), [("published", {4}), ("smaller", {2, 3}), ("all", {2, 3, 4})])
 def test_a_scale_chooses_between_published_runs_and_those_that_stand_in_for_them(scale, sizes, plan, capsys, monkeypatch):
     networks = {size: network(str(size), f"{SMALL} --model.size {size} --model.rank 1") for size in (2, 3, 4)}
-    row = Row("Table 1", "four", (), networks[4], smaller=(networks[2],))
+    row = Row("Table 1", "four", (), networks[4], stand_ins=(networks[2],))
     versions = (Versus(networks[4], networks[4]), Versus(networks[3], networks[2], "3 units"))
     relation = Relation("Figure 1", "wider is better", Final("loss", "loss", "{}"), versions)
     monkeypatch.setattr(command, "PAPERS", (Paper("fake", "", "", (row,), (relation,), (), (), "", "", lambda judged: ()),))

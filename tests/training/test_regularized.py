@@ -44,7 +44,7 @@ def annealed(tmp_path_factory):
 
 
 def test_training_ends_with_the_last_halving(annealed):
-    """A step size of 0.5 soon does harm: after two halvings the third time without a new best is the end."""
+    """A learning rate of 0.5 soon does harm: after two halvings the third time without a new best is the end."""
     losses = [line["loss"] for line in lines(annealed) if line["split"] == "valid"]
     annealing = Annealing(HIGHWAY.optim)
     halved = [annealing.evaluated(loss) for loss in losses]
@@ -100,7 +100,7 @@ def test_dropout_is_resumed_and_differs_by_seed(tmp_path):
 
 
 def test_patience_ends_training(tmp_path):
-    """With a step size that is lost in rounding nothing improves, and the third evaluation in a row without a new best is the last."""
+    """With a learning rate that is lost in rounding nothing improves, and the third evaluation in a row without a new best is the last."""
     config = changed(optim={"learning_rate": 1e-30}, train={"updates": 100, "updates_per_call": 2, "evaluate_every": 4, "patience": 3})
     found = fit(config, {0: tmp_path / "run"}, devices=1)[0]
     assert (found["stopped"], found["best_update"], found["updates"]) == ("patience", 4, 16)
@@ -133,31 +133,31 @@ def test_bad_schedules(changes, message):
         OptimConfig("adam", **changes)
 
 
+class Told:
+    """An observer that keeps the variables of each evaluation by its update."""
+
+    def __init__(self):
+        self.variables = {}
+
+    def evaluated(self, evaluation):
+        self.variables[evaluation.update] = jax.device_get(evaluation.variables)
+
+
 @pytest.mark.parametrize("returns", [False, True], ids=["goes on", "returns"])
 def test_a_halving_changes_parameters_only_if_it_is_to_return_to_the_best(returns, tmp_path):
-    """With such a step size the second evaluation is worse than the first."""
-    told = {}
-
-    class Told:
-        def evaluated(self, evaluation):
-            told[evaluation.update] = jax.device_get(evaluation.variables)
-
+    """With such a learning rate the second evaluation is worse than the first."""
+    told = Told()
     optim = {"learning_rate": 2.0, "halve_after": 1, "return_to_best": returns}
-    fit(changed(EVEN, optim=optim, train={"updates": 8}), {0: tmp_path / "run"}, devices=1, observers=[Told()])
+    fit(changed(EVEN, optim=optim, train={"updates": 8}), {0: tmp_path / "run"}, devices=1, observers=[told])
     first, second = (line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid")
     assert first < second
-    equal = [np.array_equal(*leaves) for leaves in zip(*map(jax.tree.leaves, (told[4], told[8])), strict=True)]
+    equal = [np.array_equal(*leaves) for leaves in zip(*map(jax.tree.leaves, (told.variables[4], told.variables[8])), strict=True)]
     assert (all(equal), any(equal)) == (returns, returns)
 
 
 def test_a_halving_returns_to_the_best_parameters_and_statistics(tmp_path):
-    told = {}
-
-    class Told:
-        def evaluated(self, evaluation):
-            told[evaluation.update] = jax.device_get(evaluation.variables)
-
-    fit(HIGHWAY, {0: tmp_path / "run"}, devices=1, observers=[Told()])
+    told = Told()
+    fit(HIGHWAY, {0: tmp_path / "run"}, devices=1, observers=[told])
     losses = {line["update"]: line["loss"] for line in lines(tmp_path / "run") if line["split"] == "valid"}
     annealing = Annealing(HIGHWAY.optim)
     halved = [update for update, loss in losses.items() if annealing.evaluated(loss)]
@@ -165,4 +165,4 @@ def test_a_halving_returns_to_the_best_parameters_and_statistics(tmp_path):
     for update in halved:
         best = min((before for before in losses if before <= update), key=losses.__getitem__)
         assert best < update
-        jax.tree.map(np.testing.assert_array_equal, told[update], told[best])
+        jax.tree.map(np.testing.assert_array_equal, told.variables[update], told.variables[best])

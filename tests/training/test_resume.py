@@ -117,7 +117,7 @@ def test_a_checkpoint_is_due_so_many_minutes_after_the_last_one(tmp_path, monkey
 
 
 def test_halved_learning_rates_reach_the_updates_also_of_a_resumed_run(tmp_path, monkeypatch):
-    """A step size that is lost in rounding: each evaluation but the first finds no new best and halves it."""
+    """A learning rate that is lost in rounding: each evaluation but the first finds no new best and halves it."""
     config = changed(EVEN, optim={"learning_rate": 1e-30, "halve_after": 1}, train={"updates": 16})
     call, rates = Trainer._train_call, {}
 

@@ -15,7 +15,7 @@ from experiments.report.papers.highway_layers import CHORALES, SUBSTANTIAL
 from experiments.report.papers.highway_takeaways import remarks, takeaways
 from experiments.report.quantities import better_than, fewer_parameters, from_test, lowest
 from experiments.report.records import Record
-from experiments.report.relations import Figure, Relation, Versus, Within
+from experiments.report.relations import Measure, Relation, Versus, Within
 from experiments.report.studies import NATS, OfSwarm
 
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT
@@ -91,9 +91,9 @@ def _perplexities(valid: float | None, test: float) -> tuple[Quantity, ...]:
 
 
 def _point(form: str, depth: int) -> Row:
-    smaller = (SMALL[depth],) if form == "tied" and depth in SMALL else ()
+    stand_ins = (SMALL[depth],) if form == "tied" and depth in SMALL else ()
     quantities = _perplexities(*FIGURE_5A_POINTS[form][depth - 1])
-    return Row(FIGURE_5A, _name(form, depth), quantities, OF_DEPTH[form, depth], smaller=smaller)
+    return Row(FIGURE_5A, _name(form, depth), quantities, OF_DEPTH[form, depth], stand_ins=stand_ins)
 
 
 def _above_most() -> Quantity:
@@ -190,14 +190,14 @@ MARGIN = 0.02
 
 
 LESIONS, FIGURE_5B = "Section 6, lesions", "Figure 5b, gates on JSB Chorales"
-LOSS, GATE = Figure("nats per frame of training loss", "{:.3f}"), Figure("mean transform gate", "{:.3f}")
+LOSS, GATE = Measure("nats per frame of training loss", "{:.3f}"), Measure("mean transform gate", "{:.3f}")
 UNPRINTED = "settings of the supplement, which was not read"
 
 
 Read = Callable[[Record], float | None]
 
 
-def _within(where: str, sentence: str, contest: Figure, larger: Read, other: Read) -> Relation:
+def _within(where: str, sentence: str, contest: Measure, larger: Read, other: Read) -> Relation:
     return Relation(where, sentence, contest, (Within(CHORALES, larger, other, UNPRINTED),))
 
 
@@ -262,7 +262,7 @@ OF_LAYERS = (
     _within(
         FIGURE_5B,
         f"gates of the other layers switch over time: their deviation is {SWITCHING} or more in most of them",
-        Figure("standard deviation of the transform gate", "{:.3f}"),
+        Measure("standard deviation of the transform gate", "{:.3f}"),
         _gates("trained", "deviation", lambda of: median(of[1:])),
         lambda run: SWITCHING,
     ),

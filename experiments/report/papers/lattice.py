@@ -42,7 +42,7 @@ from experiments.report.papers.lattice_table import (
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 from experiments.report.quantities import from_test
 from experiments.report.records import Record
-from experiments.report.relations import Figure, Relation, Versus, Within
+from experiments.report.relations import Measure, Relation, Versus, Within
 from experiments.report.studies import (
     CONCENTRATION,
     FALL,
@@ -112,16 +112,16 @@ def _row(name: str, text: str, budget: str) -> Row:
         Quantity(losses.name, losses.read, losses.form, losses.published, losses.criterion, best=True, field="loss"),
         Quantity("epochs until the best", _epochs, "{:.1f}", str(epochs), _pace(name, epochs), best=True, field=EPOCHS),
     )
-    smaller = _models(STUDIES[text], name) if text in STUDIES and budget == "10M" else ()
-    return Row(f"Table 1, {text}, {budget} parameters", name, quantities, NETWORKS[name, text, budget], smaller=smaller)
+    stand_ins = _models(STUDIES[text], name) if text in STUDIES and budget == "10M" else ()
+    return Row(f"Table 1, {text}, {budget} parameters", name, quantities, NETWORKS[name, text, budget], stand_ins=stand_ins)
 
 
 def _share_row(text: str, name: str, share: int, published: float) -> Row:
     quantity = Quantity("test loss", lambda run: None, "{:.3f}", f"{published:.3f}", at_most(published + READING, 3), field="loss")
-    smaller = _models(EFFICIENCY[text], name, share)
+    stand_ins = _models(EFFICIENCY[text], name, share)
     place = "the figure in the authors' repository" if text == "enwik8" else "the figure"
     where = f"Figure 5, {text} (read off {place})"
-    return Row(where, name, (quantity,), smaller=smaller, setting=f"{share} %")
+    return Row(where, name, (quantity,), stand_ins=stand_ins, setting=f"{share} %")
 
 
 def _box_row(name: str, median: float) -> Row:
@@ -174,7 +174,7 @@ def _rising(text: str) -> Relation:
     models = _models(STUDIES[text], "RHN") if text in STUDIES else ()
     studied = tuple(OfCurve(model, rises, _first, COMMANDS[STUDIES[text]]) for model in models)
     sentence = f"test losses of RHNs rise at first: above that of the first epoch in one of the next {RISING} ({text})"
-    return Relation(f"Figure 3, {text}", sentence, Figure("test loss (nats per character)", "{:.3f}"), (published, *studied))
+    return Relation(f"Figure 3, {text}", sentence, Measure("test loss (nats per character)", "{:.3f}"), (published, *studied))
 
 
 def _among(text: str, sentence: str, contest: Score, models: Sequence[tuple[str, float]], measure: Callable[..., float]) -> Relation:

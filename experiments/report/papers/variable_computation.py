@@ -13,13 +13,13 @@ from experiments.report.papers.variable_computation_networks import (
     FIGURE_5,
     GRU_CURVE,
     OTHER_VC,
+    PUBLISHED_TUNES,
     RNN_BITS_CURVE,
     RNN_CURVE,
     SMALL_BITS,
     SMALL_GUIDE,
     SMALL_VC,
     SMALL_VCGRU,
-    TUNE_FIGURES,
     TUNES,
 )
 from experiments.report.papers.variable_computation_relations import RELATIONS
@@ -55,7 +55,7 @@ STUDIES = (
         "{:.2f}",
         tuple(TUNES.values()),
         tuple(epoch * music.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
-        levels={f"published test, {name} (other tunes)": perplexity for name, (perplexity, _) in TUNE_FIGURES.items()},
+        levels={f"published test, {name} (other tunes)": perplexity for name, (perplexity, _) in PUBLISHED_TUNES.items()},
     ),
 )
 

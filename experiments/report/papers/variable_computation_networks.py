@@ -28,7 +28,7 @@ TUNES = {
     "RNN-250": Network("RNN-250", MUSIC, "--preset rnn-250"),
     "VCRNN-500": Network("VCRNN-500", MUSIC, "--preset paper"),
 }
-TUNE_FIGURES = {"RNN-200": (9.13, 200), "RNN-250": (8.70, 250), "VCRNN-500": (8.51, 233)}
+PUBLISHED_TUNES = {"RNN-200": (9.13, 200), "RNN-250": (8.70, 250), "VCRNN-500": (8.51, 233)}
 
 # Table 3
 

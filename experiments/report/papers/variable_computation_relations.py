@@ -47,7 +47,7 @@ from experiments.report.papers.variable_computation_networks import (
 from experiments.report.papers.variable_computation_rows import updated
 from experiments.report.quantities import autocorrelation
 from experiments.report.records import Record
-from experiments.report.relations import Figure, OnCurve, Relation, Versus, Within
+from experiments.report.relations import Measure, OnCurve, Relation, Versus, Within
 from lrpt.cli.schedule_numbers import REACH
 from lrpt.tasks.bits import WIDTH
 
@@ -80,7 +80,7 @@ VCGRU_03, VCGRU_04 = "VCGRU-1024, target 0.3", "VCGRU-1024, target 0.4"
 MORE = " with more operations (text8)"
 IN_ENGLISH = "A stand-in for Figure 4: characters of the Penn Treebank"
 IN_ENGLISH_SCALE = "English instead of Czech and German; 256 units, 12 epochs"
-SHARE = Figure("mean m", "{:.3f}")
+SHARE = Measure("mean m", "{:.3f}")
 
 
 def _of_notes(sentence: str, larger: tuple[str, str], other: tuple[str, str]) -> Relation:
@@ -198,7 +198,7 @@ RELATIONS = (
         Relation(
             TABLE_3_TEXT8,
             f"{name} does not overfit: its validation loss is at most {ALIKE} above its training loss (text8)",
-            Figure("nats per character", "{:.3f}"),
+            Measure("nats per character", "{:.3f}"),
             (Within(network, partial(_last_loss, "train", more=ALIKE), partial(_last_loss, "valid")),),
             strict=False,
         )
@@ -229,7 +229,7 @@ RELATIONS = (
     Relation(
         FIGURE_2,
         "m is modified roughly every 8 bits: its autocorrelation at the distance of a character is above that of the bits alone",
-        Figure("autocorrelation at lag 8", "{:.2f}"),
+        Measure("autocorrelation at lag 8", "{:.2f}"),
         tuple(
             Within(network, autocorrelation(WIDTH).read, _bits_repeat, scale)
             for network, scale in ((BIT_NETWORKS[VCRNN_460], ""), (SMALL_BITS, SMALL_UNITS))
@@ -247,13 +247,13 @@ RELATIONS = (
     Relation(  # with 8 buffer bits, half of the operations are there by chance
         FIGURE_2,
         "with 24 buffer bits, most of the computation is on characters: more than half of the operations",
-        Figure("share of the operations on characters", "{:.2f}"),
+        Measure("share of the operations on characters", "{:.2f}"),
         tuple(Within(network, _on_characters, lambda run: 0.5, scale) for network, scale in OF_BUFFERS[24]),
     ),
     Relation(
         SECTION_42,
         f"with {NAIVE}, everything is updated: {EVERYTHING:.0%} of the dimensions and more",
-        Figure("share of updated dimensions", "{:.3f}"),
+        Measure("share of updated dimensions", "{:.3f}"),
         (Within(ABLATION[NAIVE], updated, lambda run: EVERYTHING, ABLATION_SCALE),),
     ),
     *(

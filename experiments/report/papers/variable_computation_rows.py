@@ -15,6 +15,7 @@ from experiments.report.papers.variable_computation_networks import (
     FIGURE_4,
     OF_LANGUAGE,
     OTHER_TUNES,
+    PUBLISHED_TUNES,
     SECTION_42,
     SMALL_BITS,
     SMALL_RNN,
@@ -28,7 +29,6 @@ from experiments.report.papers.variable_computation_networks import (
     TABLE_3_TEXT8,
     TEXT8_NETWORKS,
     TEXT8_TABLE,
-    TUNE_FIGURES,
     TUNES,
     VCRNN_340,
     ZHANG,
@@ -47,7 +47,7 @@ def _learnt(name: str, size: int) -> int | None:
 
 
 def _tune_row(name: str) -> Row:
-    perplexity, _ = TUNE_FIGURES[name]
+    perplexity, _ = PUBLISHED_TUNES[name]
     computed = (mean_share(),) if name.startswith("VC") else ()
     size = equivalent_size(None)  # the target is chosen for the published one
     quantities = (from_test("test perplexity", "perplexity", perplexity, 2), size, *computed)
@@ -73,7 +73,7 @@ BELOW_QUOTED = {f"VCGRU-1024, target {target}": ("RNN-1024 (Zhang et al.)", "LST
 """Unit -> quoted models of more operations than which it is said to be better on text8, and is in the table."""
 
 
-def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, smaller: tuple[Network, ...] = ()) -> Row:
+def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, stand_ins: tuple[Network, ...] = ()) -> Row:
     _, size, published = figures
     score = "bits_per_character"
     computed = (mean_share(),) if name.startswith("VC") else ()
@@ -86,16 +86,16 @@ def _char_row(where: str, name: str, figures: tuple[str, int, float], network: N
         name,
         (from_test("bits per character", score, published, 2), *against, equivalent_size(_learnt(name, size)), *computed),
         network,
-        smaller=smaller,
+        stand_ins=stand_ins,
         unprinted=UNPRINTED,
     )
 
 
 def _bit_row(name: str) -> Row:
     _, size, published = BIT_TABLE[name]
-    smaller = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
+    stand_ins = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
     quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(_learnt(name, size)))
-    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], smaller=smaller, unprinted=UNPRINTED)
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], stand_ins=stand_ins, unprinted=UNPRINTED)
 
 
 def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int) -> Row:

@@ -10,10 +10,10 @@ from experiments.report.matching import recorded
 from experiments.report.papers.variable_computation_networks import (
     CHAR_NETWORKS,
     GRU_CURVE,
+    PUBLISHED_TUNES,
     RNN_CURVE,
     SMALL_VC,
     SMALL_VCGRU,
-    TUNE_FIGURES,
 )
 from experiments.report.papers.variable_computation_relations import BOUNDARY
 from experiments.report.records import Record
@@ -131,8 +131,9 @@ def _operations(judged: Judged) -> str:
     own = judged.quantity("VCRNN-500", "RNN-d")
     small, large = (judged.quantity(f"RNN-{size}", "test perplexity") for size in (200, 250))
     return (
-        f" Its target was chosen to match the operations of the paper's network, those of an RNN of {TUNE_FIGURES['VCRNN-500'][1]} units. "
-        f"Here it has those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}: more operations alone do not help here."
+        f" Its target was chosen to match the operations of the paper's network, those of an RNN of "
+        f"{PUBLISHED_TUNES['VCRNN-500'][1]} units. Here it has those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}:"
+        " more operations alone do not help here."
     )
 
 
