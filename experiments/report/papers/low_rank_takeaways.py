@@ -88,12 +88,12 @@ def _on_urnn(judged: Judged) -> str:
     perfect = judged.quantity("uRNN 721", "updates until perfect", setting=FIXED)
     early, late = (judged.quantity("uRNN 721", f"held-out cross-entropy after {update:,}", setting=FIXED) for update in (SHORT, LONG))
     solved = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
-    at = [f"{update:,}" for update in solved if update is not None]
+    at = dict.fromkeys(f"{update:,}" for update in solved if update is not None)
     return points(
         "**Unitary network** (uRNN):",
         f"Perfect accuracy at N = 500: {perfect.ours} updates, published {perfect.quantity.published}; {perfect.verdict}.",
         f"That it overfits there, as the paper says, after {SHORT:,} updates: {early.verdict}; after {LONG:,}: {late.verdict}"
-        f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(at) if at else ''}"
+        f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(list(at)) if at else ''}"
         f"{' updates' * bool(at)}.",
         f"That it is ahead of the LRD-GRU at equal updates for variable length: {judged.relation('the uRNN is ahead').verdict}.",
     )
