@@ -74,6 +74,10 @@ def run(options: Options, root: Path, console: Console) -> None:
     """
     if sum([options.collect is not None, options.check, options.verify is not None]) > 1:
         raise UsageError("--collect, --verify and --check exclude each other: collect first")
+    if options.data_dir is not None and options.collect is None and options.verify is None:
+        raise UsageError(
+            f"--data.dir is {options.data_dir}, and pages are written without data: add --verify or --collect, or leave it out"
+        )
     if options.verify is not None:
         verify(root / RESULTS, options.verify, options.data_dir, console)
         return

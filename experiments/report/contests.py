@@ -102,6 +102,11 @@ class Final:
         values = [value for when, value in run.selectable(self.score).items() if when <= update]
         return (max if self.higher else min)(values, default=None)
 
+    def last_gain(self, run: Record) -> float:
+        """Return by how much the last validation figure of a run is better than all before it; 0 if it is not."""
+        *before, last = [value if self.higher else -value for value in run.selectable(self.score).values()] or [0.0]
+        return max(0.0, last - max(before)) if before else 0.0
+
 
 @dataclass(frozen=True)
 class Last:

@@ -129,7 +129,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
 - **One seed** decides nothing at any size.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
-  cap on epochs, if more epochs could change which model is ahead.
+  cap on epochs, if more epochs could change which model is ahead. In other runs at smaller scale, a pair is undecided if the network that
+  is behind gained more in its last evaluation than it is behind.
 - **Divergence**: a run that diverged loses against a run that did not diverge and came further. A pair with such a run has no number and
   cannot be significant.
 - **Events**, such as a criterion that is met: if one network gets there only after the other one's training has ended, at the length that

@@ -41,6 +41,17 @@ class Source(ABC):
         return ""
 
 
+MAY_CHANGE = "longer training may change which is ahead"
+
+
+def unless_it_may_change(pair: Pair, contest: Final, better: Sequence[Record], worse: Sequence[Record]) -> Pair:
+    """Return a pair of runs at smaller scale, undecided if the last evaluation of one that is behind gained more than it is behind."""
+    if pair.advantage is None:
+        return pair
+    gain = max((contest.last_gain(run) for run in (better if pair.advantage < 0 else worse)), default=0.0)
+    return pair._replace(agrees=None, may_change=True) if gain > abs(pair.advantage) else pair
+
+
 @dataclass(frozen=True)
 class Versus(Source):
     """Two networks that a relation compares, at published or smaller size.
@@ -58,8 +69,11 @@ class Versus(Source):
     def pairs(self, contest: Contest, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both have."""
         one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
-        configs = self.better.config, self.worse.config
-        return [contest.compare(one[seed], other[seed], configs, strict) for seed in sorted(one.keys() & other.keys())]
+        return [self._pair(contest, one[seed], other[seed], strict) for seed in sorted(one.keys() & other.keys())]
+
+    def _pair(self, contest: Contest, better: Record, worse: Record, strict: bool) -> Pair:
+        pair = contest.compare(better, worse, (self.better.config, self.worse.config), strict)
+        return unless_it_may_change(pair, contest, [better], [worse]) if self.scale and isinstance(contest, Final) else pair
 
     def cut(self, contest: Contest, evidence: Evidence) -> str:
         """Return how far training went if it was cut: '4,800 of 325,000 updates'."""
@@ -101,7 +115,9 @@ class OnCurve(Source):
         for seed, run in sorted(self.better.runs(evidence, contest.best).items()):
             points = [_point(contest, config, runs[seed]) for config, runs in curves if seed in runs]
             pair = self._pair(contest, run, [point for point in points if point is not None], strict)
-            found += [] if pair is None else [pair]
+            if pair is not None:
+                others = [runs[seed] for _, runs in curves if seed in runs]
+                found.append(unless_it_may_change(pair, contest, [run], others) if self.scale else pair)
         return found
 
     def _pair(self, contest: Final, run: Record, points: Sequence[Point], strict: bool) -> Pair | None:
@@ -196,11 +212,12 @@ class Relation:
     note: str = ""
 
     def paired(self, evidence: Evidence) -> tuple[list[Pair], str, str]:
-        """Return the pairs, what is smaller about them, and how far training went if it was cut."""
+        """Return the pairs, what is smaller about them, and how far training went if it was cut, or that more of it may change them."""
         for version in self.versions:
             if pairs := version.pairs(self.contest, evidence, self.strict):
-                settled = all(pair.settled for pair in pairs)
-                return pairs, version.smaller(evidence), "" if settled else version.cut(self.contest, evidence)
+                cut = MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
+                cut = cut if all(pair.settled for pair in pairs) else version.cut(self.contest, evidence)
+                return pairs, version.smaller(evidence), cut
         return [], "", ""
 
     @property

@@ -226,6 +226,10 @@ def concentration(norms: Any) -> float:
 NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")
 
 
+TWICE = 2
+"""Differences of best settings that decide something are larger than so many times that of two samples of one network."""
+
+
 @dataclass(frozen=True)
 class OfSwarm(Source):
     """The best settings of two groups of a swarm.
@@ -247,7 +251,7 @@ class OfSwarm(Source):
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair: a swarm is one sample of settings.
 
-        It decides nothing if neither group is better than a constant predictor, or if the groups differ by no more than `noise`.
+        It decides nothing if neither group is better than a constant predictor, or if the groups differ by no more than twice `noise`.
         """
         found = [best_dot(evidence, group, self.study) for group in (self.better, self.worse)]
         if found[0] is None or found[1] is None:
@@ -255,7 +259,7 @@ class OfSwarm(Source):
         study = evidence.studies[self.study]
         pair = compared(study["options"]["seed"], found[1] - found[0], strict)
         pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
-        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > noise(evidence, self.study)
+        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TWICE * noise(evidence, self.study)
         return [pair if decides else pair._replace(agrees=None)]
 
     def smaller(self, evidence: Evidence) -> str:

@@ -248,6 +248,7 @@ class Pair(NamedTuple):
       bound: whether the true advantage is at least this large in absolute value, as one model never got there.
       settled: whether more training, as the claim specifies it, could not change who is better.
       failed: how many of the two diverged.
+      may_change: whether the one that is behind gained more in its last evaluation than it is behind, in runs at smaller scale.
     """
 
     seed: int
@@ -256,6 +257,7 @@ class Pair(NamedTuple):
     bound: bool = False
     settled: bool = True
     failed: int = 0
+    may_change: bool = False
 
 
 def compared(seed: int, advantage: float, strict: bool, *, settled: bool = True, bound: bool = False) -> Pair:

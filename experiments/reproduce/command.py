@@ -137,6 +137,8 @@ def reproduce(options: Options, console: Console) -> int:
             _measure(found, console)
         if options.list:
             _list(found, lacking, console)
+            if options.hours is not None:
+                console.say(_within(found, options.hours))
             return 0
         begin = fitting(found, options.hours)
         ready, refused = _ready(begin, engine, console)
@@ -145,6 +147,8 @@ def reproduce(options: Options, console: Console) -> int:
             console.error(run.state.problem)
     for one, reason in lacking.items():
         console.error(f"{_title(one)} is skipped: {reason}")
+    if options.hours is not None and found.startable and not begin:
+        console.say(_within(found, options.hours))
     failed = _train(ready, found, options, console)
     return 1 if failed or refused or lacking or any(run.state.problem for run in planned) else 0
 
@@ -160,6 +164,14 @@ def fitting(plan: Plan, hours: float | None) -> list[PlannedRun]:
             heapq.heapreplace(busy, end)
             found.append(run)
     return found
+
+
+def _within(plan: Plan, hours: float) -> str:
+    """Return one line on how many open runs are finished within some hours."""
+    count = len(fitting(plan, hours))
+    shortest = min((plan.hours(run) for run in plan.startable), default=0.0)
+    why = f"; the shortest takes {shortest:,.2f} h" * (not count and bool(plan.startable))
+    return f"{count} of {len(plan.startable)} open runs are finished within {hours:g} h{why}"
 
 
 def _measure(plan: Plan, console: Console) -> None:

@@ -181,6 +181,13 @@ CLOSE = 3
 """similar names of claims that an error suggests, at most"""
 
 
+def _elsewhere(word: str, papers: Sequence[Paper], names: Sequence[str]) -> str:
+    """Return which other papers have a claim with this part of its name."""
+    others = [paper for paper in papers if names and paper.name not in names]
+    found = [paper.name for paper in others if any(word.lower() in need.claim.lower() for need in needs([paper], range(1), "all"))]
+    return f"; --paper {' and '.join(found)} has it" if found else ""
+
+
 def chosen(papers: Sequence[Paper], names: Sequence[str], claims: Sequence[str], seeds: int, scale: Scale = "published") -> list[Need]:
     """Return the claims of some papers (all if none is named) whose names contain one of `claims`, with their runs of a scale.
 
@@ -194,7 +201,10 @@ def chosen(papers: Sequence[Paper], names: Sequence[str], claims: Sequence[str],
     found = needs([paper for paper in papers if not names or paper.name in names], range(seeds), scale)
     for word in claims:
         if not any(word.lower() in need.claim.lower() for need in found):
-            raise UsageError(f"unknown claim '{word}': give a part of a name that docs/reproduction lists{_similar(word, found)}")
+            raise UsageError(
+                f"unknown claim '{word}': give a part of a name that docs/reproduction lists{_similar(word, found)}"
+                f"{_elsewhere(word, papers, names)}"
+            )
     found = [need for need in found if not claims or any(word.lower() in need.claim.lower() for word in claims)]
     if not any(need.runs for need in found):
         what = f"'{found[0].claim}'{_others(len(found) - 1)}" + ("" if scale == "all" else f" at --scale {scale}")

@@ -110,6 +110,10 @@ def test_another_evaluation_interval_makes_another_run_if_the_best_evaluation_co
 def test_only_what_fits_is_trained_then_the_rest_and_both_are_collected(plan, tmp_path, capsys):
     """Of two runs of an hour each, one fits into an hour and a half. The second command goes on with the other."""
     results = tmp_path / "results"
+    assert reproduced(plan, "--list", "--hours", "1.5") == 0
+    assert "1 of 2 open runs are finished within 1.5 h\n" in capsys.readouterr().out
+    assert reproduced(plan, "--hours", "0.5") == 0
+    assert "0 of 2 open runs are finished within 0.5 h; the shortest takes 1.00 h" in capsys.readouterr().out
     assert reproduced(plan, "--hours", "1.5") == 0
     assert "1 of 2 runs are left: 1.0 hours" in capsys.readouterr().out
     (first,) = (path.parent for path in (tmp_path / "runs").rglob("result.json"))

@@ -67,16 +67,27 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(scores) + 1)]
-    harms = [str(deep) for deep, step in enumerate(steps, start=2) if step.pairs and not any(pair.agrees for pair in step.pairs)]
+    harms, open_steps = _against(steps), _undecided(steps)
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
-    no_better = f" From one depth to the next, it does not help at {' and '.join(harms)}." if harms else ""
+    no_better = f" From one depth to the next, it does not help at {in_series(harms)}." if harms else ""
+    no_better += f" The steps to {in_series(open_steps)} are undecided." if open_steps else ""
     unfinished = still_improving([run for of_depth in by_depth for run in of_depth])
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
         f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{means}.{seeds}"
         f"{no_better}{unfinished}"
     )
+
+
+def _against(steps: Sequence[JudgedRelation]) -> list[str]:
+    """Return the depths, from 2 on, that are worse than the one before with every seed."""
+    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is False for pair in step.pairs)]
+
+
+def _undecided(steps: Sequence[JudgedRelation]) -> list[str]:
+    """Return the depths, from 2 on, of which no seed says whether they are better than the one before."""
+    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is None for pair in step.pairs)]
 
 
 def constant_of(swarm: Mapping[str, Any]) -> float:
@@ -102,7 +113,7 @@ def _noise(evidence: Evidence) -> str:
     one, other = (best_dot(evidence, (cell, 1)) for cell in ("dt_rnn", "dts_rnn"))
     return (
         f"At depth 1, a DT-RNN and a DT(S)-RNN are the same network, and their best losses are {one:.2f} and {other:.2f}. So differences "
-        f"up to {noise(evidence):.2f} are left undecided."
+        f"up to twice as large as between these two are left undecided."
     )
 
 

@@ -1,6 +1,6 @@
 """Takeaways about lattice recurrent units; every number and every conclusion is computed from the kept results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -158,8 +158,18 @@ def _even_from(judged: Judged, study: Study, start: str) -> str:
     return (
         f"Gradient norms of ten layers (Figure 7), {STARTS[start]}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}: that of "
         f"the last layer and the mean of the first three are closer in LRUs than in GRUs in {int((lru < gru).sum())} of {len(lru)} epochs "
-        f"({says(relation.verdict)}){'; test losses are ' * bool(losses)}{' and '.join(losses)}."
+        f"({says(relation.verdict)}){'; test losses are ' * bool(losses)}{' and '.join(losses)}"
+        f"{_unlearnt(of.get('gru', {}))}."
     )
+
+
+LEARNT = 2.8
+"""nats per character, about the entropy of single characters of the Penn Treebank: a network above it has learnt no context"""
+
+
+def _unlearnt(losses: Mapping[int, float]) -> str:
+    """Say that GRUs have learnt no context, in which case evenness of gradients says little about training."""
+    return ", and those GRUs have learnt no context" * bool(losses and min(losses.values()) > LEARNT)
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:

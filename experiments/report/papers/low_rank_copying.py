@@ -35,7 +35,7 @@ OF_LAG = {
     LR: _copy(LR, "--preset paper-variable-lag --model.parametrization low_rank"),
 }
 OF_FIXED = {
-    GRU: _copy(GRU, "--preset paper --model.parametrization dense"),
+    GRU: _copy(GRU, "--preset paper --model.parametrization dense --optim.recipe copy_memory_dense"),
     LR: _copy(LR, "--preset paper --model.parametrization low_rank"),
     LRD: _copy(LRD, "--preset paper"),
     NORMALIZED: _copy(NORMALIZED, "--preset weight-norm"),

@@ -66,7 +66,8 @@ def _on_copying(judged: Judged) -> str:
         f"**Copying.** An LRD-GRU with fewer parameters than the full GRU solves three tasks (test cross-entropy below 0.001) in "
         f"{_solved(times.values())} runs:",
         *(f"{name}: {q.ours} updates, published {q.quantity.published}; {q.verdict}" for name, q in times.items()),
-        f"fixed lag, full GRU, which solves the task in the paper: {gru.ours}",
+        "fixed lag, full GRU with the original's recipe, which solves the task in the paper: "
+        f"{gru.ours if gru.observed else 'not yet run'}",
     )
 
 
@@ -91,7 +92,8 @@ def _on_urnn(judged: Judged) -> str:
     at = dict.fromkeys(f"{update:,}" for update in solved if update is not None)
     return points(
         "**Unitary network** (uRNN):",
-        f"Perfect accuracy at N = 500: {perfect.ours} updates, published {perfect.quantity.published}; {perfect.verdict}.",
+        f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}; "
+        f"{perfect.verdict}.",
         f"That it overfits there, as the paper says, after {SHORT:,} updates: {early.verdict}; after {LONG:,}: {late.verdict}"
         f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(list(at)) if at else ''}"
         f"{' updates' * bool(at)}.",

@@ -7,7 +7,6 @@ from experiments import europarl
 from experiments.report.claims import Network
 from experiments.report.contests import Final
 from experiments.report.papers.variable_computation_networks import (
-    ABLATION,
     ABLATION_SCALE,
     BIT_NETWORKS,
     CHAR_NETWORKS,
@@ -21,6 +20,7 @@ from experiments.report.papers.variable_computation_networks import (
     GRU_CURVE,
     LEARNT_GERMAN,
     NAIVE,
+    NAIVE_FULL,
     OF_BUFFERS,
     OF_LANGUAGE,
     OTHER_RNN_BITS,
@@ -252,9 +252,9 @@ RELATIONS = (
     ),
     Relation(
         SECTION_42,
-        f"with {NAIVE}, everything is updated: {EVERYTHING:.0%} of the dimensions and more",
+        f"with {NAIVE} (full gradient), everything is updated: {EVERYTHING:.0%} of the dimensions and more",
         Measure("share of updated dimensions", "{:.3f}"),
-        (Within(ABLATION[NAIVE], updated, lambda run: EVERYTHING, ABLATION_SCALE),),
+        (Within(NAIVE_FULL, updated, lambda run: EVERYTHING, ABLATION_SCALE),),
     ),
     *(
         Relation(

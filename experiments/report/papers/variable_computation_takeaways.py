@@ -8,6 +8,7 @@ from experiments.report.claims import Evidence, Network
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.matching import recorded
 from experiments.report.papers.variable_computation_networks import (
+    BIT_NETWORKS,
     CHAR_NETWORKS,
     GRU_CURVE,
     PUBLISHED_TUNES,
@@ -18,8 +19,9 @@ from experiments.report.papers.variable_computation_networks import (
 from experiments.report.papers.variable_computation_relations import BOUNDARY
 from experiments.report.records import Record
 from experiments.report.texts import at_published_size, direction, gap, points, says, seeds_in_words, still_improving
-from experiments.report.verdicts import Status
+from experiments.report.verdicts import Finding, Status
 from lrpt.cli.schedule_numbers import REACH
+from lrpt.runs.console import in_series
 
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")
 
@@ -68,7 +70,9 @@ def _schedules(judged: Judged) -> str:
         )
     )
     buffered = judged.quantity("VCRNN-128, 24 buffer bits", "share of the operations")
-    bars = judged.relation("less computation on bars")
+    ignored = judged.relation("24 buffer bits are mostly ignored")
+    bars, few = judged.relation("less computation on bars"), judged.relation("bars are mostly ignored")
+    fast = [r for r in judged.relations if r.relation.sentence.startswith("more computation on fast passages") and r.pairs]
     triplets = judged.relation("more computation on fast passages: triplets rather than quarter")
     boundaries = judged.relation("computation is largest at word boundaries")
     if not m.observed or not bits.observed:
@@ -77,9 +81,12 @@ def _schedules(judged: Judged) -> str:
         "**Schedules** follow the structure of the data in part. m is the share of the state that is updated.",
         f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in the "
         f"character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",
-        f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of the steps.",
+        f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
+        f"the steps. That buffer bits are mostly ignored: {direction(ignored)}.",
         f"Melodies: m is {_compared(bars, 'on bars than on other symbols', -1)}, and "
-        f"{_compared(triplets, 'on triplets than on quarter notes')}.",
+        f"{_compared(triplets, 'on triplets than on quarter notes')}. That bars are mostly ignored: {says(few.verdict)}. Of {len(fast)} "
+        f"orderings of faster and slower notes, {sum(r.verdict.finding is Finding.FOR for r in fast)} agree and "
+        f"{sum(r.verdict.finding is Finding.AGAINST for r in fast)} disagree.",
         f"Characters: the largest mean of m at word boundaries (last letter, white space, first letter) is "
         f"{_compared(boundaries, 'than that of other places')}. {_about_words(judged)}",
     )
@@ -112,19 +119,29 @@ def _unpenalized(judged: Judged) -> str:
     if not all(one.observed for one in found):
         return ""
     neither, growing, penalized = (one.ours for one in found)
-    everything = judged.relation("with neither a penalty")
+    full, everything = (
+        judged.quantity(f"VCRNN, {parts[0]}, full gradient", "share of updated dimensions"),
+        judged.relation("with neither a penalty"),
+    )
+    as_printed = f"is {full.ours} ({says(everything.verdict)})" if full.observed else "is not known yet"
     return (
         f"Section 4.2 says that training with a fixed sharpness of the mask (it prints no value), and without a penalty on m, ends where "
-        f"everything is updated. On characters, at a fixed sharpness of 4 and with the gradient into the scheduler cut, the updated share "
-        f"is {neither} ({direction(everything)}). It is {growing} with a growing sharpness alone, and {penalized} with a penalty alone "
-        f"({seeds_in_words([len(one.observed) for one in found])} each)."
+        f"everything is updated. On characters, at a fixed sharpness of 4, the updated share {as_printed}. With the gradient into the "
+        f"scheduler cut, as in all other runs here, it is {neither}; it is {growing} with a growing sharpness and no penalty, and "
+        f"{penalized} with a penalty at a fixed sharpness ({seeds_in_words([len(one.observed) for one in found])} each)."
     )
 
 
 def _smallest(judged: Judged) -> str:
     """Return the result of the smallest network of Table 3, if it was run."""
     bits = judged.quantity("RNN-100", "bits per bit")
-    return f" RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}." if bits.observed else ""
+    if not bits.observed:
+        return ""
+    ends = [f"{run.best_update:,} of {run.updates:,}" for run in BIT_NETWORKS["RNN-100"].runs(judged.evidence, best=True).values()]
+    return (
+        f" RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}. The best state is that of "
+        f"update {in_series(ends)}."
+    )
 
 
 def _operations(judged: Judged) -> str:
