@@ -55,10 +55,17 @@ def test_binary_cross_entropy_is_the_sum_of_the_negative_logs():
     np.testing.assert_array_equal(binary_cross_entropy(jnp.array([1e4, -1e4]), jnp.array([1.0, 1.0])), 1e4)
 
 
+def test_binary_cross_entropy_takes_targets_between_zero_and_one():
+    z, t = np.array([-1.5, 0.0, 2.0]), np.array([0.25, 0.5, 0.9])
+    expected = -(t * np.log(1 / (1 + np.exp(-z))) + (1 - t) * np.log(1 / (1 + np.exp(z)))).sum()
+    np.testing.assert_allclose(binary_cross_entropy(jnp.asarray(z, jnp.float32), jnp.asarray(t, jnp.float32)), expected, rtol=1e-6)
+
+
 def test_figures_of_pieces_and_of_words():
     means = {"loss": 3.0, "nats": 40.0, "frames": 10.0, "more": 1.0}
     assert piece_metrics(means) == {"loss": 4.0, "piece_loss": 3.0, "more": 1.0}
-    assert word_metrics({"loss": 9.0, "nats": 20.0, "symbols": 10.0}) == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2))}
+    words = {"loss": 9.0, "nats": 20.0, "symbols": 10.0, "more": 1.0}
+    assert word_metrics(words) == {"loss": 2.0, "perplexity": pytest.approx(math.exp(2)), "more": 1.0}
 
 
 def test_accuracy_takes_the_most_probable_class_and_the_lowest_of_equals():
@@ -92,6 +99,15 @@ def test_a_sequence_without_steps_that_count_has_a_loss_of_zero():
     value, gradient = jax.value_and_grad(loss)(jnp.ones((2, 3)))
     assert value == 0.5
     np.testing.assert_array_equal(gradient, [[0.25, 0.25, 0], [0, 0, 0]])
+
+
+def test_only_steps_that_count_decide_the_loss_and_its_gradient():
+    """One of one step, one with a hole. Losses of the padding may be anything, also NaN."""
+    losses, mask = np.array([[3.0, np.nan, np.inf], [1.0, np.nan, 4.0]]), np.array([[True, False, False], [True, False, True]])
+    found = sums_over_steps(jnp.asarray(losses, jnp.float32), jnp.asarray(mask), "steps")
+    np.testing.assert_array_equal([found[name] for name in ("loss", "nats", "steps")], [[3.0, 2.5], [3.0, 5.0], [1.0, 2.0]])
+    gradient = jax.grad(lambda losses: sums_over_steps(losses, jnp.asarray(mask), "steps")["loss"].sum())(jnp.asarray(losses, jnp.float32))
+    np.testing.assert_array_equal(gradient, [[1.0, 0.0, 0.0], [0.5, 0.0, 0.5]])
 
 
 def test_a_summary_begins_with_the_loss():

@@ -295,6 +295,21 @@ def test_arrays_of_one_field_have_scales_of_their_own():
         np.testing.assert_allclose(np.linalg.norm(term.kernel, axis=0), scales[f"terms_{k}_kernel"], rtol=1e-6)
 
 
+def test_row_norms_of_small_rows_are_exact():
+    """The constant under the root is for zeros alone."""
+    sizes = 10.0 ** -np.arange(11)
+    rows = np.float32(sizes[:, None] * [3, 4])
+    np.testing.assert_allclose(row_norms(jnp.asarray(rows), 1)[:, 0], 5 * sizes, rtol=1e-6)
+
+
+def test_rows_of_projections_have_the_norm_that_is_asked_for():
+    specs = {"a": MatrixSpec(4, 3, "recurrent")}
+    inner = PARAMETRIZATIONS["low_rank"](specs, MatrixConfig("low_rank", 2))
+    (matrices, stored) = WeightNorm(inner, projection_scale=2.5).init_with_output(jax.random.key(0))
+    np.testing.assert_allclose(np.linalg.norm(matrices["a"].right, axis=1), 2.5, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(matrices["a"].left, axis=0), stored["params"]["a"]["left"], rtol=1e-6)
+
+
 def test_row_norms_of_zeros_have_a_finite_gradient():
     gradient = jax.grad(lambda a: row_norms(a, 0).sum())(jnp.zeros((3, 2)))
     assert np.isfinite(gradient).all()

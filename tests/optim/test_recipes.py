@@ -96,6 +96,16 @@ def test_first_update_at_the_recipes_own_rate(recipe):
         np.testing.assert_allclose(new, expected[name], rtol=1e-6, atol=1e-8, err_msg=name)
 
 
+def test_momentum_is_nine_tenths_of_the_sum_before():
+    optimizer, params = OptimConfig("momentum", learning_rate=0.5).build(), {"w": jnp.zeros(3)}
+    g = np.array([[1.0, -2.0, 0.5], [0.25, 1.0, 0.0], [-1.0, 0.0, 2.0]])
+    state, found = optimizer.init(params), []
+    for row in g:
+        change, state = optimizer.update({"w": jnp.asarray(row, jnp.float32)}, state, params)
+        found.append(change["w"])
+    np.testing.assert_allclose(found, -0.5 * np.stack([g[0], 0.9 * g[0] + g[1], 0.81 * g[0] + 0.9 * g[1] + g[2]]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_adding_recovers_from_gradients_that_are_not_finite(bad):
     """Finite gradients, however large, give the updates of 'adding'; any other one is replaced by 0.1 times the parameters and counted."""

@@ -27,6 +27,7 @@ from lrpt.runs.named_arrays import from_named, to_named
 
 LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
 DENSE = ModelConfig(size=6, parametrization="dense")
+LSTM = ModelConfig("lstm", size=6, rank=2)
 NORMALIZED = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal", weight_norm=True)
 
 
@@ -172,6 +173,18 @@ def test_the_first_seven_tensors_of_the_original_are_not_clipped(config, unclipp
     clipped, _ = jax.jit(rule.update)(gradient, rule.init(gradient), gradient)
     named = to_named(gradient)
     assert unclipped < named.keys()
+    assert_tree(clipped, {name: g if name in unclipped else np.clip(g, -1, 1) for name, g in named.items()}, rtol=0)
+
+
+def test_a_gate_that_is_called_input_is_no_input_matrix():
+    """The LSTM's input gate has a bias and a recurrent matrix, which are clipped as those of the other gates."""
+    gradient, rule = draw(LSTM, 1, scale=100.0), clip_all_but_first_seven(1.0)
+    named = to_named(gradient)
+    gates = ("candidate", "forget", "input", "output")
+    kept = [f"input/{gate}/kernel" for gate in gates] + [f"recurrent/{gate}/right" for gate in gates] + ["recurrent/candidate/left"]
+    unclipped = {f"recurrent/cell/{name}" for name in kept}
+    assert unclipped < named.keys()
+    clipped, _ = rule.update(gradient, rule.init(gradient), gradient)
     assert_tree(clipped, {name: g if name in unclipped else np.clip(g, -1, 1) for name, g in named.items()}, rtol=0)
 
 

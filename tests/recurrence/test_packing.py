@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from table import Row, assert_close, every_kind_of_state, network, weighted_sum
 
 from lrpt.losses import cross_entropy
@@ -14,7 +15,7 @@ from lrpt.networks.dropout import Masked
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, Tuning, recur
-from lrpt.recurrence.packing import PARTS, PARTS_WITH_RESIDUALS, Packing, row_counts
+from lrpt.recurrence.packing import PARTS, PARTS_WITH_RESIDUALS, Packing, packed, row_counts
 
 STEPS, ROWS = 9, 8
 LENGTHS = np.array([2, 9, 0, 5, 1, 3, 9, 4])
@@ -113,7 +114,8 @@ def test_a_row_that_ends_with_a_segment_is_not_in_the_next_one():
 
 
 @pytest.mark.parametrize(
-    ("rows", "pack", "counts"), [(16, "auto", 9), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)]
+    ("rows", "pack", "counts"),
+    [(16, "auto", 9), (8, "auto", 9), (7, "auto", 2), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)],
 )
 def test_small_batches_are_packed_when_asked_only(rows, pack, counts):
     assert len(row_counts(rows, pack, PARTS)) == counts
@@ -136,6 +138,36 @@ def test_accelerators_do_not_pack_by_rule(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert row_counts(64, "auto", PARTS) == (0, 64)
     assert len(row_counts(64, "always", PARTS)) == 9
+
+
+@pytest.mark.parametrize(("steps", "length"), [(9, 9), (16, 16), (17, 9), (64, 16), (65, 13)])
+def test_segments_of_a_sequence_have_one_length_of_at_most_sixteen_steps(steps, length, monkeypatch):
+    """The fewest such segments, with less than a step of padding for each."""
+    monkeypatch.setattr("lrpt.recurrence.packing.SEGMENT", 16)
+    seen = set()
+
+    def segment(parameters, carry, xs_and_mask):
+        seen.add(xs_and_mask[1].shape)
+        return carry, xs_and_mask[0]
+
+    xs, mask = jnp.ones((steps, 8, 1)), jnp.ones((steps, 8), bool)
+    packed(segment, None, xs[0], xs, mask, Tuning(pack="never"), recompute=False)
+    assert seen == {(length, 8)}
+
+
+@pytest.mark.parametrize(("steps", "pack", "segments"), [(64, "auto", True), (63, "auto", False), (6, "auto", False), (6, "always", True)])
+def test_sequences_of_64_steps_are_packed_by_rule_and_shorter_ones_when_asked_only(steps, pack, segments, monkeypatch):
+    found = []
+    monkeypatch.setattr("lrpt.recurrence.packed", lambda *args, **how: found.append(args) or (None, None))
+    xs = jnp.ones((steps, 8, 1))
+    recur(lambda _, h, x: (h + x, (h, None)), None, xs[0], xs, xs[..., 0] > 0, tuning=Tuning(pack=pack))
+    assert bool(found) == segments
+
+
+def test_a_symbolic_number_of_rows_has_no_parts():
+    """All rows, or none for segments in which all rows are padding."""
+    (rows,) = export.symbolic_shape("rows")
+    assert row_counts(rows, "always", PARTS) == (0, rows)
 
 
 @pytest.mark.slow

@@ -59,6 +59,15 @@ def test_figures_are_in_bits(tmp_path):
     assert summary["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
 
 
+def test_symbols_are_the_bytes_of_all_splits(tmp_path):
+    """Bytes that only the test split has are symbols too, and part of the digest."""
+    content = CONTENT[:-1] + b"z"
+    task = task_of(tmp_path, content)
+    assert "".join(task.vocabulary.symbols).encode("latin-1") == bytes(sorted({*content}))
+    assert bytes_of(task, "test") == content[1_900:]
+    assert task.metadata["sha256"] == hashlib.sha256(content).hexdigest()
+
+
 def test_letters_of_text8_are_27_whatever_the_file_has(tmp_path):
     task = task_of(tmp_path, LETTERS, source="text8")
     assert task.input_size == 27

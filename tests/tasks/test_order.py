@@ -122,6 +122,12 @@ def test_devices_change_no_evaluation_stream():
     assert evaluation_streams(7, 4, multiple=2)[0].shape == (2, 4)
 
 
+@pytest.mark.parametrize("devices", [1, 2, 3, 4])
+def test_evaluation_streams_are_padded_to_the_next_multiple_of_the_devices(devices):
+    widths = [evaluation_streams(7, streams, devices)[0].shape[1] for streams in range(1, 8)]
+    assert widths == [next(width for width in range(streams, 20) if width % devices == 0) for streams in range(1, 8)]
+
+
 def test_one_evaluation_stream_is_the_order_of_the_file():
     indices, weights = evaluation_streams(7, 1)
     np.testing.assert_array_equal(indices[:, 0], np.arange(7))
@@ -155,6 +161,33 @@ def test_batches_by_length_differ_between_epochs_and_come_in_any_order():
     assert {int(i) for epoch in epochs for i in epoch.ravel()} == set(range(690)), "some examples are never drawn"
     means = np.mean([LONG_TAIL[epoch].mean(axis=1) for epoch in epochs], axis=0)
     assert abs(np.corrcoef(np.arange(21), means)[0, 1]) < 0.5, "the place of a batch depends on its length"
+
+
+@pytest.mark.parametrize(("longer", "mixed"), [(115, True), (121, True), (124, False)])
+def test_lengths_are_changed_by_up_to_a_tenth_before_they_are_sorted(longer, mixed):
+    """A hundred sequences of 100 steps and a hundred longer ones share a batch only if 1.1 times 100 is above 0.9 times the other."""
+    lengths = np.repeat([100, longer], 100)
+    batches = batch_indices("lengths", 200, 10, 0, 0, 20, lengths)
+    assert any(len(set(batch)) == 2 for batch in lengths[batches].tolist()) == mixed
+
+
+def test_batches_of_a_seed_are_those_of_earlier_versions():
+    """Else a run that is resumed would read other examples than it has left, and a kept result could not be computed again."""
+
+    def draws(*of):
+        return np.random.default_rng((0x0B47C4E5, 7, *of))
+
+    found = {kind: batch_indices(kind, 10, 4, 7, 5, 1, np.arange(10))[0].tolist() for kind in ORDERS}  # update 5 is the second of epoch 2
+    rng = draws(2, 2)
+    drawn = rng.permutation(10)[:8]
+    by_length = sorted(zip(drawn * rng.uniform(0.9, 1.1, 8), drawn.tolist(), strict=True))
+    assert found == {
+        "epochs": draws(0, 2).permutation(10)[4:8].tolist(),
+        "reshuffle": draws(1, 5).choice(10, 4, replace=False).tolist(),
+        "cyclic": draws(0, 0).permutation(10)[4:8].tolist(),
+        "stream": [1, 3, 5, 7],
+        "lengths": [number for _, number in by_length[4 * rng.permutation(2)[1] :][:4]],
+    }
 
 
 def test_evaluation_by_length_has_every_example_once_shortest_first():

@@ -1,5 +1,6 @@
 """Tests of texts as examples: each symbol is predicted once, from the symbol before it; metrics match the paper's code."""
 
+import hashlib
 from functools import cache
 
 import jax
@@ -168,6 +169,13 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("reading", ["sentences", "stream"])
+def test_the_digest_of_a_text_is_of_all_its_splits(tmp_path, reading):
+    """Two texts that differ in the test split alone are different data."""
+    one, other = (task_of(tmp_path, TEXT[:-5] + end, reading=reading, steps=10).metadata["sha256"] for end in (TEXT[-5:], "x 99\n"))
+    assert one == hashlib.sha256(TEXT.encode()).hexdigest() != other
+
+
 def test_a_file_takes_the_place_of_the_source(tmp_path):
     path = text_file(tmp_path, TEXT)
     task = NextSymbol("ptb", file=path).build(0)
@@ -323,6 +331,14 @@ def test_inputs_say_which_word_is_complete(tmp_path):
 
 def test_words_with_the_least_number_of_occurrences_are_common():
     assert common_words("b a\nb c  a b\n", 2) == {"a": 2, "b": 3}
+
+
+def test_words_are_common_if_they_are_common_in_training(tmp_path):
+    """'cc' occurs often enough, but not there."""
+    task = task_of(tmp_path, "aa bb\n" * 90 + "bb cc\n" * 10, reading="stream", steps=5, words=5)
+    assert task.input_size // task.output_size == 4  # no word, rare words, aa, bb
+    units = np.asarray(examples(task.splits["test"]).inputs) // task.output_size
+    assert set(units.ravel()) == {0, 1, 3}
 
 
 def test_words_need_a_stream(tmp_path):

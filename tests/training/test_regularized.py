@@ -124,6 +124,7 @@ def test_decay_by_epochs_reaches_the_updates(tmp_path):
     ("changes", "message"),
     [
         ({"decay": 0.0}, "optim.decay is 0.0: expected a factor above 0, at most 1"),
+        ({"decay": 1.5}, "optim.decay is 1.5: expected a factor above 0, at most 1"),
         ({"halve_after": 0}, "optim.halve_after is 0: expected 1 or more"),
         ({"decay_after": -1}, "optim.decay_after is -1: expected 0 or more"),
     ],

@@ -22,7 +22,7 @@ from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
-from lrpt.training.program import Evaluator
+from lrpt.training.program import Evaluator, Program
 from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
 
 STEPS, ROWS = 5, 4
@@ -102,6 +102,30 @@ def test_rows_that_start_afresh_read_from_the_initial_state(config):
     assert np.abs(np.asarray(alone[0] - own[0])).max() > 1e-4
 
 
+@pytest.mark.parametrize("every", [None, 5])
+def test_the_program_of_a_run_starts_streams_afresh_at_epochs_and_every_few_updates(every, config):
+    """54 windows are four rows of 13, so update 13 begins the second epoch; the windows that are left over do not count."""
+    task, layout, updates = config.data.build(0), parallel.Layout(1, 1), 16
+    train = task.splits["train"]
+    assert train.size == 54
+    program = Program(dataclasses.replace(config, train=dataclasses.replace(config.train, fresh_every=every)), task, layout)
+    model, optimizer = SequenceModel(config.model, task.input_size, task.output_size, "all"), config.optim.build()
+    state, indices = init_state(model, task, optimizer, 0, ROWS), batch_indices("stream", train.size, ROWS, 0, 0, updates)
+    host = jax.device_get(state)
+    placed = parallel.place(layout, [host._replace(carry=None)])._replace(carry=parallel.scatter(layout, [host.carry]))
+    arrays, rate = (parallel.place(layout, [tree]) for tree in (train.arrays, jnp.float32(config.optim.rate)))
+    _, found = program.train(placed, arrays, parallel.shard_batch(layout, [indices]), rate)
+
+    update = jax.jit(lambda state, rows, fresh: train_step(model, task, optimizer, state, train.batch(train.arrays, rows), fresh=fresh))
+    losses = []
+    for number, rows in enumerate(indices):
+        place = number % 13
+        fresh = [place == 0 or (every is not None and (place + row * every // ROWS) % every == 0) for row in range(ROWS)]
+        state, metrics = update(state, rows, jnp.asarray(fresh))
+        losses.append(metrics["loss"])
+    assert_close(parallel.fetch(layout, found)[0]["loss"], losses, rtol=1e-5)
+
+
 @pytest.mark.parametrize("order", ["epochs", "stream"])
 def test_states_that_are_not_carried_cannot_start_afresh(order, config, tmp_path):
     data = dataclasses.replace(config.data, reading="sentences") if order == "epochs" else config.data
@@ -116,10 +140,12 @@ def test_states_that_are_not_carried_cannot_start_afresh(order, config, tmp_path
 
 @pytest.mark.slow
 def test_evaluation_in_one_stream_reads_the_whole_text(config):
-    """As one sequence from the first symbol to the last."""
+    """As one sequence from the first symbol to the last, from the initial state that was trained."""
     task = config.data.build(0)
     model = SequenceModel(config.model, task.input_size, task.output_size, "all")
     variables = init_state(model, task, config.optim.build(), 0, ROWS).variables
+    own = variables["params"]["recurrent"]
+    own["initial_state"] = jax.tree.map(jnp.ones_like, own["initial_state"])
     layout = parallel.Layout(1, 1)
     (figures,) = Evaluator(model, task, "valid", 1, layout)(
         parallel.place(layout, [variables]), parallel.place(layout, [task.splits["valid"].arrays])
