@@ -44,6 +44,8 @@ CONVERGENCE = "convergence --data.source ptb_joined --data.text-share 10 --data.
 class OfStudy:
     """A relation of a study."""
 
+    scale = ""
+
     def __init__(self, experiment, flags):
         self.planned = lambda seeds: [Planned(experiment, flags, (0,))]
 
