@@ -19,8 +19,11 @@ class WeightNorm(nn.Module):
 
     The wrapped parametrization owns the directions v. Rows of projections R have the fixed norm `projection_scale`, all other rows a
     trainable scale g. Diagonals are not normalized. The scales g are initialized to the norms of the rows as drawn, so that the network
-    starts where the plain one does, except for R. Miceli Barone 2018, section 3.5.1, does not say how g is initialized and what the norm
-    of R is, and that code was not published.
+    starts where the plain one does, except for R. Miceli Barone 2018, section 3.5.1, gives neither the initialization of g nor the norm of
+    R, and its code is not published.
+
+    A projection R that several gates share is normalized for each of them. So the fast loop applies it once for each gate, and not once for
+    all of them.
 
     Raises:
       UsageError: a matrix has no array in `lrpt.matrices.ROW_AXIS`.
