@@ -34,8 +34,7 @@ from experiments.report.pages import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
 from experiments.report.planning import SEEDS
 from experiments.report.records import FIGURES, load
-from experiments.report.study_figures import DRAWN_BY as OF_STUDIES
-from experiments.report.study_figures import draw_studies
+from experiments.report.study_figures import DRAWN_BY, draw_studies
 from experiments.report.summaries import load_summary
 from experiments.report.verdicts import Status
 from experiments.report.verification import verify
@@ -107,7 +106,7 @@ def evidence_of(root: Path) -> Evidence:
     Raises:
       UsageError: a file is damaged.
     """
-    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in OF_STUDIES}
+    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in DRAWN_BY}
     return Evidence(load(root / RESULTS), {name: study for name, study in studies.items() if study is not None})
 
 

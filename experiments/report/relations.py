@@ -113,11 +113,11 @@ class OnCurve(Source):
         curves = [(network.config, network.runs(evidence, contest.best)) for network in self.others]
         found = []
         for seed, run in sorted(self.better.runs(evidence, contest.best).items()):
-            points = [_point(contest, config, runs[seed]) for config, runs in curves if seed in runs]
+            others = [(config, runs[seed]) for config, runs in curves if seed in runs]
+            points = [_point(contest, config, other) for config, other in others]
             pair = self._pair(contest, run, [point for point in points if point is not None], strict)
             if pair is not None:
-                others = [runs[seed] for _, runs in curves if seed in runs]
-                found.append(unless_it_may_change(pair, contest, [run], others) if self.scale else pair)
+                found.append(unless_it_may_change(pair, contest, [run], [other for _, other in others]) if self.scale else pair)
         return found
 
     def _pair(self, contest: Final, run: Record, points: Sequence[Point], strict: bool) -> Pair | None:
@@ -215,9 +215,9 @@ class Relation:
         """Return the pairs, what is smaller about them, and how far training went if it was cut, or that more of it may change them."""
         for version in self.versions:
             if pairs := version.pairs(self.contest, evidence, self.strict):
-                cut = MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
-                cut = cut if all(pair.settled for pair in pairs) else version.cut(self.contest, evidence)
-                return pairs, version.smaller(evidence), cut
+                if not all(pair.settled for pair in pairs):
+                    return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
+                return pairs, version.smaller(evidence), MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
         return [], "", ""
 
     @property

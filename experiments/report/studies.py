@@ -226,7 +226,7 @@ def concentration(norms: Any) -> float:
 NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")
 
 
-TWICE = 2
+TIMES_NOISE = 2
 """Differences of best settings that decide something are larger than so many times that of two samples of one network."""
 
 
@@ -259,7 +259,7 @@ class OfSwarm(Source):
         study = evidence.studies[self.study]
         pair = compared(study["options"]["seed"], found[1] - found[0], strict)
         pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
-        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TWICE * noise(evidence, self.study)
+        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TIMES_NOISE * noise(evidence, self.study)
         return [pair if decides else pair._replace(agrees=None)]
 
     def smaller(self, evidence: Evidence) -> str:

@@ -168,10 +168,9 @@ def fitting(plan: Plan, hours: float | None) -> list[PlannedRun]:
 
 def _within(plan: Plan, hours: float) -> str:
     """Return one line on how many open runs are finished within some hours."""
-    count = len(fitting(plan, hours))
-    shortest = min((plan.hours(run) for run in plan.startable), default=0.0)
-    why = f"; the shortest takes {shortest:,.2f} h" * (not count and bool(plan.startable))
-    return f"{count} of {len(plan.startable)} open runs are finished within {hours:g} h{why}"
+    count, each = len(fitting(plan, hours)), [plan.hours(run) for run in plan.startable]
+    why = f"; the shortest takes {min(each):,.2f} h" if each and not count else ""
+    return f"{count} of {len(each)} open runs are finished within {hours:g} h{why}"
 
 
 def _measure(plan: Plan, console: Console) -> None:

@@ -12,8 +12,8 @@ from lrpt.recurrence.arguments import check_arguments, check_rows_of_outputs, ch
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.kernels import sequence
-from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, is_known, plain
-from lrpt.recurrence.packing import SHORTEST, RowWise, packed
+from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
+from lrpt.recurrence.packing import RowWise, is_packed, packed
 from lrpt.recurrence.varying import alike
 
 Outputs = Literal["all", "last", "info"]
@@ -120,16 +120,9 @@ def _run(
 
     if mask is None:
         return segment(parameters, carry, xs)
-    if not _has_segments(mask, tuning):
+    if not is_packed(mask, tuning):
         return segment(parameters, carry, (xs, mask))
     return packed(segment, parameters, carry, xs, mask, tuning, recompute=loop == "fast")
-
-
-def _has_segments(mask: Bool[Array, "t b"], tuning: Tuning) -> bool:
-    """Return whether a sequence is packed: it has rows and steps, and at least 64 steps unless packing is asked for."""
-    if not is_known(mask.shape[0]) or any(is_known(size) and size == 0 for size in mask.shape):
-        return False
-    return mask.shape[0] >= SHORTEST or tuning.pack == "always"
 
 
 def _read(readout: Any, outputs: Any, kind: Outputs) -> Any:

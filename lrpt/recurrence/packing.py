@@ -71,6 +71,13 @@ class Packing(NamedTuple):
         return Packing(jnp.argsort(-lengths, stable=True), jnp.searchsorted(jnp.asarray(row_counts), left))
 
 
+def is_packed(mask: Bool[Array, "t b"], tuning: Tuning) -> bool:
+    """Return whether a sequence is packed: it has rows and steps, and at least 64 steps unless packing is asked for."""
+    if not is_known(mask.shape[0]) or any(is_known(size) and size == 0 for size in mask.shape):
+        return False
+    return mask.shape[0] >= SHORTEST or tuning.pack == "always"
+
+
 def row_counts(rows: Any, pack: str, parts: int) -> tuple[Any, ...]:
     """Return the numbers of rows that a segment may have: none, and the whole batch or, if it is packed, 1 to `parts` equal parts of it.
 

@@ -4,7 +4,7 @@ import hashlib
 import platform
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, UInt
 from lrpt.datasets.documents import BLANKS, CUTS, ENCODINGS, LINE_ENDS, USUAL, Form, cut, python_documentation, user_file
 from lrpt.datasets.europarl import load_europarl
 from lrpt.datasets.splits import PARTS
-from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, Vocabulary
+from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, ByteVocabulary, Vocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import at_least_single, cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
@@ -320,7 +320,13 @@ def as_split(
     return Split(len(starts), arrays, partial(excerpt, steps=steps, masked=bool(np.any(lengths < steps))))
 
 
-def stream_task(symbols: Mapping[str, Symbols], vocabulary: Any, steps: int, summarize: Any, metadata: dict[str, Any]) -> Task:
+def stream_task(
+    symbols: Mapping[str, Symbols],
+    vocabulary: Vocabulary | ByteVocabulary,
+    steps: int,
+    summarize: Callable[[Mapping[str, float]], dict[str, float]],
+    metadata: dict[str, Any],
+) -> Task:
     """Return the task that predicts each symbol of encoded splits, which are read in windows of a stream."""
     splits = {name: as_split(own, *windows(name, own.size, steps)) for name, own in symbols.items()}
     return Task(splits, len(vocabulary), len(vocabulary), "all", text_metrics, summarize, True, vocabulary, metadata)

@@ -67,7 +67,7 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(scores) + 1)]
-    harms, open_steps = _against(steps), _undecided(steps)
+    harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
     no_better = f" From one depth to the next, it does not help at {in_series(harms)}." if harms else ""
@@ -80,14 +80,9 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     )
 
 
-def _against(steps: Sequence[JudgedRelation]) -> list[str]:
-    """Return the depths, from 2 on, that are worse than the one before with every seed."""
-    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is False for pair in step.pairs)]
-
-
-def _undecided(steps: Sequence[JudgedRelation]) -> list[str]:
-    """Return the depths, from 2 on, of which no seed says whether they are better than the one before."""
-    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is None for pair in step.pairs)]
+def _depths(steps: Sequence[JudgedRelation], agrees: bool | None) -> list[str]:
+    """Return the depths, from 2 on, of which every seed says the same about being no worse than the one before; None: nothing."""
+    return [str(deep) for deep, step in enumerate(steps, 2) if step.pairs and all(pair.agrees is agrees for pair in step.pairs)]
 
 
 def constant_of(swarm: Mapping[str, Any]) -> float:

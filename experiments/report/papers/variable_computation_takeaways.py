@@ -119,10 +119,8 @@ def _unpenalized(judged: Judged) -> str:
     if not all(one.observed for one in found):
         return ""
     neither, growing, penalized = (one.ours for one in found)
-    full, everything = (
-        judged.quantity(f"VCRNN, {parts[0]}, full gradient", "share of updated dimensions"),
-        judged.relation("with neither a penalty"),
-    )
+    full = judged.quantity(f"VCRNN, {parts[0]}, full gradient", "share of updated dimensions")
+    everything = judged.relation("with neither a penalty")
     as_printed = f"is {full.ours} ({says(everything.verdict)})" if full.observed else "is not known yet"
     return (
         f"Section 4.2 says that training with a fixed sharpness of the mask (it prints no value), and without a penalty on m, ends where "
