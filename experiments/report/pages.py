@@ -29,6 +29,7 @@ def page(judged: Judged, seeds: Sequence[int]) -> str:
         f"# {paper.title}: every claim",
         f"{paper.citation}. [Overview]({UP}/REPRODUCTION.md)",
         "How to read this page: see [verdicts](verdicts.md).",
+        *_takeaways(judged),
         *_rows(judged),
         *_relations(judged),
         *_plots(judged),
@@ -42,6 +43,10 @@ def page(judged: Judged, seeds: Sequence[int]) -> str:
         *_commands(judged, seeds),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _takeaways(judged: Judged) -> list[str]:
+    return ["## What to take away", "\n".join(f"- {one.whole}" for one in judged.paper.takeaways(judged))]
 
 
 def _rows(judged: Judged) -> list[str]:

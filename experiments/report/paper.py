@@ -70,6 +70,24 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Takeaway:
+    """Result that a reader should take away from a paper.
+
+    Attributes:
+      text: one to four sentences, which stand in the overview.
+      details: what the text rests on, and what limits it; the page of the paper lists them below the text. Empty ones are left out.
+    """
+
+    text: str
+    details: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> str:
+        """Return the text and its details as one item of a list: nested lists of the site need four spaces."""
+        return "\n".join([self.text, *(f"    - {item}" for item in self.details if item)])
+
+
+@dataclass(frozen=True)
 class Paper:
     """Everything that is claimed by one paper (or by two papers that share their experiments).
 
@@ -83,7 +101,7 @@ class Paper:
       plots: figures of the paper.
       telling: path of the most telling figure, below the figures folder.
       caption: of that figure.
-      takeaways: makes the sentences of the overview from judged claims.
+      takeaways: makes what the overview says, and the details of the page, from judged claims.
       remarks: makes paragraphs of the paper's page from the evidence.
     """
 
@@ -96,7 +114,7 @@ class Paper:
     plots: tuple[Plot, ...]
     telling: str
     caption: str
-    takeaways: Callable[[Any], Sequence[str]]
+    takeaways: Callable[[Any], Sequence[Takeaway]]
     remarks: Callable[[Evidence], Sequence[str]] = lambda evidence: ()
 
     @cached_property

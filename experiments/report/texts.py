@@ -64,6 +64,17 @@ def direction(relation: JudgedRelation) -> str:
     return "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
 
 
+def by_finding(found: Mapping[str, str]) -> str:
+    """Return sentences that list claims by what was found: 'As the paper claims: a; b. Claimed, and not so here: c.'
+
+    Args:
+      found: claim -> how its result relates to the paper, in the words of `says` or `direction`.
+    """
+    heads = {"as in the paper": "As the paper claims", "against the paper": "Claimed, and not so here"}
+    listed = {one: "; ".join(claim for claim, said in found.items() if said == one) for one in found.values()}
+    return " ".join(f"{heads.get(one, f'Claimed, and {one}')}: {claims}." for one, claims in listed.items())
+
+
 def counted(relations: Sequence[JudgedRelation], words: Mapping[Finding, str], always: Set[Finding] = frozenset()) -> str:
     """Return how many relations have each finding, such as '2 agree and 1 are undecided'.
 
@@ -106,8 +117,3 @@ def still_improving(runs: Sequence[Record]) -> str:
     improving = sum(run.best_update == run.updates > 0 for run in runs)
     said = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
     return said * bool(improving)
-
-
-def points(head: str, *items: str) -> str:
-    """Return a sentence and a list below it, as one item of a list: nested lists of the site need four spaces."""
-    return "\n".join([head, *(f"    - {item}" for item in items if item)])

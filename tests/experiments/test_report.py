@@ -37,6 +37,16 @@ def test_the_committed_report_is_what_the_committed_results_say(capsys):
     assert f"REPRODUCTION.md: {len(load(ROOT / 'experiments' / 'results'))} runs, " in capsys.readouterr().out
 
 
+def test_the_overview_is_short_and_leaves_details_to_the_pages():
+    overview = (ROOT / "REPRODUCTION.md").read_text()
+    assert len(overview.split()) < 2_100
+    assert "\n    - " not in overview
+    for name in ("low_rank", "variable_computation", "recurrent_highway", "lattice"):
+        text, _, details = (ROOT / "docs" / "reproduction" / f"{name}.md").read_text().partition("\n    - ")
+        assert text.rpartition("\n- ")[2] in overview
+        assert details
+
+
 def test_committed_files_are_small():
     assert all(len(content) < 200_000 for name, content in files(ROOT / "experiments" / "results").items() if name.endswith(".png"))
     others = {name: content for name, content in files(ROOT / "experiments" / "results").items() if not name.endswith(".npz")}

@@ -26,6 +26,7 @@ from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.planning import distinct_runs, needs
 from experiments.report.records import load
 from experiments.report.relations import Measure, OnCurve, Relation, Versus, Within
+from experiments.report.texts import by_finding
 from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
@@ -587,7 +588,7 @@ def test_runs_on_characters_that_still_improve_are_counted(last, words, tmp_path
         characters(tmp_path, flags, 0, operations, 1.9)
     test = {"bits_per_character": 1.95, "multiplications": 24_576.0}
     make_run(tmp_path, computing.CHARS, "--preset small", 0, {34_485: 2.0, 37_620: last}, "loss", test)
-    said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[1]
+    said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert words in said
 
 
@@ -629,7 +630,7 @@ def test_depth_at_equal_parameters_is_told_from_step_to_step_and_drawn(tmp_path)
         curve = {7_962: perplexity}
         make_run(tmp_path, highway.WORDS, f"--preset equal-{depth}", 0, curve, "perplexity", {"perplexity": perplexity})
     found = judged(tmp_path, highway.PAPER)
-    said = found.paper.takeaways(found)[0]
+    said = found.paper.takeaways(found)[0].whole
     assert "with one seed, depth helps at 1.5 million parameters" in said
     assert "137.0, 128.0, 125.0, 124.0, 125.5, 126.0" in said
     assert "does not help at 5 and 6" in said
@@ -764,8 +765,8 @@ def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
 )
 def test_words_about_overfitting_follow_from_the_runs(curve, words, tmp_path):
     make_run(tmp_path, COPY, "--preset unitary", curve=curve, score="loss", test={})
-    (said,) = (text for text in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Unitary network**" in text)
-    (line,) = (line for line in said.splitlines() if "overfits there" in line)
+    (said,) = (one for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Unitary network**" in one.text)
+    (line,) = (line for line in said.details if "overfits there" in line)
     assert line.endswith(words)
 
 
@@ -773,9 +774,9 @@ def test_the_diagonal_is_judged_task_by_task(tmp_path):
     for kind, last in (("low_rank_plus_diagonal", 20_000), ("low_rank", 10_000)):
         flags = f"--preset paper-variable-lag --model.parametrization {kind}"
         make_run(tmp_path, COPY, flags, 0, {last: 9e-4}, "loss", {}, kind, stopped="criterion")
-    said = low_rank_takeaways.takeaways(judged(tmp_path))[0]
+    said = low_rank_takeaways.takeaways(judged(tmp_path))[0].whole
     assert "Its 6 tasks here: 1 with one seed and 5 not yet run or not yet judged." in said
-    assert "variable lag, N = 100, updates until test cross-entropy < 1e-3: -10,000; " in said
+    assert "variable lag, N = 100, advantage of the LRD-GRU in updates until test cross-entropy < 1e-3: -10,000; " in said
     assert "fixed lag in the paper. Here: –; not yet run" in said
 
 
@@ -783,24 +784,28 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
     for preset in ("weight-norm", "paper"):
         last = 20_000 if preset == "paper" else 10_000
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
-    (said,) = (text for text in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in text)
-    faster = "Faster: variable length: not yet run; variable lag: one seed only (as the paper says); fixed lag: not yet run."
+    (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
+    faster = "Faster: not yet run on variable length; one seed only (as the paper says) on variable lag; not yet run on fixed lag."
     assert faster in said
     assert "gradients that are not finite in 0 of 0 comparisons" in said
-    assert "(0 seeds each; significant: none)" in said
+    assert "(significant: none)" in said
     assert "memoryless" not in said
 
 
 @pytest.mark.parametrize(
-    ("losses", "words"),
-    [((0.9, 0.7, 0.8), "contributes most (as in the paper)"), ((0.7, 0.9, 0.8), "does not contribute most (against the paper)")],
+    ("losses", "head", "words"),
+    [
+        ((0.9, 0.7, 0.8), "As the paper claims: the first layer contributes most; closing", "contributes most"),
+        ((0.7, 0.9, 0.8), "Claimed, and not so here: the first layer contributes most; all", "does not contribute most"),
+    ],
 )
-def test_words_about_the_first_layer_follow_from_the_losses(losses, words, tmp_path):
+def test_words_about_the_first_layer_follow_from_the_losses(losses, head, words, tmp_path):
     gates = [{"network": name, "mean": 0.5, "deviation": 0.1} for name in ("untrained", "trained") for _ in losses]
     analysis = {"highway": {"lesions": {"intact": 0.6, "shut": losses}, "gates": gates}}
     make_run(tmp_path, chorales.EXPERIMENT, highway.CHORALES.flags, curve={700: 8.0}, score="loss", test={}, analysis=analysis)
-    (said,) = (text for text in highway.PAPER.takeaways(judged(tmp_path, highway.PAPER)) if "**Layers**" in text)
-    assert f"The first one {words}" in said
+    (said,) = (one for one in highway.PAPER.takeaways(judged(tmp_path, highway.PAPER)) if "**Layers**" in one.text)
+    assert head in said.text
+    assert f"The first one {words}." in said.details[0]
 
 
 def analysed_layers(runs, seed, scale=1.0, **more):
@@ -820,10 +825,11 @@ def analysed_layers(runs, seed, scale=1.0, **more):
 def test_words_about_layers_cover_all_seeds(tmp_path):
     for seed, scale in enumerate((1.0, 2.0, 0.5)):
         analysed_layers(tmp_path, seed, scale)
-    (said,) = (text for text in highway.PAPER.takeaways(judged(tmp_path, highway.PAPER)) if "**Layers**" in text)
-    assert "(3 seeds; ranges are over all seeds and layers)" in said
+    (said,) = (one.whole for one in highway.PAPER.takeaways(judged(tmp_path, highway.PAPER)) if "**Layers**" in one.text)
+    assert "(3 seeds)" in said
+    assert "Ranges are over all seeds and layers." in said
     assert "raises the training loss by 2.0 to 8.0 nats per frame, and closing those of any other layer by 0.05 to 0.80." in said
-    assert "the others cost 0.6% to 10.0% of the loss, and 5% or more in 2 of 6 cases" in said
+    assert "the others costs 0.6% to 10.0% of the loss, and 5% or more in 2 of 6 cases" in said
     assert "they have 0.15 to 0.60 in the first layer and 0.10 to 0.20 in the others, whose standard deviations are at most 0.0060" in said
 
 
@@ -939,9 +945,14 @@ def test_the_constant_predictor_of_the_swarm(data_dir):
 
 
 @pytest.mark.slow
+def test_claims_are_listed_by_what_was_found():
+    found = {"a": "as in the paper", "b": "against the paper", "c": "as in the paper", "d": "undecided"}
+    assert by_finding(found) == "As the paper claims: a; c. Claimed, and not so here: b. Claimed, and undecided: d."
+
+
 def test_texts_are_made_with_and_without_runs():
     for evidence in (Evidence(), evidence_of(ROOT)):
         for paper in PAPERS:
             found = Judged(paper, evidence)
             assert 3 <= len(paper.takeaways(found)) <= 5
-            assert all("None" not in text for text in (*paper.takeaways(found), *paper.remarks(evidence)))
+            assert all("None" not in text for text in (*(one.whole for one in paper.takeaways(found)), *paper.remarks(evidence)))

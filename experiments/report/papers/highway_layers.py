@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from experiments.inspect_rhn.numbers import EXAMPLES
 from experiments.jsb.command import EXPERIMENT as JSB
 from experiments.report.claims import Evidence, Network
-from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.judged import Judged
 from experiments.report.markdown import RESULTS, table
+from experiments.report.paper import Takeaway
 from experiments.report.records import Record
-from experiments.report.texts import direction, points, seeds_in_words
+from experiments.report.texts import by_finding, direction, seeds_in_words
 from experiments.report.verdicts import Status
 from lrpt.cli.studies import grouped
 
@@ -56,25 +57,32 @@ def between(values: Iterable[float], form: str) -> str:
     return " to ".join(dict.fromkeys((form.format(min(found)), form.format(max(found)))))
 
 
-def layers_takeaway(judged: Judged) -> str:
-    """Return what came of lesions and gates of all seeds, as a list."""
+def layers_takeaway(judged: Judged) -> Takeaway:
+    """Return what came of lesions and gates of all seeds."""
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing a layer's gates in general")
     used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
     seeds = analysed(judged.evidence)
     if most.verdict.status is Status.NOT_RUN or not seeds:
-        return "**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run."
+        return Takeaway("**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run.")
     depth = len(seeds[0].costs("shut"))
-    return points(
-        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}; ranges are over all seeds and layers):",
-        _of_first(seeds, most),
-        _of_others(seeds, some),
-        f"The paper says that all layers are used, and that gates of the others switch over time. {_of_gates(seeds)} "
-        f"(used: {direction(used)}; switching: {direction(switching)}; weights of the lowest validation loss).",
+    said = {
+        "the first layer contributes most": direction(most),
+        "closing any layer in general costs substantially": direction(some),
+        "all layers are used": direction(used),
+        "gates of the other layers switch over time": direction(switching),
+    }
+    return Takeaway(
+        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}). {by_finding(said)}",
+        (
+            _of_first(seeds),
+            _of_others(seeds),
+            f"{_of_gates(seeds)} (weights of the lowest validation loss). Ranges are over all seeds and layers.",
+        ),
     )
 
 
-def _of_first(seeds: Sequence[Layers], most: JudgedRelation) -> str:
+def _of_first(seeds: Sequence[Layers]) -> str:
     """Return how much the first layer contributes, and how much the others."""
     costs = [one.costs("shut") for one in seeds]
     ahead = sum(first > max(others) for first, *others in costs)
@@ -82,17 +90,17 @@ def _of_first(seeds: Sequence[Layers], most: JudgedRelation) -> str:
     contributes = {0: "does not contribute most", len(costs): "contributes most"}.get(ahead, some)
     return (
         f"Closing the first layer's gates raises the training loss by {between(_firsts(costs), '{:.1f}')} nats per frame, and closing "
-        f"those of any other layer by {between(_others(costs), '{:.2f}')}. The first one {contributes} ({direction(most)})."
+        f"those of any other layer by {between(_others(costs), '{:.2f}')}. The first one {contributes}."
     )
 
 
-def _of_others(seeds: Sequence[Layers], some: JudgedRelation) -> str:
+def _of_others(seeds: Sequence[Layers]) -> str:
     """Return how much layers other than the first one cost when they are closed, as shares of the loss."""
     shares = [cost / one.found["lesions"]["intact"] for one in seeds for cost in one.costs("shut")[1:]]
     substantial = sum(share >= SUBSTANTIAL for share in shares)
     return (
-        f"The paper says that closing any layer in general costs substantially. Here the others cost {between(shares, '{:.1%}')} of the "
-        f"loss, and {SUBSTANTIAL:.0%} or more in {substantial} of {len(shares)} cases ({direction(some)})."
+        f"Closing one of the others costs {between(shares, '{:.1%}')} of the loss, and {SUBSTANTIAL:.0%} or more in {substantial} of "
+        f"{len(shares)} cases."
     )
 
 
@@ -101,7 +109,7 @@ def _of_gates(seeds: Sequence[Layers]) -> str:
     before = [mean for one in seeds for mean in one.gates("untrained", "mean")]
     after, spread = ([one.gates("trained", field) for one in seeds] for field in ("mean", "deviation"))
     return (
-        f"Here gates have a mean of {between(before, '{:.2f}')} before training. After training, they have "
+        f"Gates have a mean of {between(before, '{:.2f}')} before training. After training, they have "
         f"{between(_firsts(after), '{:.2f}')} in the first layer and {between(_others(after), '{:.2f}')} in the others, whose standard "
         f"deviations are at most {max(_others(spread)):.4f}"
     )

@@ -8,9 +8,11 @@ import numpy as np
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.paper import Study, Takeaway
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
+from experiments.report.records import Record
 from experiments.report.studies import NATS, best_dot, noise
-from experiments.report.texts import at_published_size, lead, points, seeds_in_words, still_improving
+from experiments.report.texts import at_published_size, lead, seeds_in_words, still_improving
 from experiments.report.verdicts import Status
 from lrpt.runs.console import in_series
 
@@ -22,62 +24,86 @@ EQUAL = "word_lm_equal"
 CELLS = {"rhn": "RHN", "dt_rnn": "DT-RNN", "dts_rnn": "DT(S)-RNN"}
 
 
-def takeaways(judged: Judged) -> Sequence[str]:
-    """Return five takeaways, agreeing and disagreeing ones."""
-    whole = judged.relation("depth 10 with the smaller weight decay")
-    equal = judged.relation("depth helps: 10 better than 1, tied")
-    rhn = judged.relation("depth does not harm")
+def takeaways(judged: Judged) -> Sequence[Takeaway]:
+    """Return four takeaways, agreeing and disagreeing ones."""
+    return (_on_depth(judged), _on_tables(judged), _on_optimization(judged), layers_takeaway(judged))
+
+
+def _on_depth(judged: Judged) -> Takeaway:
+    """Return how depth helps at an equal number of parameters, and at an equal width."""
     ours = {d: judged.quantity(f"RHN + WT, depth {d}", "test perplexity") for d in (1, 3)}
     seeds = seeds_in_words([len(one.observed) for one in ours.values()])
-    return (
-        points(
-            "**Depth.**",
-            f"{_of_equal(judged, equal)}",
+    ends = judged.relation("depth helps: 10 better than 1, tied")
+    return Takeaway(
+        f"**Depth.** {_of_equal(judged, ends)}",
+        (
+            *_of_steps(judged, ends),
             f"At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} ({seeds}). That is no "
             f"evidence for depth at equal size: the deeper network has more parameters.",
-        ),
-        f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10: {whole.verdict}. Its networks do not have equal numbers of "
-        f"parameters where embeddings are tied (19.3 to 23.5 million), and the 65.4 has a smaller weight decay than the 90.6.",
-        points(
-            f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little about how depth changes the "
-            f"optimization of RHNs ({_extent(judged.evidence)}).",
-            _losses(judged.evidence),
-            f"{_better(judged.evidence)}.",
-            _noise(judged.evidence),
-        ),
-        layers_takeaway(judged),
-        points(
-            "**Wikipedia.**",
-            at_published_size(judged, "Table 2", "Table 2 (enwik8)"),
-            at_published_size(judged, "Table 3", "Table 3 (text8)"),
         ),
     )
 
 
+def _on_tables(judged: Judged) -> Takeaway:
+    """Return what became of the tables of words and of Wikipedia."""
+    whole = judged.relation("depth 10 with the smaller weight decay")
+    return Takeaway(
+        f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
+        f"{at_published_size(judged, 'Table 2', 'Table 2 (enwik8)')} {at_published_size(judged, 'Table 3', 'Table 3 (text8)')}",
+        (
+            "The networks of the main sentence do not have equal numbers of parameters where embeddings are tied (19.3 to 23.5 million), "
+            "and the 65.4 has a smaller weight decay than the 90.6.",
+        ),
+    )
+
+
+def _on_optimization(judged: Judged) -> Takeaway:
+    """Return what the swarm of Figure 4 says."""
+    rhn = judged.relation("depth does not harm")
+    return Takeaway(
+        f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little about how depth changes the "
+        f"optimization of RHNs: {_better(judged.evidence)}.",
+        (_extent(judged.evidence), _losses(judged.evidence), _noise(judged.evidence)),
+    )
+
+
 def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
-    """Return results on depth at an equal number of parameters: the perplexity of each depth, and the steps that do not help.
+    """Return the perplexity of each depth at an equal number of parameters.
 
     Perplexities are means over the seeds that all depths have, so that they can be compared.
     """
     if ends.verdict.status is Status.NOT_RUN:
         return "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank, is not yet run."
-    (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
-    by_depth = list(study.runs(judged.evidence).values())
+    study, by_depth = _equal(judged)
     common = set.intersection(*({run.seed for run in runs} for runs in by_depth if runs))
     scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
-    steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(scores) + 1)]
-    harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
-    no_better = f" From one depth to the next, it does not help at {in_series(harms)}." if harms else ""
-    no_better += f" The steps to {in_series(open_steps)} are undecided." if open_steps else ""
-    unfinished = still_improving([run for of_depth in by_depth for run in of_depth])
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
         f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{means}.{seeds}"
-        f"{no_better}{unfinished}"
     )
+
+
+def _equal(judged: Judged) -> tuple[Study, list[list[Record]]]:
+    """Return the study of depth at an equal number of parameters, and its runs by depth."""
+    (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
+    return study, list(study.runs(judged.evidence).values())
+
+
+def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
+    """Return which steps of depth do not help or are undecided, and how many runs were still improving; nothing if none was run."""
+    if ends.verdict.status is Status.NOT_RUN:
+        return []
+    _, by_depth = _equal(judged)
+    steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(by_depth) + 1)]
+    harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
+    return [
+        f"From one depth to the next, it does not help at {in_series(harms)}." if harms else "",
+        f"The steps to {in_series(open_steps)} are undecided." if open_steps else "",
+        still_improving([run for of_depth in by_depth for run in of_depth]).strip(),
+    ]
 
 
 def _depths(steps: Sequence[JudgedRelation], agrees: bool | None) -> list[str]:
@@ -128,10 +154,13 @@ def _losses(evidence: Evidence) -> str:
 def _extent(evidence: Evidence) -> str:
     """Return how large the swarm is."""
     if SWARM not in evidence.studies:
-        return "none"
+        return ""
     options = evidence.studies[SWARM]["options"]
     sizes = options["parameters"]
-    return f"{min(sizes):,} to {max(sizes):,} parameters, {options['settings']} settings for each depth, {options['updates']} updates"
+    return (
+        f"The networks have {min(sizes):,} to {max(sizes):,} parameters, and {options['settings']} settings for each depth are trained "
+        f"for {options['updates']} updates."
+    )
 
 
 def _line_of(evidence: Evidence) -> str:

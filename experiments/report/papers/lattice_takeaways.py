@@ -10,6 +10,7 @@ from experiments.lattice.ranking import gaps, in_words
 from experiments.report.claims import EPOCHS, Evidence, at_cap
 from experiments.report.judged import Judged, JudgedRelation, summarize
 from experiments.report.lattice_studies import STARTS, Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
+from experiments.report.paper import Takeaway
 from experiments.report.papers.lattice_table import (
     BEST_OF_SHARES,
     FIGURE_5,
@@ -26,7 +27,7 @@ from experiments.report.papers.lattice_table import (
     is_worst,
 )
 from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, counted, gap, points, says
+from experiments.report.texts import at_published_size, counted, gap, says
 from experiments.report.verdicts import Finding, Observation
 from lrpt.runs.console import in_series
 
@@ -35,18 +36,22 @@ OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was fo
 """Text -> how older studies read it."""
 
 
-def takeaways(judged: Judged) -> Sequence[str]:
-    """Return takeaways on the scale, the orders of losses, epochs, shares of the data, and gradients."""
+def takeaways(judged: Judged) -> Sequence[Takeaway]:
+    """Return takeaways on losses, epochs, shares of the data, and gradients."""
+    losses = [_order(judged, text) for text in BOOKS]
     return (
-        points(
-            f"**Scale.** {at_published_size(judged, 'Table 1', 'Table 1')} Networks of the studies are smaller:",
-            *_scales(judged),
-            f"The paper's text claims {len(claimed())} orderings of Table 1. {len(lacking())} of them do not hold in that table; they are "
-            f"[listed](docs/reproduction/lattice.md#remarks) and not counted.",
+        Takeaway(
+            f"**Losses.** {at_published_size(judged, 'Table 1', 'Table 1')} At smaller scale: {' '.join(ahead for ahead, _ in losses)}",
+            (
+                *_scales(judged),
+                *(found for _, found in losses),
+                f"The paper's text claims {len(claimed())} orderings of Table 1. {len(lacking())} of them do not hold in that table; they "
+                f"are listed in the [remarks](#remarks) and not counted.",
+            ),
         ),
-        *(f"**Losses, {BOOKS[text]}.** {_order(judged, text)}" for text in BOOKS),
-        points("**Epochs** until the best one:", _epochs(judged, "LSTM"), _epochs(judged, "GRU"), _censored(judged)),
-        points("**Shares of the data, and gradients.**", _shares(judged), _even(judged)),
+        Takeaway(f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}", (_censored(judged),)),
+        _shares(judged),
+        _even(judged),
     )
 
 
@@ -67,11 +72,11 @@ def _scales(judged: Judged) -> list[str]:
     return kept or ["no study is kept"]
 
 
-def _order(judged: Judged, text: str) -> str:
-    """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm."""
+def _order(judged: Judged, text: str) -> tuple[str, str]:
+    """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm, in a sentence each."""
     gru = gap(judged.relation(f"LRU < GRU: lower test loss ({text}"), "LRUs", f"GRUs on {BOOKS[text]}", "nats per character", "are")
     found = [r for r in judged.relations if r.relation.where == f"Table 1, {text}" and "lower test loss" in r.relation.sentence]
-    return f"{gru} Of {_findings(found, 'orderings of losses in Table 1')}"
+    return gru, f"{BOOKS[text][0].upper()}{BOOKS[text][1:]}: of {_findings(found, 'orderings of losses in Table 1')}"
 
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
@@ -100,15 +105,15 @@ def lacking() -> list[Ordering]:
     return [claim for claim in claimed() if not holds(claim)]
 
 
-def _shares(judged: Judged) -> str:
+def _shares(judged: Judged) -> Takeaway:
     """Say how LRUs and GRUs compare on shares of the data below all of it."""
     found = [judged.relation(f"LRU < GRU: lower test loss with {share} % of the data (PTB)") for share in PARTS]
     if not any(r.pairs for r in found):
-        return "Shares of the data (Figure 5) are not yet run."
+        return Takeaway("**Shares of the data** (Figure 5) are not yet run.")
     lower = sum(r.difference is not None and r.difference.mean > 0 for r in found)
     compared = [*found, *(r for r in judged.relations if r.relation.sentence.startswith("an LRU on 40 %"))]
-    return (
-        f"On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
+    return Takeaway(
+        f"**Shares of the data.** On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
         f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(compared, 'comparisons')}"
     )
 
@@ -139,27 +144,35 @@ def _fewer(relation: JudgedRelation) -> str:
     return f"{relation.distance} epochs {'fewer' if relation.difference.mean >= 0 else 'more'}"
 
 
-def _even(judged: Judged) -> str:
+def _even(judged: Judged) -> Takeaway:
     """Say for each start in how many epochs gradients are more even over the layers of an LRU than over those of a GRU."""
     study = _study(judged, GRADIENTS)
-    said = [_even_from(judged, study, start) for start in starts_in(study)] if study else []
-    return " ".join(filter(None, said)) or "Gradients of ten layers (Figure 7) are not yet run."
+    said = [found for start in starts_in(study) if (found := _even_from(judged, study, start))] if study else []
+    if not said:
+        return Takeaway("**Gradients** of ten layers (Figure 7) are not yet run.")
+    return Takeaway(
+        f"**Gradients** of ten layers (Figure 7) are closer to each other in LRUs than in GRUs: {'; '.join(short for short, _ in said)}.",
+        (
+            "Compared are the norm of the gradient of the last layer and the mean of the first three.",
+            *(details for _, details in said),
+        ),
+    )
 
 
-def _even_from(judged: Judged, study: Study, start: str) -> str:
-    """Return the sentence of one start, with the losses: a network that does not learn says little about gradients that do."""
+def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | None:
+    """Return the finding of one start, and the losses: a network that does not learn says little about gradients that do."""
     norms = norms_of(study, start)
     if not {"LRU", "GRU"} <= norms.keys():
-        return ""
+        return None
     lru, gru = (np.abs(np.log10(by_epoch(mean_norms(list(norms[name].values()))))) for name in ("LRU", "GRU"))
     relation = judged.relation(f"gradients of ten layers are more even in an LRU than in a GRU ({STARTS[start]})")
     of = scores(study, start)
     losses = [f"{np.mean([*of[name].values()]):.2f} ({title}s)" for name, title in (("lru", "LRU"), ("gru", "GRU")) if of.get(name)]
+    start_in_words = STARTS[start][0].upper() + STARTS[start][1:]
     return (
-        f"Gradient norms of ten layers (Figure 7), {STARTS[start]}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}: that of "
-        f"the last layer and the mean of the first three are closer in LRUs than in GRUs in {int((lru < gru).sum())} of {len(lru)} epochs "
-        f"({says(relation.verdict)}){'; test losses are ' * bool(losses)}{' and '.join(losses)}"
-        f"{_unlearnt(of.get('gru', {}))}."
+        f"{STARTS[start]}, in {int((lru < gru).sum())} of {len(lru)} epochs ({says(relation.verdict)}{_unlearnt(of.get('gru', {}))})",
+        f"{start_in_words}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}"
+        f"{': test losses are ' * bool(losses)}{' and '.join(losses)}.",
     )
 
 
@@ -169,7 +182,7 @@ NO_CONTEXT = 2.95
 
 def _unlearnt(losses: Mapping[int, float]) -> str:
     """Say that GRUs have learnt no context, in which case evenness of gradients says little about training."""
-    return ", and those GRUs have learnt no context" * bool(losses and min(losses.values()) > NO_CONTEXT)
+    return ", but those GRUs have learnt no context" * bool(losses and min(losses.values()) > NO_CONTEXT)
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:

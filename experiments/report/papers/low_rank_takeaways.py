@@ -10,35 +10,39 @@ from experiments.report.claims import Evidence
 from experiments.report.contests import recovered
 from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.matching import configuration, runs_of
+from experiments.report.paper import Takeaway
 from experiments.report.papers.low_rank_copying import LONG, LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, SHORT, URNN, VARIANTS
 from experiments.report.quantities import is_solved
 from experiments.report.records import Record
-from experiments.report.texts import counted, points, seeds_in_words
+from experiments.report.texts import counted, seeds_in_words
 from experiments.report.verdicts import Finding
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
 
 
-def takeaways(judged: Judged) -> Sequence[str]:
+def takeaways(judged: Judged) -> Sequence[Takeaway]:
     """Return five takeaways, agreeing and disagreeing ones."""
     return (_on_diagonal(judged), _on_copying(judged), _on_weight_norm(judged), _on_urnn(judged), _on_tables(judged))
 
 
-def _on_diagonal(judged: Judged) -> str:
+def _on_diagonal(judged: Judged) -> Takeaway:
     """Return how LRD-GRUs compare with LR-GRUs, task by task."""
     found = [r for r in judged.relations if r.relation.sentence.startswith("LRD >= LR")]
     lr_gru = judged.quantity("LR-GRU 128/50", "updates until test", setting=FIXED)
     highway = judged.relation("the diagonal does not help on MNIST")
-    return points(
+    return Takeaway(
         f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and "
-        f"never worse. Its {len(found)} tasks here: {counted(found, SAID)}. Advantages of LRD-GRUs, negative if they are worse:",
-        *(f"{_task_of(r)}, {r.unit}: {r.advantage}; {r.verdict}" for r in found if r.pairs),
-        *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
-        f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
-        f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
-        f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: advantage of the one without it "
-        f"{highway.advantage}; {highway.verdict}",
+        f"never worse. Its {len(found)} tasks here: {counted(found, SAID)}. That an LR-GRU does not converge on copying with a fixed lag: "
+        f"{lr_gru.verdict}.",
+        (
+            *(f"{_task_of(r)}, advantage of the LRD-GRU in {r.unit}: {r.advantage}; {r.verdict}" for r in found if r.pairs),
+            *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
+            f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
+            f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
+            f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: advantage of the one without it "
+            f"{highway.advantage}; {highway.verdict}",
+        ),
     )
 
 
@@ -58,68 +62,76 @@ def _task_of(relation: JudgedRelation) -> str:
     return ", ".join(dict.fromkeys((task, inside)))
 
 
-def _on_copying(judged: Judged) -> str:
+def _on_copying(judged: Judged) -> Takeaway:
     """Return how many updates copying takes."""
     times = {name: judged.quantity("LRD-GRU 128/50", "updates until test", setting=name) for name in (LENGTH, LAG, FIXED)}
     gru = judged.quantity("GRU 128", "updates until test", setting=FIXED)
-    return points(
+    return Takeaway(
         f"**Copying.** An LRD-GRU with fewer parameters than the full GRU solves three tasks (test cross-entropy below 0.001) in "
-        f"{_solved(times.values())} runs:",
-        *(f"{name}: {q.ours} updates, published {q.quantity.published}; {q.verdict}" for name, q in times.items()),
-        "fixed lag, full GRU with the original's recipe, which solves the task in the paper: "
-        f"{gru.ours if gru.observed else 'not yet run'}",
+        f"{_solved(times.values())} runs. Within the published number of updates: "
+        f"{'; '.join(f'{q.verdict} on {name}' for name, q in times.items())}.",
+        (
+            *(f"{name}: {q.ours} updates, published {q.quantity.published}; {q.verdict}" for name, q in times.items()),
+            "fixed lag, full GRU with the original's recipe, which solves the task in the paper: "
+            f"{gru.ours if gru.observed else 'not yet run'}",
+        ),
     )
 
 
-def _on_weight_norm(judged: Judged) -> str:
-    """Return what weight normalization changes, as a list."""
+def _on_weight_norm(judged: Judged) -> Takeaway:
+    """Return what weight normalization changes."""
     faster = {name: judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)}
     stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable (variable")]
-    return points(
-        "**Weight normalization** makes training faster and more stable in the paper.",
-        f"Faster: {'; '.join(f'{name}: {r.verdict}' for name, r in faster.items())}.",
-        f"More stable: at 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} "
-        f"comparisons in which there are any ({seeds_in_words([len(r.pairs) for r in _decided(stable)])} each; significant: "
-        f"{_significant(stable)}).{_above(judged)}",
+    return Takeaway(
+        "**Weight normalization** makes training faster and more stable in the paper. "
+        f"Faster: {'; '.join(f'{r.verdict} on {name}' for name, r in faster.items())}. More stable, at higher learning rates: in "
+        f"{_holding(stable)} comparisons (significant: {_significant(stable)}).",
+        (
+            f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} "
+            f"comparisons in which there are any ({seeds_in_words([len(r.pairs) for r in _decided(stable)])} each).{_above(judged)}",
+        ),
     )
 
 
-def _on_urnn(judged: Judged) -> str:
+def _on_urnn(judged: Judged) -> Takeaway:
     """Return what unitary networks do on copying."""
     perfect = judged.quantity("uRNN 721", "updates until perfect", setting=FIXED)
     early, late = (judged.quantity("uRNN 721", f"held-out cross-entropy after {update:,}", setting=FIXED) for update in (SHORT, LONG))
     solved = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
     at = dict.fromkeys(f"{update:,}" for update in solved if update is not None)
-    return points(
-        "**Unitary network** (uRNN):",
-        f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}; "
-        f"{perfect.verdict}.",
-        f"That it overfits there, as the paper says, after {SHORT:,} updates: {early.verdict}; after {LONG:,}: {late.verdict}"
-        f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(list(at)) if at else ''}"
-        f"{' updates' * bool(at)}.",
-        f"That it is ahead of the LRD-GRU at equal updates for variable length: {judged.relation('the uRNN is ahead').verdict}.",
+    ahead = judged.relation("the uRNN is ahead")
+    within = perfect.quantity.published.strip("< ").partition(", ")[0]
+    return Takeaway(
+        f"**Unitary network** (uRNN), three claims. Perfect accuracy at N = 500 within {within} updates: {perfect.verdict}. Overfitting "
+        f"there, after {SHORT:,} updates: {early.verdict}. Ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
+        (
+            f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}",
+            f"That it overfits there, as the paper says, after {SHORT:,} updates: {early.verdict}; after {LONG:,}: {late.verdict}"
+            f"{'. Held-out sequences meet the criterion of the other networks after ' * bool(at)}{in_series(list(at)) if at else ''}"
+            f"{' updates' * bool(at)}.",
+        ),
     )
 
 
-def _on_tables(judged: Judged) -> str:
+def _on_tables(judged: Judged) -> Takeaway:
     """Return what was run of the tables on images and characters."""
     tied, untied = (judged.quantity(name, "test perplexity") for name in ("LRD-GRU 1000/64, tied", "LRD-GRU 1000/64"))
     digits = judged.quantity("LRD-GRU 128/24", "test accuracy", "Table 1")
     above = judged.quantity("LRD-GRU 128/24", "test accuracy, above", "Table 1")
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
-    return points(
-        "**Images and characters.** Accuracies of 10,000 images have a sampling error of 0.1 points at 99%, and of 0.3 points at 92%.",
-        f"Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published {digits.quantity.published}; "
-        f"{digits.verdict}. Above the uRNN's {above.quantity.published.removeprefix('> ')}: {above.verdict}.",
-        f"Permuted MNIST, LRD-GRU better than the full GRU: {judged.relation('LRD-GRU > full GRU').verdict}.",
-        f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
-        f"{lr.quantity.published}. The published ordering: {judged.relation('the diagonal does not help').verdict}.",
-        *(
-            f"Characters of the Penn Treebank, LRD-GRU 1000/64, {name}: test perplexity {q.ours}, published {q.quantity.published}; "
-            f"{q.verdict}"
-            for name, q in (("tied", tied), ("untied", untied))
+    return Takeaway(
+        f"**Images and characters.** Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published "
+        f"{digits.quantity.published}; {digits.verdict}. Better than the full GRU: {judged.relation('LRD-GRU > full GRU').verdict}. "
+        f"Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published {tied.quantity.published}; "
+        f"{tied.verdict}.",
+        (
+            f"Permuted MNIST, LRD-GRU 128/24, above the uRNN's {above.quantity.published.removeprefix('> ')}: {above.verdict}",
+            f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
+            f"{lr.quantity.published}. The published ordering: {judged.relation('the diagonal does not help').verdict}",
+            "Accuracies of 10,000 images have a sampling error of 0.1 points at 99%, and of 0.3 points at 92%.",
+            f"Characters, LRD-GRU 1000/64, untied: test perplexity {untied.ours}, published {untied.quantity.published}; {untied.verdict}",
+            "" if judged.quantity("GRU 1000", "test perplexity").observed else "No full GRU was run on characters.",
         ),
-        "" if judged.quantity("GRU 1000", "test perplexity").observed else "No full GRU was run on characters.",
     )
 
 

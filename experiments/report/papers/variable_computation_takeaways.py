@@ -7,6 +7,7 @@ import numpy as np
 from experiments.report.claims import Evidence, Network
 from experiments.report.judged import Judged, JudgedRelation
 from experiments.report.matching import recorded
+from experiments.report.paper import Takeaway
 from experiments.report.papers.variable_computation_networks import (
     BIT_NETWORKS,
     CHAR_NETWORKS,
@@ -18,7 +19,7 @@ from experiments.report.papers.variable_computation_networks import (
 )
 from experiments.report.papers.variable_computation_relations import BOUNDARY
 from experiments.report.records import Record
-from experiments.report.texts import at_published_size, direction, gap, points, says, seeds_in_words, still_improving
+from experiments.report.texts import at_published_size, by_finding, direction, gap, says, seeds_in_words, still_improving
 from experiments.report.verdicts import Finding, Status
 from lrpt.cli.schedule_numbers import REACH
 from lrpt.runs.console import in_series
@@ -26,40 +27,59 @@ from lrpt.runs.console import in_series
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")
 
 
-def takeaways(judged: Judged) -> Sequence[str]:
-    """Return five takeaways, agreeing and disagreeing ones."""
-    bits = judged.relation("VCRNN-128 > an RNN of as many")
-    characters, melodies = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCRNN-500 > RNN-250")
+def takeaways(judged: Judged) -> Sequence[Takeaway]:
+    """Return four takeaways, agreeing and disagreeing ones."""
+    return (_at_equal_operations(judged), _melodies(judged), _schedules(judged), _others(judged))
+
+
+def _at_equal_operations(judged: Judged) -> Takeaway:
+    """Return how units with variable computation compare with usual ones of as many operations."""
+    bits, characters = judged.relation("VCRNN-128 > an RNN of as many"), judged.relation("VCRNN-1024 > RNN-760")
     gated = judged.relation("VCGRU-1024 > GRU-458")
-    vcrnn = "At smaller scale, a VCRNN" if characters.smaller else "A VCRNN"
     plain = (SMALL_VC, *RNN_CURVE) if characters.smaller else (CHAR_NETWORKS["VCRNN-1024"], CHAR_NETWORKS["RNN-760"])
     gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
-    return (
-        f"**Bits.** {gap(bits, 'At smaller scale, a VCRNN', 'an RNN of as many operations', BITS)}",
-        f"**Characters.** {gap(characters, vcrnn, 'an RNN of as many operations', BITS)}{_unfinished(judged, plain)} "
-        f"{gap(gated, 'A VCGRU', 'a GRU of as many operations', BITS)}{_unfinished(judged, gates)}",
-        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}"
-        + _operations(judged) * (melodies.verdict.status is not Status.NOT_RUN),
-        _schedules(judged),
-        points(
-            "**Other claims.**",
-            _unpenalized(judged),
-            f"{at_published_size(judged, 'Table 3', 'Table 3')}{_smallest(judged)}",
-            at_published_size(judged, "Figure 4", "Figure 4 (Czech and German)"),
+    return Takeaway(
+        f"**Equal operations.** In the paper, units with variable computation are better than usual ones of as many operations. "
+        f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
+        f"{gap(bits, 'A VCRNN on bits', 'an RNN of as many operations', BITS)} "
+        f"{gap(characters, 'A VCRNN on characters', 'an RNN of as many operations', BITS)} "
+        f"{gap(gated, 'A VCGRU on characters', 'a GRU of as many operations', BITS)}",
+        (
+            _unfinished(judged, "VCRNNs and RNNs on characters", plain),
+            _unfinished(judged, "VCGRUs and GRUs on characters", gates),
         ),
+    )
+
+
+def _melodies(judged: Judged) -> Takeaway:
+    """Return how the network of the paper's size compares with a usual one on melodies."""
+    melodies = judged.relation("VCRNN-500 > RNN-250")
+    return Takeaway(
+        f"**Melodies.** {gap(melodies, 'On other and fewer tunes, VCRNN-500', 'RNN-250', 'in perplexity')}",
+        (_operations(judged),) * (melodies.verdict.status is not Status.NOT_RUN),
+    )
+
+
+def _others(judged: Judged) -> Takeaway:
+    """Return what became of section 4.2, Table 3 and Figure 4."""
+    return Takeaway(
+        f"**Other claims.** {_unpenalized(judged)}{at_published_size(judged, 'Table 3', 'Table 3')} "
+        f"{at_published_size(judged, 'Figure 4', 'Figure 4 (Czech and German)')}",
+        (_other_parts(judged), _smallest(judged)),
     )
 
 
 BITS = "bits per character"
 
 
-def _unfinished(judged: Judged, networks: Sequence[Network]) -> str:
-    """Say in how many runs of networks longer training might change what was found."""
-    return still_improving([run for network in networks for run in network.runs(judged.evidence, best=True).values()])
+def _unfinished(judged: Judged, what: str, networks: Sequence[Network]) -> str:
+    """Say in how many runs of networks longer training might change what was found; nothing if in none."""
+    said = still_improving([run for network in networks for run in network.runs(judged.evidence, best=True).values()])
+    return f"{what}. {said.strip()}" if said else ""
 
 
-def _schedules(judged: Judged) -> str:
-    """Return a sentence about what schedules follow, and a list of measurements."""
+def _schedules(judged: Judged) -> Takeaway:
+    """Return what schedules follow."""
     m, bits, place, symbol = (
         judged.quantity("VCRNN-128", f"{name}")
         for name in (
@@ -76,19 +96,27 @@ def _schedules(judged: Judged) -> str:
     triplets = judged.relation("more computation on fast passages: triplets rather than quarter")
     boundaries = judged.relation("computation is largest at word boundaries")
     if not m.observed or not bits.observed:
-        return "Not yet run: whether schedules follow the structure of the data."
-    return points(
-        "**Schedules** follow the structure of the data in part. m is the share of the state that is updated.",
-        f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in the "
-        f"character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",
-        f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
-        f"the steps. That buffer bits are mostly ignored: {direction(ignored)}.",
-        f"Melodies: m is {_compared(bars, 'on bars than on other symbols', -1)}, and "
-        f"{_compared(triplets, 'on triplets than on quarter notes')}. That bars are mostly ignored: {says(few.verdict)}. Of {len(fast)} "
-        f"orderings of faster and slower notes, {sum(r.verdict.finding is Finding.FOR for r in fast)} agree and "
+        return Takeaway("Not yet run: whether schedules follow the structure of the data.")
+    said = {
+        "m is lower on bars of melodies than on other symbols": says(bars.verdict),
+        "m is highest at word boundaries": says(boundaries.verdict),
+        "buffer bits are mostly ignored": direction(ignored),
+        "bars are mostly ignored": says(few.verdict),
+    }
+    return Takeaway(
+        f"**Schedules** follow the structure of the data in part. m is the share of the state that is updated. {by_finding(said)} Of "
+        f"{len(fast)} orderings of faster and slower notes, {sum(r.verdict.finding is Finding.FOR for r in fast)} agree and "
         f"{sum(r.verdict.finding is Finding.AGAINST for r in fast)} disagree.",
-        f"Characters: the largest mean of m at word boundaries (last letter, white space, first letter) is "
-        f"{_compared(boundaries, 'than that of other places')}. {_about_words(judged)}",
+        (
+            f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
+            f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",
+            f"Bits with 24 buffer bits to a character: {buffered.ours} of the operations are on characters, which are a quarter of "
+            f"the steps.",
+            f"Melodies: m is {_compared(bars, 'on bars than on other symbols', -1)}, and "
+            f"{_compared(triplets, 'on triplets than on quarter notes')}.",
+            f"Characters: the largest mean of m at word boundaries (last letter, white space, first letter) is "
+            f"{_compared(boundaries, 'than that of other places')}. {_about_words(judged)}",
+        ),
     )
 
 
@@ -112,21 +140,33 @@ def _compared(relation: JudgedRelation, where: str, sign: int = 1) -> str:
     return f"{'higher' if sign * found.mean > 0 else 'lower'} {where} by {form.format(abs(found.mean))} ({says(relation.verdict)})"
 
 
+PARTS = "neither a penalty nor a growing sharpness", "no penalty, growing sharpness", "a penalty, fixed sharpness"
+"""What is left out of the training of schedules in section 4.2."""
+
+
 def _unpenalized(judged: Judged) -> str:
-    """Return a sentence about what is updated if parts of the training of schedules are left out."""
-    parts = "neither a penalty nor a growing sharpness", "no penalty, growing sharpness", "a penalty, fixed sharpness"
-    found = [judged.quantity(f"VCRNN, {part}", "share of updated dimensions") for part in parts]
+    """Return a sentence about what is updated without a penalty, with a space after it; nothing if no such network was run."""
+    full = judged.quantity(f"VCRNN, {PARTS[0]}, full gradient", "share of updated dimensions")
+    if not full.observed:
+        return ""
+    everything, seeds = judged.relation("with neither a penalty"), len(full.observed)
+    found = says(everything.verdict) if seeds > 1 else direction(everything)
+    return (
+        f"Without a penalty and at a fixed sharpness of the mask, everything is updated in the end in the paper (section 4.2); here, "
+        f"{full.ours} of the dimensions ({seeds_in_words([seeds])}, {found}). "
+    )
+
+
+def _other_parts(judged: Judged) -> str:
+    """Return what is updated with the cut gradient if parts of the training of schedules are left out."""
+    found = [judged.quantity(f"VCRNN, {part}", "share of updated dimensions") for part in PARTS]
     if not all(one.observed for one in found):
         return ""
     neither, growing, penalized = (one.ours for one in found)
-    full = judged.quantity(f"VCRNN, {parts[0]}, full gradient", "share of updated dimensions")
-    everything = judged.relation("with neither a penalty")
-    as_printed = f"is {full.ours} ({says(everything.verdict)})" if full.observed else "is not known yet"
     return (
-        f"Section 4.2 says that training with a fixed sharpness of the mask (it prints no value), and without a penalty on m, ends where "
-        f"everything is updated. On characters, at a fixed sharpness of 4, the updated share {as_printed}. With the gradient into the "
-        f"scheduler cut, as in all other runs here, it is {neither}; it is {growing} with a growing sharpness and no penalty, and "
-        f"{penalized} with a penalty at a fixed sharpness ({seeds_in_words([len(one.observed) for one in found])} each)."
+        f"Section 4.2 prints no sharpness; 4 is used here, on characters. With the gradient into the scheduler cut, as in all other runs "
+        f"here, the updated share is {neither}. It is {growing} with a growing sharpness and no penalty, and {penalized} with a penalty "
+        f"at a fixed sharpness ({seeds_in_words([len(one.observed) for one in found])} each)."
     )
 
 
@@ -137,7 +177,7 @@ def _smallest(judged: Judged) -> str:
         return ""
     ends = [f"{run.best_update:,} of {run.updates:,}" for run in BIT_NETWORKS["RNN-100"].runs(judged.evidence, best=True).values()]
     return (
-        f" RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}. The best state is that of "
+        f"RNN-100 on bits: {bits.ours} bits per bit, published {bits.quantity.published}; {bits.verdict}. The best state is that of "
         f"update {in_series(ends)}."
     )
 
@@ -146,7 +186,7 @@ def _operations(judged: Judged) -> str:
     own = judged.quantity("VCRNN-500", "RNN-d")
     small, large = (judged.quantity(f"RNN-{size}", "test perplexity") for size in (200, 250))
     return (
-        f" Its target was chosen to match the operations of the paper's network, those of an RNN of "
+        f"Its target was chosen to match the operations of the paper's network, those of an RNN of "
         f"{PUBLISHED_TUNES['VCRNN-500'][1]} units. Here it has those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}:"
         " more operations alone do not help here."
     )
