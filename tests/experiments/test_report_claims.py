@@ -944,12 +944,12 @@ def test_the_constant_predictor_of_the_swarm(data_dir):
     assert entropy == pytest.approx(constant_of(evidence_of(ROOT).studies["jsb_swarm"]), rel=1e-6)
 
 
-@pytest.mark.slow
 def test_claims_are_listed_by_what_was_found():
     found = {"a": "as in the paper", "b": "against the paper", "c": "as in the paper", "d": "undecided"}
     assert by_finding(found) == "As the paper claims: a; c. Claimed, and not so here: b. Claimed, and undecided: d."
 
 
+@pytest.mark.slow
 def test_texts_are_made_with_and_without_runs():
     for evidence in (Evidence(), evidence_of(ROOT)):
         for paper in PAPERS:
