@@ -30,6 +30,7 @@ from experiments.report.texts import by_finding
 from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
+from lrpt.cli.schedule_numbers import REACH
 from lrpt.datasets import jsb
 from lrpt.errors import UsageError
 from lrpt.optim import RECIPES
@@ -563,6 +564,25 @@ def test_a_relation_within_a_network_is_judged_on_its_seeds(tmp_path):
     assert found.difference.mean == pytest.approx(0.4 - 0.8 / 3)
     ignored = relation(tmp_path, "bars are mostly ignored", variable_computation.PAPER)
     assert [pair.agrees for pair in ignored.pairs] == [True, False, False]  # half of 0.4 is 0.2
+
+
+@pytest.mark.parametrize(
+    ("experiment", "flags", "name"),
+    [
+        (computing.CHARS, "--preset small", "(English)"),
+        (computing.LANGUAGES, "--preset paper", "(Czech)"),
+        (computing.LANGUAGES, "--preset de-learn", "(German)"),
+    ],
+)
+def test_computation_at_word_boundaries_is_that_of_the_symbol_with_most(experiment, flags, name, tmp_path):
+    """The last letter has 0.6, white space 0.1 and the first letter 0.5. Of the others, one has 0.55, then 0.7, then 0.6."""
+    for seed, other in enumerate((0.55, 0.7, 0.6)):
+        means = [0.4] * (REACH - 1) + [0.6, 0.1, 0.5, other] + [0.4] * (REACH - 2)
+        make_run(tmp_path, experiment, flags, seed, {135_000: 1.5}, "loss", {}, analysis={"words": {"means": means}})
+    of_words = "computation is largest at word boundaries, on last letters, white spaces or first letters"
+    found = relation(tmp_path, f"{of_words} {name}", variable_computation.PAPER)
+    assert [pair.advantage for pair in found.pairs] == pytest.approx([0.05, -0.1, 0])
+    assert [pair.agrees for pair in found.pairs] == [True, False, False]
 
 
 @pytest.mark.parametrize(("bits", "behind"), [(8, 8), (24, 24)])

@@ -265,8 +265,14 @@ RELATIONS = (
         )
         for network, of in ((SMALL_VC, ""), (SMALL_VCGRU, ", by a VCGRU too"))
     ),
-    Relation(
-        FIGURE_3, "computation is largest at word boundaries (Czech and German)", None, note="schedules of Europarl are not analysed here"
+    *(
+        Relation(
+            FIGURE_3,
+            f"computation is largest at word boundaries, on last letters, white spaces or first letters ({name})",
+            SHARE,
+            (Within(OF_LANGUAGE[language, "learn"], _at_boundaries, _elsewhere),),
+        )
+        for language, name in europarl.LANGUAGES.items()
     ),
     Relation(
         FIGURE_3,
