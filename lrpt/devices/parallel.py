@@ -257,8 +257,18 @@ def fetch(layout: Layout, tree: Any) -> list[Any]:
 
 
 def _stack(layout: Layout, trees: Sequence[Any]) -> Any:
-    """Stack one tree for each model or shard, and copy them to the devices, with a leading axis of devices."""
-    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, jnp.stack(leaves)), *trees))
+    """Stack one tree for each model or shard, and copy them to the devices, with a leading axis of devices.
+
+    Arrays are stacked on the host. Stacking on a device would compile two small programs for each shape, which takes a second in all.
+    """
+    return _identity(layout)(jax.tree.map(lambda *leaves: _by_device(layout, _stacked(leaves)), *trees))
+
+
+def _stacked(leaves: Sequence[Any]) -> Any:
+    """Stack arrays on the host. PRNG keys have no form there and stay on their device."""
+    if isinstance(leaves[0], jax.Array) and jnp.issubdtype(leaves[0].dtype, jax.dtypes.extended):
+        return jnp.stack(leaves)
+    return np.stack(jax.device_get(leaves))
 
 
 def _unstack(layout: Layout, tree: Any, join: Callable[[Any], Any]) -> list[Any]:

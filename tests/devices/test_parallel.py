@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from lrpt import ModelConfig
@@ -76,3 +77,25 @@ def test_a_flag_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax.config, "update", asked.__setitem__)
     parallel.request_devices(2, 1, 32, dense_width=1000, keep=False)
     assert asked == {"jax_num_cpu_devices": 2}
+
+
+COMPILED: list[str] = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, _seconds, **_more: COMPILED.append(name) if name.endswith("backend_compile_duration") else None
+)
+
+
+def test_copying_a_tree_to_the_devices_compiles_one_program() -> None:
+    """Stacking on a device compiles two programs for each shape, which delayed the first update by a second."""
+    trees = [{str(size): jnp.arange(float(size)) for size in range(11, 16)}]
+    jax.block_until_ready(trees)
+    COMPILED.clear()
+    placed = parallel.place(parallel.Layout(1, 1), trees)
+    assert len(COMPILED) == 1
+    assert [leaf.shape for leaf in jax.tree.leaves(placed)] == [(1, size) for size in range(11, 16)]
+
+
+def test_prng_keys_are_copied_to_the_devices() -> None:
+    key = jax.random.key(7)
+    (placed,) = jax.tree.leaves(parallel.place(parallel.Layout(1, 1), [{"key": key}]))
+    assert jax.random.key_data(placed).tolist() == [jax.random.key_data(key).tolist()]
