@@ -31,15 +31,18 @@ QUICK = RunConfig(
     NextSymbol("python", reading="stream", steps=50, words=2),
 )
 
+CHARACTERS_MODEL, BITS_MODEL = ConditionalConfig(500), ConditionalConfig(100)
+"""Networks of Table 3."""
+
 PAPER = RunConfig(
-    ConditionalConfig(500),
+    CHARACTERS_MODEL,
     OptimConfig("char_lm"),
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextSymbol("ptb", reading="stream", steps=50, words=2),
 )
 
 BITS = RunConfig(
-    ConditionalConfig(100),
+    BITS_MODEL,
     OptimConfig("char_lm"),
     TrainConfig(updates=20 * 2 * EPOCH, batch_size=32, order="stream", evaluate_every=2 * EPOCH, evaluation_batch=32),
     NextBit("ptb", steps=200, characters=True),

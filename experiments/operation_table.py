@@ -5,8 +5,9 @@
 
 The rows are those of Tables 1 and 3. RNN-d is the size of the Elman network with as many multiplications; the paper gives no formula for
 it (see `lrpt.networks.operations`). For units with a scheduler, 'm' is the root mean square of m_t that the printed RNN-d implies, and
-multiplications are counted at this m. Rows with a star are quoted in the paper from Zhang et al. 2016. The conditional network (CRNN) has
-no counts: its slow level steps only where a word or a character ends, and its parameters on characters depend on the words of the text.
+multiplications are counted at this m. Rows with a star are quoted in the paper from Zhang et al. 2016. The multiplications of the
+conditional networks (CRNN) are not counted, because their slow level steps only where a word or a character ends. Their parameters include
+a vector for every word, or for every byte. The paper does not print the number of words: see `WORDS`.
 """
 
 import json
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 
+from experiments import conditional
 from experiments.variable_computation import network
 from lrpt.cli.flags import parse_dataclass
 from lrpt.networks.conditional import ConditionalConfig
@@ -22,6 +24,7 @@ from lrpt.networks.counting import count
 from lrpt.networks.operations import PAPER_FACTORS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console, Explained
+from lrpt.symbols import CodedSize
 
 PROGRAM = "python -m experiments.operation_table"
 
@@ -36,7 +39,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Printed:
-    """A row of the paper's tables: number of symbols, and RNN-d as printed."""
+    """A row of the paper's tables.
+
+    Attributes:
+      where: its place in the paper.
+      config: the network.
+      symbols: number of symbols, with the number of words or bytes for a conditional network.
+      size: RNN-d as printed.
+      quoted: whether the paper quotes the row from Zhang et al. 2016.
+    """
 
     where: str
     config: VariableConfig | ConditionalConfig
@@ -44,14 +55,22 @@ class Printed:
     size: int
     quoted: bool = False
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Return the widths of input and output."""
+        return self.symbols, self.symbols.symbols if isinstance(self.symbols, CodedSize) else self.symbols
+
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `m` is None for units with constant computation, and counts are None for conditional networks."""
+    """A line of the table.
+
+    `m` is None for units with constant computation. `counted` and `multiplications` are None for conditional networks.
+    """
 
     where: str
     model: str
-    parameters: int | None
+    parameters: int
     m: float | None
     printed: int
     convention: float
@@ -60,17 +79,21 @@ class Row:
 
 
 MUSIC, BITS, CHARACTERS, TEXT8 = 730, 2, 51, 27
+WORDS = CodedSize(CHARACTERS, 9_970)
+"""Characters with words of the Penn Treebank: 9,969 occur at least twice in its training split, and one vector stands for all others."""
+BYTES = CodedSize(BITS, 256)
+"""bits with bytes"""
 
 PRINTED = [
     *(Printed("Table 1, music", network("elman", size), MUSIC, size) for size in (200, 250)),
     Printed("Table 1, music", network("vcrnn", 500), MUSIC, 233),
     *(Printed("Table 3, bits", network("elman", size), BITS, size) for size in (100, 500, 1000)),
     *(Printed("Table 3, bits", network("vcrnn", 1000), BITS, size) for size in (340, 460)),
-    Printed("Table 3, bits", ConditionalConfig(100), BITS, 140),
+    Printed("Table 3, bits", conditional.BITS_MODEL, BYTES, 140),
     Printed("Table 3, characters", network("gru", 1024), CHARACTERS, 1450),
     Printed("Table 3, characters", network("lstm", 1024), CHARACTERS, 2048),
     Printed("Table 3, characters", network("elman", 1024), CHARACTERS, 1024),
-    Printed("Table 3, characters", ConditionalConfig(500), CHARACTERS, 700),
+    Printed("Table 3, characters", conditional.CHARACTERS_MODEL, WORDS, 700),
     Printed("Table 3, characters", network("vcrnn", 1024), CHARACTERS, 760),
     Printed("Table 3, characters", network("elman", 760), CHARACTERS, 760),
     Printed("Table 3, characters", network("lstm", 380), CHARACTERS, 760),
@@ -91,14 +114,15 @@ PRINTED = [
 def row(printed: Printed) -> Row:
     """Count the operations of a network."""
     config, name = printed.config, printed.config.label + "*" * printed.quoted
+    parameters = count(config, *printed.sizes).true
     if isinstance(config, ConditionalConfig):
-        return Row(printed.where, name, None, None, printed.size, config.summarize({})["paper_equivalent_size"], None, None)
+        return Row(printed.where, name, parameters, None, printed.size, config.summarize({})["paper_equivalent_size"], None, None)
     m = printed.size / (PAPER_FACTORS[config.cell] * config.size) if config.has_scheduler else 1.0
     metrics = config.summarize({"active": m, "active_squared": m**2})
     return Row(
         where=printed.where,
         model=name,
-        parameters=count(config, printed.symbols, printed.symbols).true,
+        parameters=parameters,
         m=m if config.has_scheduler else None,
         printed=printed.size,
         convention=metrics["paper_equivalent_size"],

@@ -3,11 +3,12 @@
     python -m experiments.parameter_table            a table
     python -m experiments.parameter_table --json     the same as a JSON list
 
-The networks are the GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), the recurrent highway networks and their
-rivals of Zilly et al. 2017, the units of Jernite et al. 2017, and the models of Ahuja and Morency 2018. The convention of the first two for
-GRUs counts the input matrix of one gate only, and no initial state (see `lrpt.networks.counting`). All other networks are counted in full.
-Jernite et al. print no numbers of parameters, but amounts of computation (`experiments.operation_table`). Ahuja and Morency print budgets;
-the widths are those of this project. Only the printed numbers are written down; all counts are computed from the models.
+The networks are the GRUs and LSTMs of Miceli Barone 2016 (arXiv 1603.03116) and 2018 (DeepLo), the Highway networks of the earlier of these
+texts, the recurrent highway networks and their rivals of Zilly et al. 2017, the units and conditional networks of Jernite et al. 2017, and
+the models of Ahuja and Morency 2018. The convention of the first two for GRUs counts the input matrix of one gate only, and no initial
+state (see `lrpt.networks.counting`). All other networks are counted in full. The texts print no numbers of parameters for Highway networks.
+Jernite et al. print amounts of computation instead (`experiments.operation_table`). Ahuja and Morency print budgets; the widths are those
+of this project. Only the printed numbers are written down; all counts are computed from the models.
 """
 
 import json
@@ -17,16 +18,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from experiments import word_lm
+from experiments import highway_mnist, word_lm
 from experiments.lattice.models import PUBLISHED as PUBLISHED_LATTICES
 from experiments.lattice.models import TEXTS, sized
 from experiments.operation_table import PRINTED
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_parts
+from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console, Explained
 
 PROGRAM = "python -m experiments.parameter_table"
@@ -52,7 +54,7 @@ class Published:
 
     Attributes:
       where: its place in the paper.
-      config: the recurrent network.
+      config: the network.
       sizes: widths of input and output.
       printed: the number as printed; empty if none is.
       of: what the number counts: the recurrent layer, the whole model by the convention, or the whole model in full.
@@ -61,7 +63,7 @@ class Published:
     """
 
     where: str
-    config: ModelConfig
+    config: ModelConfig | ConditionalConfig | HighwayConfig
     sizes: tuple[int, int]
     printed: str
     of: Literal["recurrent layer", "model", "model, in full"] = "model"
@@ -71,14 +73,19 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. `agrees`: whether the count rounds to the printed number; None if none is printed."""
+    """A line of the table.
+
+    Attributes:
+      recurrent_layer: None if the network is not recurrent.
+      agrees: whether the count rounds to the printed number; None if none is printed.
+    """
 
     paper: str
     where: str
     model: str
     published: str
     of: str
-    recurrent_layer: int
+    recurrent_layer: int | None
     convention: int
     true: int
     agrees: bool | None
@@ -87,6 +94,7 @@ class Row:
 
 DENSE, LR, LRD = "dense", "low_rank", "low_rank_plus_diagonal"
 COPY, ADDING, IMAGES, CHARACTERS, FEWER_CHARACTERS = (10, 10), (2, 1), (1, 10), (51, 51), (49, 49)
+ALL_PIXELS = (784, 10)
 
 FEWER = "'approximately the same number of parameters' as the LRD-GRU; by the script's model it would take 818"
 ONE_MATRIX = "6,144 = 2nd is one of the three recurrent matrices, without diagonal and biases"
@@ -116,13 +124,15 @@ def language_lstm(size: int, parametrization: str, rank: int = 1) -> ModelConfig
 LATTICE_BUDGETS = {"10 M": 10_000_000, "24 M": 24_000_000}
 
 
-def _units() -> list[tuple[str, ModelConfig, int]]:
-    """Return place, network and number of symbols of every unit of Jernite et al., each once.
+def _units() -> list[tuple[str, ModelConfig | ConditionalConfig, tuple[int, int]]]:
+    """Return place, network, and widths of input and output of every network of Jernite et al., each once."""
+    return list(dict.fromkeys((one.where, one.config, one.sizes) for one in PRINTED))
 
-    The conditional network is left out, because its parameters depend on the words of the text.
-    """
-    units = [(one.where, one.config, one.symbols) for one in PRINTED if isinstance(one.config, VariableConfig)]
-    return list(dict.fromkeys(units))
+
+def _highway_networks() -> list[HighwayConfig]:
+    """Return the Highway networks of the presets that read MNIST."""
+    configs: list[Any] = [preset.config for preset in highway_mnist.EXPERIMENT.presets.values()]
+    return [config.model for config in configs if config.data.source == "mnist"]
 
 
 def _rival(preset: str) -> ModelConfig:
@@ -156,12 +166,13 @@ PUBLISHED = [
     Published("Table 2", language_gru(6985, LR, 64, tied=True), CHARACTERS, "2.54 M", remark=COPIED),
     Published("Table 2", language_lstm(1000, DENSE), FEWER_CHARACTERS, "4.25 M", "model, in full"),
     Published("Table 2", language_lstm(1740, LRD, 300), FEWER_CHARACTERS, "4.25 M", "model, in full", AS_THE_DENSE),
+    *(Published("appendix A.1", config, ALL_PIXELS, "", "model, in full") for config in _highway_networks()),
     *(Published(r.where, r.config, (r.symbols, r.symbols), r.printed, "model, in full", paper=ZILLY) for r in ROWS),
     *(
         Published("Table 1", _rival(preset), (10_000, 10_000), printed, "model, in full", paper=ZILLY)
         for preset, printed in (("variational-lstm", "66 M"), ("variational-lstm-tied", "51 M"))
     ),
-    *(Published(where, config, (symbols, symbols), "", "model, in full", paper=JERNITE) for where, config, symbols in _units()),
+    *(Published(where, config, sizes, "", "model, in full", paper=JERNITE) for where, config, sizes in _units()),
     *(
         Published(
             f"Table 1, {name}", sized(model, budget, text.symbols), (text.symbols, text.symbols), printed, "model, in full", paper=AHUJA
@@ -176,8 +187,7 @@ PUBLISHED = [
 def row(published: Published) -> Row:
     """Count the parameters of a model, and compare them with the printed number."""
     counts = count(published.config, *published.sizes)
-    parts = count_parts(published.config, *published.sizes)
-    layer = parts["recurrent"] + parts["bias"]
+    layer = _recurrent_layer(published)
     counted = {"recurrent layer": layer, "model": counts.paper, "model, in full": counts.true}[published.of]
     return Row(
         paper=published.paper,
@@ -188,9 +198,17 @@ def row(published: Published) -> Row:
         recurrent_layer=layer,
         convention=counts.paper,
         true=counts.true,
-        agrees=rounds_to(counted, published.printed) if published.printed else None,
+        agrees=rounds_to(counted, published.printed) if published.printed and counted is not None else None,
         remark=published.remark,
     )
+
+
+def _recurrent_layer(published: Published) -> int | None:
+    """Count the recurrent matrices and biases. Return None if the network is not recurrent."""
+    if isinstance(published.config, HighwayConfig):
+        return None
+    parts = count_parts(published.config, *published.sizes)
+    return parts["recurrent"] + parts["bias"]
 
 
 def rounds_to(number: int, printed: str) -> bool:
@@ -224,7 +242,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 def cells(r: Row) -> list[str]:
     """Format a line as text."""
-    counts = (f"{number:,}" for number in (r.recurrent_layer, r.convention, r.true))
+    counts = ("" if number is None else f"{number:,}" for number in (r.recurrent_layer, r.convention, r.true))
     return [r.paper, r.where, r.model, r.published, r.of, *counts, AGREES[r.agrees]]
 
 

@@ -24,7 +24,6 @@ import numpy as np
 from experiments import wiki
 from experiments.benchmark.contenders import jax_contender, lrpt_network
 from experiments.benchmark.workloads import WORKLOADS
-from experiments.highway_mnist import EXPERIMENT as HIGHWAY
 from experiments.parameter_table.command import PUBLISHED
 from experiments.scaling import measured, sheet
 from experiments.scaling.memory import LOOPS, Fit, fit, largest, longest, recurrent_parameters, temporaries_of
@@ -103,8 +102,6 @@ class Options:
 def traffic(options: Options, console: Console) -> None:
     """Print the bytes averaged per update for every published model."""
     models = [(p.where, p.config.label, p.config, p.sizes) for p in PUBLISHED]
-    highway = [preset.config.model for name, preset in HIGHWAY.presets.items() if name != "quick"]
-    models += [("A.1", model.label, model, (784, 10)) for model in highway]
     rows = [[where, label, f"{count(m, *sizes).true:,}", f"{averaged_bytes(m, *sizes):,}"] for where, label, m, sizes in models]
     console.table(["", "model", "parameters", "bytes averaged per update"], rows)
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 
 from lrpt.matrices import num_params
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.networks.sequence_model import ModelConfig
 
@@ -56,13 +57,13 @@ def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, num
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * num_metrics
 
 
-def count_parts(config: ModelConfig, input_size: int, output_size: int) -> dict[str, int]:
-    """Count the parameters of a `SequenceModel` by purpose. The sum is the true count.
+def count_parts(config: ModelConfig | ConditionalConfig, input_size: int, output_size: int) -> dict[str, int]:
+    """Count the parameters of a recurrent network by purpose. The sum is the true count.
 
     'recurrent' (all gates), 'bias', 'operator' (for cells with their own operators), 'input' (one gate's matrix and the projection R
     that tied gates share), 'further_input' (the input matrices of the other gates), 'embedding', 'initial_state' and 'readout'
     (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
-    matrices.
+    matrices. Of a conditional network, the matrix Q between the levels is counted as an input matrix.
     """
     return _by_purpose(config.parameter_shapes(input_size, output_size))
 
@@ -81,7 +82,8 @@ def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> i
 
 
 def _by_purpose(params: Any) -> dict[str, int]:
-    cell = params["recurrent"]["cell"]
+    recurrent = params.get("recurrent", params)  # a conditional network has its cell at the top
+    cell = recurrent["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
     further = sum(_further_gates(part) for part in stored["input"])
     return {
@@ -90,7 +92,7 @@ def _by_purpose(params: Any) -> dict[str, int]:
         "operator": num_params(cell.get("operator")),
         "input": num_params(stored["input"]) - further,
         "further_input": further,
-        "initial_state": num_params(params["recurrent"].get("initial_state")),
+        "initial_state": num_params(recurrent.get("initial_state")),
         "embedding": num_params(params.get("embedding")),
         "readout": num_params((params.get("readout"), params.get("readout_bias"))),
     }

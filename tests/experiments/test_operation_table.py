@@ -1,11 +1,13 @@
 """Operations of the published units: constant ones to the digits that are printed, and what is counted by hand."""
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from experiments.operation_table import PRINTED, main, row
+from experiments import conditional
+from experiments.operation_table import BYTES, PRINTED, WORDS, main, row
 
 
 @cache  # not at import, which every worker of the tests does
@@ -18,7 +20,7 @@ def test_the_convention_gives_what_is_printed(index):
     one = rows()[index]
     if one.model.startswith("CRNN"):  # 707 is printed as 700, 141 as 140
         assert one.convention == pytest.approx(one.printed, rel=0.0105)
-        assert (one.parameters, one.counted, one.multiplications) == (None, None, None)
+        assert (one.counted, one.multiplications) == (None, None)
         return
     assert one.convention == pytest.approx(one.printed, rel=0.0015)
     assert (one.m is None) != one.model.startswith("VC")
@@ -33,6 +35,20 @@ def test_parameters_are_those_of_the_paper_and_biases():
     found = {(one.model, one.where): one.parameters for one in rows()}
     assert found["VCRNN 500", "Table 1, music"] == 730 * 500 + 2 * 500**2 + 500 + 2 * 500 + 1 + 500 * 730 + 730
     assert found["GRU 1024", "Table 3, text8"] == 27 * 1024 + 6 * 1024**2 + 3 * 1024 + 1024 * 27 + 27
+
+
+def test_parameters_of_conditional_networks():
+    """S n and U n for symbols and units, 3 n^2 for both levels and the matrix between them, 2 n for biases, n S + S for the softmax."""
+    found = {one.model: one.parameters for one in rows()}
+    for model, n, S, U in (("CRNN 500-500", 500, 51, 9_970), ("CRNN 100-100", 100, 2, 256)):
+        assert found[model] == S * n + U * n + 3 * n**2 + 2 * n + n * S + S
+
+
+def test_words_and_bytes_are_those_of_the_presets(data_dir):
+    for preset, size in (("paper", WORDS), ("bits", BYTES)):
+        config = conditional.EXPERIMENT.presets[preset].config
+        found = replace(config.data, dir=data_dir).build(0).input_size
+        assert (found.symbols, found.units) == (size.symbols, size.units)
 
 
 def test_every_row_of_the_tables_is_there():

@@ -2,10 +2,12 @@
 
 import pytest
 
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import EmbeddingConfig, TiedStorageConfig
-from lrpt.networks.counting import count, count_in_step
+from lrpt.networks.counting import count, count_in_step, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.symbols import CodedSize
 
 N = 16
 
@@ -34,3 +36,18 @@ def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(con
 def test_of_other_networks_all_parameters_are_counted():
     config = HighwayConfig()
     assert count_in_step(config, 5, 3) == count(config, 5, 3).true
+
+
+def test_parts_of_a_conditional_network():
+    """Units are the larger table here; the other one and the matrix between the levels are further inputs."""
+    n, s, S, U = 7, 5, 3, 11
+    config = ConditionalConfig(n, s)
+    parts = count_parts(config, CodedSize(S, U), S)
+    assert {name: size for name, size in parts.items() if size} == {
+        "recurrent": n**2 + s**2,
+        "bias": n + s,
+        "input": U * s,
+        "further_input": S * n + s * n,
+        "readout": n * S + S,
+    }
+    assert sum(parts.values()) == count(config, CodedSize(S, U), S).true
