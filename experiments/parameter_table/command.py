@@ -21,7 +21,7 @@ from typing import Any, Literal
 from experiments import highway_mnist, word_lm
 from experiments.lattice.models import PUBLISHED as PUBLISHED_LATTICES
 from experiments.lattice.models import TEXTS, sized
-from experiments.operation_table import PRINTED
+from experiments.operation_table import PRINTED, note_on_tunes
 from experiments.parameter_table.rows import ROWS
 from lrpt.cli.flags import parse_dataclass
 from lrpt.networks.conditional import ConditionalConfig
@@ -231,10 +231,12 @@ def rounds_to(number: int, printed: str) -> bool:
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Print the table, and below it the reasons for differences."""
+    """Print the table, and below it the reasons for differences and the sizes of the networks trained on tunes."""
     columns = ["", "", "model", "published", "for the", "recurrent layer", "convention", "true", "agrees"]
     console.table(columns, [cells(r) for r in rows], left=3)
     console.say(f"\n{LEGEND}")
+    if note := note_on_tunes():
+        console.say(note)
     for r in rows:
         if r.agrees is False:
             console.say(f"{r.where}, {r.model}, {r.published}: {r.remark}.")

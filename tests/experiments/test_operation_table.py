@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from experiments import conditional
-from experiments.operation_table import BYTES, PRINTED, WORDS, main, row
+from experiments import COSTS, conditional
+from experiments.operation_table import BYTES, MUSIC, PRINTED, WORDS, main, note_on_tunes, row
 
 
 @cache  # not at import, which every worker of the tests does
@@ -63,4 +63,15 @@ def test_prints(capsys):
     main(["--json"])
     assert len(json.loads(capsys.readouterr().out)) == len(PRINTED)
     main([])
-    assert "VCGRU 1024" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "VCGRU 1024" in out
+    assert out.endswith(f"\n\n{note_on_tunes()}\n")
+
+
+def test_the_note_on_tunes_has_the_parameters_of_the_kept_networks(tmp_path):
+    kept = [json.loads(path.read_text()) for path in COSTS.parent.glob("music/*/result.json")]
+    assert {one["model"].replace("ELMAN", "RNN") for one in kept} == {one.config.label for one in PRINTED if one.symbols == MUSIC}
+    for one in kept:
+        assert f"{one['model'].replace('ELMAN', 'RNN')} has {one['parameters']['true']:,}" in note_on_tunes()
+        assert f" {one['data']['types']} symbols" in note_on_tunes()
+    assert not note_on_tunes(tmp_path)

@@ -154,7 +154,8 @@ def test_prints_the_table_and_why_figures_differ(capsys):
     table, _, remarks = capsys.readouterr().out.partition("\n\n")
     printed = table.splitlines()[1:]
     assert ["".join(line.split()) for line in printed] == ["".join("".join(cells(r)).split()) for r in rows()]
-    assert len(remarks.splitlines()) == 1 + sum(r.agrees is False for r in rows())
+    assert len(remarks.splitlines()) == 2 + sum(r.agrees is False for r in rows())
+    assert operations.note_on_tunes() in remarks
 
 
 def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
