@@ -45,7 +45,7 @@ class Change(NamedTuple):
 
 
 def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: Console) -> None:
-    """Evaluate kept weights again, and print a line for each result.
+    """Evaluate kept weights again. Print a line before each evaluation, before each analysis, and for each result.
 
     Args:
       results: where results are kept.
@@ -58,7 +58,7 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
     """
     found = []
     for record in _named(load(results), names):
-        one = verify_one(results / record.experiment / record.name, record, data_dir)
+        one = verify_one(results / record.experiment / record.name, record, data_dir, console)
         console.say(f"{one.name}: {one.verdict}; {one.detail}")
         found.append(one)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in dict.fromkeys(one.verdict for one in found)}
@@ -83,8 +83,8 @@ def _name(record: Record) -> str:
     return f"{record.experiment}/{record.name}"
 
 
-def verify_one(path: Path, record: Record, data_dir: Path | None) -> Verified:
-    """Evaluate the weights of one kept result."""
+def verify_one(path: Path, record: Record, data_dir: Path | None, console: Console) -> Verified:
+    """Evaluate the weights of one kept result. Print a line before each part that takes long."""
     name = _name(record)
     if not weights.are_kept(path):
         return Verified(name, "no weights", "nothing to evaluate")
@@ -102,7 +102,12 @@ def verify_one(path: Path, record: Record, data_dir: Path | None) -> Verified:
             trained.task  # noqa: B018  reads the data
     except UsageError as error:
         return Verified(name, "skipped", f"its data cannot be read: {error}")
-    return Verified(name, *_with_analysis(trained, record, *_compared(trained, record, best)))
+    console.say(f"{name}: evaluating its weights ...")
+    verdict, detail = _compared(trained, record, best)
+    if record.analysis is None or verdict == "differs":
+        return Verified(name, verdict, detail)
+    console.say(f"{name}: computing {ANALYSIS} again, which may take minutes ...")
+    return Verified(name, *_with_analysis(trained, record.analysis, verdict, detail))
 
 
 def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Outcome, str]:
@@ -118,11 +123,9 @@ def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple
     return ("close", f"{splits} within {tolerance:g}, {how}") if worst.relative <= tolerance else ("differs", how)
 
 
-def _with_analysis(trained: Loaded, record: Record, verdict: Outcome, detail: str) -> tuple[Outcome, str]:
+def _with_analysis(trained: Loaded, analysis: Mapping[str, Any], verdict: Outcome, detail: str) -> tuple[Outcome, str]:
     """Add whether the kept analysis is that of the weights."""
-    if record.analysis is None or verdict == "differs":
-        return verdict, detail
-    kept = {name: value for name, value in record.analysis.items() if name in ANALYSES}
+    kept = {name: value for name, value in analysis.items() if name in ANALYSES}
     largest = largest_difference(kept, analyse(trained))
     verdict = verdict if largest <= OF_ANALYSES else "differs"
     return verdict, f"{detail}; {ANALYSIS}: the largest difference is {largest:.1e}"

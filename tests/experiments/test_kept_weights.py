@@ -12,12 +12,13 @@ import pytest
 import tiny
 
 from experiments import char_lm
+from experiments.report import verification
 from experiments.report import weights as kept_weights
 from experiments.report.command import main as report
 from lrpt.cli.command import closing, main
 from lrpt.cli.flags import parse
 from lrpt.runs.files import sealed
-from lrpt.training.loading import load
+from lrpt.training.loading import Loaded, load
 
 pytestmark = pytest.mark.slow
 
@@ -65,10 +66,32 @@ def test_collected_weights_are_those_of_the_best_checkpoint(run, root):
 
 
 def test_metrics_are_reproduced_but_for_rounding(root, capsys):
-    line, total = verified(root, capsys, "copy_memory")
+    progress, line, total = verified(root, capsys, "copy_memory")
+    assert progress == "copy_memory/tiny: evaluating its weights ..."
     assert re.match(r"copy_memory/tiny: (equal; |close; .* the largest relative difference is [\d.]+e-0[789] )", line), line
     assert total in ("1 results: 1 equal", "1 results: 1 close")
-    assert verified(root, capsys)[0] == verified(root, capsys, "copy_memory/tiny")[0] == line
+    assert verified(root, capsys)[1] == verified(root, capsys, "copy_memory/tiny")[1] == line
+
+
+def test_a_line_is_printed_before_each_part_that_takes_long(root, capfd, monkeypatch):
+    before, evaluate = {}, Loaded.evaluate
+
+    def evaluated(trained):
+        before["evaluation"] = capfd.readouterr().out
+        return evaluate(trained)
+
+    def analysed(trained):
+        before["analysis"] = capfd.readouterr().out
+        return {}
+
+    monkeypatch.setattr(Loaded, "evaluate", evaluated)
+    monkeypatch.setattr(verification, "analyse", analysed)
+    (kept(root) / "analysis.json").write_text(json.dumps(sealed({"update": 0})))
+    report(["--verify"], root)
+    assert before == {
+        "evaluation": "copy_memory/tiny: evaluating its weights ...\n",
+        "analysis": "copy_memory/tiny: computing analysis.json again, which may take minutes ...\n",
+    }
 
 
 def change(path, change):
@@ -86,7 +109,7 @@ def scaled(factor):
 
 def test_rounding_of_another_machine_is_told(root, capsys):
     change(kept(root) / "result.json", scaled(1 + 5e-6))
-    line, _ = verified(root, capsys)
+    _, line, _ = verified(root, capsys)
     found = re.match(r"copy_memory/tiny: close; valid and test within 1e-05, the largest relative difference is (\S+) \(test loss: ", line)
     assert abs(float(found[1]) - 5e-6) < 1e-6
 
