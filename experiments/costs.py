@@ -10,8 +10,8 @@ measured, as `experiments.reproduce --measure` does, in a process that is bound 
 that the same command goes on after an interruption.
 
 Where updates are long, few presets of each experiment are measured. The other presets, and those whose data are missing, are estimated: the
-estimate from counts of operations is multiplied by the ratio of measured to estimated cost of a measured preset of the experiment. It is
-the one whose updates are closest in length, among those that read the same data if there are any.
+estimate from counts of operations is multiplied by the ratio of measured to estimated cost of measured presets of the experiment. It is
+interpolated between those with the next shorter and the next longer updates, among those that read the same data if there are any.
 """
 
 import sys
@@ -176,7 +176,7 @@ def kept(path: Path, machine: Mapping[str, Any], known: Mapping[str, Runs]) -> d
 
 
 def ratio(one: Runs, measured: Mapping[Runs, float]) -> float:
-    """Return the ratio of measured and estimated hours of the preset that is most similar to `one`, as `experiments.reproduce` does."""
+    """Return the ratio of measured and estimated hours of presets similar to `one`, as `experiments.reproduce` does."""
     ratios = {other: hours / other.estimate for other, hours in measured.items()}
     own = [Measured(other.data, other.update, found) for other, found in ratios.items() if other.experiment == one.experiment]
     return similar_ratio(one.data, one.update, own, list(ratios.values()))

@@ -13,7 +13,7 @@ for a core, and the report judges smaller runs in their place: `--scale smaller`
 
 Hours without ~ were measured: on this machine (--measure, which stores them), or for `python -m experiments`, which lists the same costs of
 presets on a core. Hours marked with ~ are estimated from counts of operations, to an order of magnitude. On CPUs they are multiplied by the
-ratio of measured to estimated cost of the most similar preset that was measured.
+ratio of measured to estimated cost of similar presets that were measured.
 
 A study trains many models, and is kept as one summary. Its runs are below WORKDIR/<experiment>/<study>, and resume like others. At the end
 the command says where the summary of those that are finished is. They are not packed by --unfinished. If the data of a run or of a study

@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import experiments
 from lrpt.cli import limits
 from lrpt.datasets.sources import writable_root
@@ -43,6 +45,10 @@ CALLS = 2
 
 EVALUATION = 1 / 3
 """what an example costs in evaluation, as a share of what it costs in training: there is no backward pass"""
+
+LOW_RANK = 1.35
+"""seconds of an operation on a core for products by low-rank factors, relative to products by a full matrix, which reach a higher share of
+the peak (presets of char_lm on a Xeon: 1.4 for lrd-3298-128 and 1.5 for lrd-1000-64-tied, relative to gru-1000, 1.2 for LSTMs)"""
 
 ENDLESS = 10**9
 PIXELS = {"digits": 64, "mnist": 784}
@@ -153,11 +159,18 @@ def comparable(config: RunConfig[Any], group: str = "") -> str:
 def estimate(config: RunConfig[Any], accelerated: bool) -> float:
     """Return about how many seconds an update takes: six operations for each weight that a step multiplies by, example and step.
 
-    It reads no data, so it knows neither the vocabulary nor the length of sentences: most runs take 5 to 50 times as long on a core.
+    Those of networks with low-rank matrices take `LOW_RANK` times as long on a core. The estimate reads no data, so it knows neither the
+    vocabulary nor the length of sentences: most runs take 5 to 50 times as long on a core.
     """
     weights = _weights(config.model.compiled, PIXELS[config.data.source] if isinstance(config.data, ImageVectors) else 1)
     operations = 6 * weights * config.train.batch_size * _steps(config.data)
+    if not accelerated and _has_low_rank(config.model):
+        operations *= LOW_RANK
     return operations / parallel.operations_per_second(cpu=not accelerated)
+
+
+def _has_low_rank(model: Any) -> bool:
+    return getattr(getattr(model, "matrices", None), "kind", "").startswith("low_rank")
 
 
 @cache
@@ -184,10 +197,11 @@ class Measured(NamedTuple):
 
 
 def ratio(data: str, update: float, own: Sequence[Measured], all_ratios: Sequence[float]) -> float:
-    """Return the ratio of measured to estimated cost of the measured preset that is most similar.
+    """Return the ratio of measured to estimated cost of similar presets that were measured.
 
-    Presets of the same experiment that read the same data come first, then all of the experiment. Of these, it is the one whose updates are
-    closest in length. If none was measured, it is the median over all experiments.
+    Presets of the same experiment that read the same data come first, then all of the experiment. The ratio is interpolated between the
+    next shorter and the next longer of their updates, in logarithms. If there is only one of the two, it is the ratio of that one. If none
+    was measured, it is the median over all experiments.
 
     Args:
       data: settings of the data, by `comparable`.
@@ -196,8 +210,14 @@ def ratio(data: str, update: float, own: Sequence[Measured], all_ratios: Sequenc
       all_ratios: ratios of the measured presets of all experiments. If there are none, the ratio is 1.
     """
     if near := [one for one in own if one.data == data] or own:
-        return min(near, key=lambda one: abs(math.log(one.update / update))).ratio
+        return _interpolated(sorted(near, key=lambda one: one.update), update)
     return statistics.median(all_ratios) if all_ratios else 1.0
+
+
+def _interpolated(near: Sequence[Measured], update: float) -> float:
+    """Return the ratio at `update` between presets sorted by their updates, or that of the first or the last of them beyond these."""
+    updates, ratios = [math.log(one.update) for one in near], [math.log(one.ratio) for one in near]
+    return math.exp(np.interp(math.log(update), updates, ratios))
 
 
 @dataclass(frozen=True)
