@@ -161,9 +161,13 @@ def _best(results: Sequence[Mapping[str, Any]], directories: Sequence[Path]) -> 
 
 
 def closing(experiment: Experiment[Any], command: Command[Any, Any]) -> str:
-    """Return the last lines after a comparison, with the directories and the seed of this command in its hints."""
+    """Return the last lines after a comparison, with the directories and the seed of this command in its hints.
+
+    A hint to train several seeds is left out if several were trained.
+    """
     here = experiment.closing_of(command.preset).replace(f"runs/{experiment.name}/", f"{_root(experiment, command)}/")
-    return here.replace("-seed0", f"-seed{command.seed}")
+    lines = here.replace("-seed0", f"-seed{command.seed}").split("\n")
+    return "\n".join(line for line in lines if command.seeds == 1 or not (line.startswith("  python -m ") and " --seeds " in line))
 
 
 def planned(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], several: bool = False) -> list[Job]:

@@ -76,6 +76,14 @@ def test_a_preset_may_have_its_own_models_score_and_last_lines():
     assert (experiment.score_of("own"), experiment.score_of("quick")) == ("recall", "loss")
 
 
+def test_several_seeds_are_not_suggested_after_several_seeds():
+    hints = ("Train more (--seeds 5).", "  python -m experiments.x --seeds 3   more", "  python -m experiments.y   another")
+    experiment = replace(EXPERIMENT, presets=PRESETS, closing="\n".join(hints))
+    one, three = (combinations(experiment, ["--seeds", number])[""] for number in ("1", "3"))
+    assert closing(experiment, one) == "\n".join(hints)
+    assert closing(experiment, three) == "\n".join((hints[0], hints[2]))
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [
