@@ -10,6 +10,7 @@
     python -m experiments.lattice --preset grid-lstm-24m --model.cell grid_lstm_depth_first  the grid LSTM of the original code
     python -m experiments.lattice convergence|efficiency|gradients --help     the studies of Figures 3 to 7 (`experiments.lattice.studies`)
     python -m experiments.lattice sample RUN_DIRECTORY --prompt "The "        text from a checkpoint
+    python -m experiments.lattice score RUN_DIRECTORY --split test            the loss in one uninterrupted stream
 
 Published, single runs, test loss in nats per character on the joined Penn Treebank, with 10 M and 24 M parameters: LSTM 0.972, 0.968;
 GRU 0.972, 0.980; grid LSTM 0.970, 0.971; RHN 0.986, 0.979; PS-LRU 0.971, 0.969; RG-LRU 0.971, 0.969; LRU 0.965, 0.967.
@@ -42,6 +43,7 @@ from experiments.lattice.models import MODELS, PAPER, PTB, PUBLISHED, TEXTS, fie
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.scoring import SCORE
 from lrpt.optim import OptimConfig
 from lrpt.training.config import RunConfig, TrainConfig
 
@@ -102,7 +104,7 @@ ROWS = {
 
 EXPERIMENT = Experiment(
     name="lattice",
-    subcommands={**SAMPLE, **STUDIES},
+    subcommands={**SAMPLE, **SCORE, **STUDIES},
     **OF_TEXT,
     about="Predict each character of a text with lattices of two or four layers.",
     reproduces="Ahuja and Morency 2018, Table 1 and Figures 3 to 7",

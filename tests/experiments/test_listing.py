@@ -82,7 +82,7 @@ def test_help_names_the_subcommands_that_there_are(capsys):
         "variable_computation": (*scheduling, "words"),
         "music": (*scheduling, "notes"),
         "europarl": (*scheduling, "words"),
-        "lattice": ("sample", "convergence", "efficiency", "gradients"),
+        "lattice": ("sample", "score", "convergence", "efficiency", "gradients"),
         "jsb": ("swarm",),
     }
     held = [module.EXPERIMENT for module in modules() if hasattr(module, "EXPERIMENT")]
