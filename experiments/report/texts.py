@@ -35,12 +35,12 @@ def lead(verdict: Verdict) -> str:
     return AT_PUBLISHED_SIZE.get(verdict.finding, "Undecided:")
 
 
-def at_published_size(judged: Judged, where: str, what: str) -> str:
+def at_published_size(judged: Judged, where: str | tuple[str, ...], what: str) -> str:
     """Return a sentence about how many metrics were judged at the published size.
 
     Args:
       judged: the paper.
-      where: beginning of the place of the rows.
+      where: beginning of the places of the rows, or several.
       what: their place in words.
     """
     verdicts = [q.verdict for q in judged.quantities if q.row.where.startswith(where) and q.verdict is not None]
@@ -65,14 +65,14 @@ def direction(relation: JudgedRelation) -> str:
 
 
 def by_finding(found: Mapping[str, str]) -> str:
-    """Return sentences that list claims by what was found: 'As the paper claims: a; b. Claimed, and not so here: c.'
+    """Return sentences that list claims by what was found: 'As claimed: a; b. Claimed, but not found: c.'
 
     Args:
       found: claim -> how its result relates to the paper, in the words of `says` or `direction`.
     """
-    heads = {"as in the paper": "As the paper claims", "against the paper": "Claimed, and not so here"}
+    heads = {"as in the paper": "As claimed", "against the paper": "Claimed, but not found"}
     listed = {one: "; ".join(claim for claim, said in found.items() if said == one) for one in found.values()}
-    return " ".join(f"{heads.get(one, f'Claimed, and {one}')}: {claims}." for one, claims in listed.items())
+    return " ".join(f"{heads.get(one, f'Claimed, {one}')}: {claims}." for one, claims in listed.items())
 
 
 def counted(relations: Sequence[JudgedRelation], words: Mapping[Finding, str], always: Set[Finding] = frozenset()) -> str:

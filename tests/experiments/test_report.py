@@ -39,7 +39,7 @@ def test_the_committed_report_is_what_the_committed_results_say(capsys):
 
 def test_the_overview_is_short_and_leaves_details_to_the_pages():
     overview = (ROOT / "REPRODUCTION.md").read_text()
-    assert len(overview.split()) < 2_100
+    assert len(overview.split()) < 2_300
     assert "\n    - " not in overview
     for name in ("low_rank", "variable_computation", "recurrent_highway", "lattice"):
         text, _, details = (ROOT / "docs" / "reproduction" / f"{name}.md").read_text().partition("\n    - ")

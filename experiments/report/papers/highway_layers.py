@@ -61,6 +61,7 @@ def layers_takeaway(judged: Judged) -> Takeaway:
     """Return what came of lesions and gates of all seeds."""
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing a layer's gates in general")
+    opened = judged.relation("the first layer's gates are open on average")
     used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
     seeds = analysed(judged.evidence)
     if most.verdict.status is Status.NOT_RUN or not seeds:
@@ -69,11 +70,13 @@ def layers_takeaway(judged: Judged) -> Takeaway:
     said = {
         "the first layer contributes most": direction(most),
         "closing any layer in general costs substantially": direction(some),
-        "all layers are used": direction(used),
+        "the first layer's gates are open on average": direction(opened),
+        "gates of all layers open in training ('all layers are utilized')": direction(used),
         "gates of the other layers switch over time": direction(switching),
     }
     return Takeaway(
-        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}). {by_finding(said)}",
+        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}; settings of the unread supplement are "
+        f"guesses). {by_finding(said)}",
         (
             _of_first(seeds),
             _of_others(seeds),

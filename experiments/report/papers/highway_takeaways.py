@@ -35,9 +35,8 @@ def _on_depth(judged: Judged) -> Takeaway:
     seeds = seeds_in_words([len(one.observed) for one in ours.values()])
     ends = judged.relation("depth helps: 10 better than 1, tied")
     return Takeaway(
-        f"**Depth.** {_of_equal(judged, ends)}",
+        " ".join(("**Depth.**", _of_equal(judged, ends), *filter(None, _of_steps(judged, ends)))),
         (
-            *_of_steps(judged, ends),
             f"At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} ({seeds}). That is no "
             f"evidence for depth at equal size: the deeper network has more parameters.",
         ),
@@ -49,7 +48,7 @@ def _on_tables(judged: Judged) -> Takeaway:
     whole = judged.relation("depth 10 with the smaller weight decay")
     return Takeaway(
         f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
-        f"{at_published_size(judged, 'Table 2', 'Table 2 (enwik8)')} {at_published_size(judged, 'Table 3', 'Table 3 (text8)')}",
+        f"{at_published_size(judged, ('Table 2', 'Table 3'), 'Tables 2 and 3 (enwik8 and text8)')}",
         (
             "The networks of the main sentence do not have equal numbers of parameters where embeddings are tied (19.3 to 23.5 million), "
             "and the 65.4 has a smaller weight decay than the 90.6.",
@@ -80,9 +79,12 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
     seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
+    means_of = [np.mean(own) for own in scores]
+    lowest = 1 + int(np.argmin(means_of))
+    rises = f" Perplexity is lowest at depth {lowest}." * (lowest < len(scores))
     return (
         f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
-        f"{', '.join(f'{np.mean(own):.1f}' for own in scores)} on the Penn Treebank{means}.{seeds}"
+        f"{', '.join(f'{mean:.1f}' for mean in means_of)} on the Penn Treebank{means}.{seeds}{rises}"
     )
 
 

@@ -49,7 +49,10 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
                 f"are listed in the [remarks](#remarks) and not counted.",
             ),
         ),
-        Takeaway(f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}", (_censored(judged),)),
+        Takeaway(
+            f"**Epochs** until the best one, at the same scale. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
+            (_censored(judged),),
+        ),
         _shares(judged),
         _even(judged),
     )
@@ -80,22 +83,22 @@ def _order(judged: Judged, text: str) -> tuple[str, str]:
 
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
-    """Return 'the 6 WHAT that were run, 2 agree, 1 disagrees and 3 are undecided', and which ones disagree."""
+    """Return 'the 6 WHAT that were run: 2 for the paper, 1 against it and 3 undecided', and which ones are against it."""
     run = [r for r in relations if r.pairs]
     against = [f"{r.relation.sentence} ({r.advantage})" for r in relations if r.verdict.finding is Finding.AGAINST]
     return (
-        f"the {len(run)} {what} that were run, {counted(run, SAID, ALWAYS)} (each by itself at 5 %)"
+        f"the {len(run)} {what} that were run: {counted(run, SAID, ALWAYS)} (each by itself at 5 %)"
         f"{'. Against the paper: ' * bool(against)}{'; '.join(against)}."
     )
 
 
 ALWAYS = {Finding.FOR, Finding.AGAINST}
 SAID = {
-    Finding.FOR: "agree",
-    Finding.AGAINST: "disagree",
-    Finding.OPEN: "are undecided",
-    Finding.ONE_SEED: "have one seed",
-    Finding.NONE: "cannot be judged yet",
+    Finding.FOR: "for the paper",
+    Finding.AGAINST: "against it",
+    Finding.OPEN: "undecided",
+    Finding.ONE_SEED: "with one seed",
+    Finding.NONE: "not judged yet",
 }
 """Finding -> what is said of the relations that have it; of those in `ALWAYS`, even if there are none."""
 
@@ -114,7 +117,8 @@ def _shares(judged: Judged) -> Takeaway:
     compared = [*found, *(r for r in judged.relations if r.relation.sentence.startswith("an LRU on 40 %"))]
     return Takeaway(
         f"**Shares of the data.** On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
-        f"{sum(bool(r.pairs) for r in found)} shares. Of {_findings(compared, 'comparisons')}"
+        f"{sum(bool(r.pairs) for r in found)} shares. With an LRU on 40 % against other models on 60 %: of "
+        f"{_findings(compared, 'orderings')}"
     )
 
 
@@ -137,6 +141,17 @@ def _epochs(judged: Judged, other: str) -> str:
     return f"Against {other}s, LRUs need {' and '.join(said)}." if said else f"Epochs of {other}s are not yet run."
 
 
+def _from_glorot(judged: Judged) -> str:
+    """Return the epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
+    said = []
+    for text, name in STUDIES.items():
+        runs = runs_from(_study(judged, name) or {}, "glorot")
+        lru, gru = ([run[EPOCHS] for run in runs if run["model"] == model] for model in ("lru", "gru"))
+        if lru and gru:
+            said.append(f"{np.mean(lru):.1f} and {np.mean(gru):.1f} on {BOOKS[text]}")
+    return f" With Glorot's initialization, which the paper's text names, LRUs and GRUs need {' and '.join(said)}." if said else ""
+
+
 def _fewer(relation: JudgedRelation) -> str:
     """Return how many epochs fewer, or more."""
     if relation.difference is None:
@@ -151,7 +166,8 @@ def _even(judged: Judged) -> Takeaway:
     if not said:
         return Takeaway("**Gradients** of ten layers (Figure 7) are not yet run.")
     return Takeaway(
-        f"**Gradients** of ten layers (Figure 7) are closer to each other in LRUs than in GRUs: {'; '.join(short for short, _ in said)}.",
+        f"**Gradients** of ten layers (Figure 7), which are more even in LRUs than in GRUs in the paper. "
+        f"{' '.join(short for short, _ in said)}",
         (
             "Compared are the norm of the gradient of the last layer and the mean of the first three.",
             *(details for _, details in said),
@@ -170,10 +186,17 @@ def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | No
     losses = [f"{np.mean([*of[name].values()]):.2f} ({title}s)" for name, title in (("lru", "LRU"), ("gru", "GRU")) if of.get(name)]
     start_in_words = STARTS[start][0].upper() + STARTS[start][1:]
     return (
-        f"{STARTS[start]}, in {int((lru < gru).sum())} of {len(lru)} epochs ({says(relation.verdict)}{_unlearnt(of.get('gru', {}))})",
+        f"{start_in_words}: more even in LRUs in {int((lru < gru).sum())} of {len(lru)} epochs{_in_the_mean(relation)} "
+        f"({says(relation.verdict)}{_unlearnt(of.get('gru', {}))}).",
         f"{start_in_words}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}"
         f"{': test losses are ' * bool(losses)}{' and '.join(losses)}.",
     )
+
+
+def _in_the_mean(relation: JudgedRelation) -> str:
+    """Return in which model gradients are more even in the mean over epochs, in which single uneven epochs weigh much."""
+    found = relation.difference
+    return "" if found is None else f", and in {'LRUs' if found.mean > 0 else 'GRUs'} in the mean over epochs"
 
 
 NO_CONTEXT = 2.95
@@ -193,7 +216,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "Neither the paper nor the code says how wide networks are, or which have two layers and which four. Presets have two layers, or "
         "four if their name says so. RHNs have one of depth five, as the paper exempts them; `rhn-2-layers` has two. Parameters are "
         "initialized as in the code (`lru`), whose runs were published. The paper says Glorot (`--model.initialization glorot`).",
-        "A figure at the cap of epochs is printed as *at least*.",
+        "If the cap on epochs ended a run, its number of epochs is a lower bound and is printed as *at least*.",
         *(part for text in STUDIES for part in _starts(evidence, text)),
         *_ratios(evidence),
     ]

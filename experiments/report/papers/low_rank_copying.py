@@ -1,6 +1,7 @@
 """Claims of Miceli Barone (DeepLo 2018), section 3.1: copying, by low-rank GRUs and unitary networks."""
 
 import math
+from dataclasses import replace
 
 from experiments import copy_memory
 from experiments.report.claims import Network, Quantity, Row
@@ -45,18 +46,25 @@ TO_THE_END = _copy(LRD, "--preset paper-variable-lag --train.updates 87000 --tra
 
 COPYING = "Section 3.1, copying"
 SHORT, LONG = 2_000, 35_000
-"""updates after which the uRNN's overfitting is judged: where it is perfect in training, and those of the LRD-GRU. The paper names none."""
+"""Updates after which the held-out loss of the uRNN is read: where it is perfect in training, and those of the LRD-GRU.
+
+The paper says that the uRNN overfits, and does not say when. So only the longer training can contradict it.
+"""
+GUESSED = "three settings of its recipe are guesses"
+"""What separates a network with weight normalization from that of the paper, which leaves these settings open."""
+
+
+def _held_out(update: int) -> Quantity:
+    """Read the held-out cross-entropy after so many updates."""
+    name = f"held-out cross-entropy after {update:,} updates"
+    return Quantity(name, lambda run: run.up_to("loss", update) if run.updates >= update else None, "{:.4f}")
 
 
 def _overfits(update: int) -> Quantity:
     """Read the held-out cross-entropy after so many updates, and expect that it does not solve the task."""
-    return Quantity(
-        f"held-out cross-entropy after {update:,} updates, 1e-3 or more",
-        lambda run: run.up_to("loss", update) if run.updates >= update else None,
-        "{:.4f}",
-        "overfits",
-        Criterion(lambda loss: loss is not None and not is_solved(loss), lambda loss: loss is not None and is_solved(loss)),
-    )
+    fails = Criterion(lambda loss: loss is not None and not is_solved(loss), lambda loss: loss is not None and is_solved(loss))
+    read = _held_out(update)
+    return replace(read, name=f"{read.name}, 1e-3 or more", published="overfits", criterion=fails)
 
 
 URNN_LONG = _copy(URNN, f"--preset unitary --train.updates {LONG}")
@@ -79,7 +87,7 @@ _PUBLISHED = (
     Row(COPYING, LR, (solved("does not converge", never()),), OF_FIXED[LR], setting=FIXED),
     Row(COPYING, LRD, (*_converges(35_000), recoveries()), OF_FIXED[LRD], setting=FIXED),
     Row(COPYING, NORMALIZED, (solved(),), OF_FIXED[NORMALIZED], setting=FIXED),
-    Row(COPYING, URNN, (perfect(SHORT, "< 2,000, in training"), _overfits(SHORT)), OF_FIXED[URNN], setting=FIXED),
+    Row(COPYING, URNN, (perfect(SHORT, "< 2,000, in training"), _held_out(SHORT)), OF_FIXED[URNN], setting=FIXED),
     Row(COPYING, URNN, (_overfits(LONG),), URNN_LONG, setting=f"{FIXED}, {LONG:,} updates"),
 )
 
@@ -115,7 +123,7 @@ RELATIONS = (
     Relation(COPYING, f"the uRNN learns faster than the LRD-GRU ({LENGTH})", FASTER, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
     Relation(COPYING, f"the uRNN is ahead of the LRD-GRU at equal updates ({LENGTH})", AHEAD, (Versus(OF_LENGTH[URNN], OF_LENGTH[LRD]),)),
     *(
-        Relation(COPYING, f"weight normalization is faster ({text})", FASTER, (Versus(of[NORMALIZED], of[LRD]),))
+        Relation(COPYING, f"weight normalization is faster ({text})", FASTER, (Versus(of[NORMALIZED], of[LRD], scale=GUESSED),))
         for text, of in ((LENGTH, OF_LENGTH), (LAG, OF_LAG), (FIXED, OF_FIXED))
     ),
     *(
@@ -123,7 +131,7 @@ RELATIONS = (
             COPYING,
             f"weight normalization is more stable ({VARIANTS[variant]}, learning rate {rate})",
             Recoveries(),
-            (Versus(*pair, scale=f"1,500 updates at {rate / 0.001:.0f} times the published learning rate"),),
+            (Versus(*pair, scale=f"1,500 updates at {rate / 0.001:.0f} times the published learning rate; {GUESSED}"),),
         )
         for (variant, rate), pair in AT_RATES.items()
     ),
@@ -131,14 +139,14 @@ RELATIONS = (
         COPYING,
         f"weight normalization is more stable ({FIXED}, published learning rate)",
         Recoveries(),
-        (Versus(OF_FIXED[NORMALIZED], OF_FIXED[LRD]),),
+        (Versus(OF_FIXED[NORMALIZED], OF_FIXED[LRD], scale=GUESSED),),
     ),
     *(
         Relation(
             COPYING,
             f"with weight normalization the LRD-GRU is on par with the uRNN{when} ({LENGTH})",
             contest,
-            (Versus(OF_LENGTH[NORMALIZED], OF_LENGTH[URNN]),),
+            (Versus(OF_LENGTH[NORMALIZED], OF_LENGTH[URNN], scale=GUESSED),),
             strict=False,
         )
         for when, contest in (("", FASTER), (" at equal updates", AHEAD))
