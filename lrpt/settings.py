@@ -1,5 +1,6 @@
 """Configurations: frozen dataclasses in groups, short names for settings in groups, and fields that choose from a table."""
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache, wraps
@@ -124,7 +125,7 @@ def accepts_short_names(kind: type[C]) -> type[C]:
     """Let the constructor of a dataclass, and so `dataclasses.replace`, take settings in groups by their short names.
 
     `ModelConfig(rank=8)` is `ModelConfig(matrices=replace(<the default>, rank=8))`. The attribute `short_names` of the class holds the
-    part of `SHORT_NAMES` that it has. Decorate subclasses that are dataclasses again.
+    part of `SHORT_NAMES` that it has. The docstring of the class lists it. Decorate subclasses that are dataclasses again.
     """
     construct: Callable[..., None] = kind.__init__
 
@@ -134,7 +135,14 @@ def accepts_short_names(kind: type[C]) -> type[C]:
 
     kind.__init__ = init
     kind.short_names = {name: path for name, path in SHORT_NAMES.items() if _has(kind, path)}  # type: ignore[attr-defined]
+    kind.__doc__ = _with_short_names(kind)
     return kind
+
+
+def _with_short_names(kind: Any) -> str:
+    """Return the docstring of a class, and its short names as a section of arguments, which the help of commands leaves out."""
+    listed = (f"  {name}: short name of {path}" for name, path in kind.short_names.items())
+    return "\n".join([inspect.cleandoc(kind.__doc__ or ""), "", "Args:", *listed])
 
 
 def changed_settings(config: Any) -> dict[str, Any]:

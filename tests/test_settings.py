@@ -1,13 +1,21 @@
 """Settings in groups: short names in constructors, and choices that come from tables."""
 
-from dataclasses import replace
+import ast
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
-from lrpt.networks.configuration import EmbeddingConfig, TiedStorageConfig
+from lrpt.networks.configuration import EmbeddingConfig, ShortNames, TiedStorageConfig
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
@@ -34,6 +42,41 @@ def test_a_class_knows_the_short_names_of_its_own_groups_alone():
     assert "tied" not in ConditionalConfig.short_names
     with pytest.raises(TypeError, match="carry_bias"):
         ConditionalConfig(carry_bias=1.0)
+
+
+@pytest.mark.parametrize("kind", [ModelConfig, HighwayConfig, VariableConfig, ConditionalConfig])
+def test_the_docstring_of_a_class_names_its_short_names(kind):
+    assert "\n  parametrization: short name of matrices.kind\n  rank: short name of matrices.rank\n" in inspect.getdoc(kind)
+    assert re.findall(r"^  (\w+): short name of ", inspect.getdoc(kind), re.MULTILINE) == list(kind.short_names)
+    assert inspect.getdoc(kind).startswith("Configuration of a ")
+
+
+def test_type_checkers_see_the_constructor_as_it_is():
+    """Compare the declaration under TYPE_CHECKING with the fields, and the types of short names with those of their settings."""
+    hints = get_type_hints(ModelConfig)
+    types = {short: get_type_hints(hints[path.split(".")[0]])[path.split(".")[1]] for short, path in ModelConfig.short_names.items()}
+    assert get_type_hints(ShortNames) == types
+    nodes = ast.walk(ast.parse(inspect.getsource(ModelConfig)))
+    (declared,) = (node.args for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    written = {argument.arg: ast.unparse(argument.annotation) for argument in declared.args[1:]}
+    assert list(written) == [field.name for field in fields(ModelConfig)]
+    assert len(declared.defaults) == len(written)
+    assert written == {name: hints[name].__name__ for name in written}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("basedpyright") is None, reason="basedpyright is not installed")
+def test_a_type_checker_accepts_the_code_of_the_readme(tmp_path):
+    root = Path(__file__).parents[1]
+    code = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)[0]
+    (tmp_path / "right.py").write_text(code)
+    (tmp_path / "wrong.py").write_text("import lrpt\n\nlrpt.ModelConfig(rank='8')\nlrpt.ModelConfig(ranks=8)\n")
+    settings = f'{{"extraPaths": ["{root}"], "typeCheckingMode": "standard"}}'
+    (tmp_path / "pyrightconfig.json").write_text(settings)
+    command = ["basedpyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False).stdout
+    assert "right.py" not in found.replace("wrong.py", ""), found
+    assert len(re.findall(r"wrong\.py:[34]:\d+ - error", found)) == 2, found
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Constructors raise a UsageError if a setting has a value that is not allowed, su
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated, TypedDict, get_args
 
 from lrpt.errors import UsageError, check_at_least, check_finite, check_integers
 from lrpt.initialization import INITIALIZATIONS
@@ -166,3 +166,38 @@ class SequenceLoopConfig(LoopConfig):
         str,
         OneOf("multiply out low-rank recurrent matrices before the loop", get_args(Materialize), notes="auto does if it takes less work"),
     ] = "auto"
+
+
+class ShortNames(TypedDict, total=False):
+    """Settings that `ModelConfig` takes by short name, for type checkers. `lrpt.settings.SHORT_NAMES` says where each belongs."""
+
+    parametrization: str
+    rank: int
+    blocks: int
+    density: float
+    tied: bool
+    weight_norm: bool
+    input_parametrization: str
+    input_rank: int
+    input_blocks: int
+    input_density: float
+    input_tied: bool
+    embedding: int | None
+    embedding_rank: int | None
+    tie_embedding: bool
+    initialization: str
+    initial_scale: float
+    carry_bias: float
+    trainable_initial_state: bool
+    recurrence: str
+    chunk: int | None
+    store: str
+    pack: str
+    materialize: str
+    word_dropout: float
+    word_masks: str
+    drop_biases: bool
+    input_dropout: float
+    state_dropout: float
+    output_dropout: float
+    gate_masks: str

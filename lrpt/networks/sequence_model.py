@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, Unpack, get_args
 
 import flax.linen as nn
 import jax
@@ -15,7 +15,14 @@ from lrpt.cells import CELLS, Cell, CellSpec, stacked, title_of
 from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Bias, Dense, LowRank, Operator
-from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
+from lrpt.networks.configuration import (
+    EmbeddingConfig,
+    InitialConfig,
+    InputStorageConfig,
+    SequenceLoopConfig,
+    ShortNames,
+    TiedStorageConfig,
+)
 from lrpt.networks.dropout import Affine, DropoutConfig, Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
@@ -54,6 +61,24 @@ class ModelConfig(Steady):
     initial: InitialConfig = field(default_factory=InitialConfig)
     dropout: DropoutConfig = field(default_factory=DropoutConfig)
     loop: SequenceLoopConfig = field(default_factory=SequenceLoopConfig)
+
+    if TYPE_CHECKING:  # type checkers do not see what `accepts_short_names` adds to the constructor
+
+        def __init__(
+            self,
+            cell: str = ...,
+            size: int = ...,
+            depth: int = ...,
+            layers: int = ...,
+            shared_layers: bool = ...,
+            matrices: TiedStorageConfig = ...,
+            inputs: InputStorageConfig = ...,
+            embeddings: EmbeddingConfig = ...,
+            initial: InitialConfig = ...,
+            dropout: DropoutConfig = ...,
+            loop: SequenceLoopConfig = ...,
+            **settings: Unpack[ShortNames],
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         check_choices(self, "model")

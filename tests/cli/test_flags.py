@@ -115,6 +115,7 @@ def test_help_names_a_cell_of_the_user(monkeypatch, capsys):
     text = capsys.readouterr().out
     assert "peephole" in text
     assert "--model.rank for --model.matrices.rank" in text
+    assert "short name of" not in text  # the docstring of the class lists the names for readers of Python
 
 
 @pytest.mark.parametrize("name", ["adding", "bit_lm", "char_lm", "copy_memory", "music", "sequences", "word_lm"])
