@@ -66,10 +66,11 @@ def test_type_checkers_see_the_constructor_as_it_is():
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("basedpyright") is None, reason="basedpyright is not installed")
-def test_a_type_checker_accepts_the_code_of_the_readme(tmp_path):
+def test_a_type_checker_accepts_the_code_of_the_readme_and_a_schedule(tmp_path):
     root = Path(__file__).parents[1]
     code = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)[0]
-    (tmp_path / "right.py").write_text(code)
+    schedule = "import optax\nfrom lrpt.optim import RECIPES\n\nRECIPES['adding'].build(optax.cosine_decay_schedule(0.1, 9))\n"
+    (tmp_path / "right.py").write_text(code + schedule)
     (tmp_path / "wrong.py").write_text("import lrpt\n\nlrpt.ModelConfig(rank='8')\nlrpt.ModelConfig(ranks=8)\n")
     settings = f'{{"extraPaths": ["{root}"], "typeCheckingMode": "standard"}}'
     (tmp_path / "pyrightconfig.json").write_text(settings)

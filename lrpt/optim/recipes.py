@@ -7,7 +7,7 @@ starts at 0.001.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import jax.numpy as jnp
 import optax
@@ -25,7 +25,7 @@ from lrpt.optim.transforms import (
 )
 from lrpt.settings import OneOf, check_choices
 
-LearningRate = Scalar
+LearningRate = Scalar | optax.Schedule
 WeightDecayForm = Literal["in_loss", "decoupled"]
 
 
@@ -73,7 +73,8 @@ class Recipe:
     Attributes:
       description: what the chain does, and its source.
       learning_rate: the learning rate of the source.
-      build: `learning_rate -> optax.GradientTransformation`; its `update` needs the parameters.
+      build: `learning_rate -> optax.GradientTransformation`; its `update` needs the parameters. The learning rate may be an optax
+        schedule.
       recovers: whether training can continue after a gradient that is not finite.
     """
 
@@ -203,15 +204,16 @@ class OptimConfig:
             raise UsageError(f"optim.decay is {self.decay}: expected a factor above 0, at most 1")
         check_at_least(1, self, "optim.summed_steps", "optim.halve_after")
         check_at_least(0, self, "optim.decay_after", "optim.halvings")
-        if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"optim.learning_rate is {self.learning_rate}: choose a finite number above 0, or leave it out")
+        if self.learning_rate is not None and not _is_positive(self.learning_rate):
+            own = f"; give a schedule to RECIPES['{self.recipe}'].build in your own loop" if callable(self.learning_rate) else ""
+            raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")
 
     @property
     def rate(self) -> float:
         """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
-    def decayed(self, learning_rate: LearningRate, update: Int[Array, ""], epoch: int) -> LearningRate:
+    def decayed(self, learning_rate: Scalar, update: Int[Array, ""], epoch: int) -> Scalar:
         r"""Return the learning rate after `update` updates, with epochs of `epoch` updates.
 
         .. math::
@@ -227,7 +229,7 @@ class OptimConfig:
     def build(self, learning_rate: LearningRate | None = None) -> optax.GradientTransformation:
         r"""Build the recipe's chain, with its configured learning rate or the given one.
 
-        A given learning rate may be traced, so that one compiled program serves several learning rates.
+        A given learning rate may be traced, so that one compiled program serves several learning rates. It may also be an optax schedule.
 
         With T = `summed_steps`, w = `weight_decay` and g the gradient of the mean loss, the recipe receives:
 
@@ -244,3 +246,11 @@ class OptimConfig:
         if self.weight_decay_form == "decoupled":
             return optax.chain(*before, recipe, shrink_after(self.weight_decay))
         return optax.chain(*before, optax.add_decayed_weights(self.weight_decay), recipe)
+
+
+def _is_positive(value: Any) -> bool:
+    """Return whether a value is a finite number above 0."""
+    try:
+        return math.isfinite(value) and bool(value > 0)
+    except TypeError:
+        return False

@@ -225,6 +225,33 @@ def test_learning_rate_must_be_positive_and_finite(rate):
         OptimConfig("adam", learning_rate=rate)
 
 
+@pytest.mark.parametrize(
+    ("rate", "says"),
+    [
+        ("0.1", r"'0\.1': choose a finite number above 0, or leave it out$"),
+        ([0.1], r"\[0\.1\]: choose a finite number above 0, or leave it out$"),
+        (optax.cosine_decay_schedule(0.1, 10), r"<.*: choose a .*; give a schedule to RECIPES\['adam'\]\.build in your own loop$"),
+    ],
+)
+def test_a_learning_rate_is_a_number(rate, says):
+    config = OptimConfig("adam")
+    object.__setattr__(config, "learning_rate", rate)  # these tests check types in the constructor, and the library does not
+    with pytest.raises(UsageError, match=r"optim\.learning_rate is " + says):
+        config.__post_init__()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_takes_a_schedule(recipe):
+    """The first update is that of the schedule's first value; the second has a learning rate of 0."""
+    build = RECIPES[recipe].build
+    scheduled, constant = build(optax.piecewise_constant_schedule(1e-3, {1: 0.0})), build(1e-3)
+    state, expected = scheduled.init(PARAMS), constant.update(PARAMS, constant.init(PARAMS), PARAMS)[0]
+    first, state = scheduled.update(PARAMS, state, PARAMS)
+    second, _ = scheduled.update(PARAMS, state, PARAMS)
+    jax.tree.map(np.testing.assert_array_equal, first, expected)
+    assert not any(leaf.any() for leaf in jax.tree.leaves(second))
+
+
 def test_unknown_recipe_is_answered_with_the_choices():
     with pytest.raises(UsageError, match=r"optim\.recipe is 'adma': choose from copy_memory, .*adam"):
         OptimConfig("adma")
