@@ -62,9 +62,13 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     found = [(name, mark) for name in named for mark in marks if f".{name}".endswith(f".{mark}")]
     if len(found) != 1:
         names = ", ".join(name for name, _ in found) or "none"
-        raise UsageError(f"expected the arrays of one GRU or LSTM of Flax or PyTorch, with one of {', '.join(marks)}; found {names}")
+        advice = _part_to_pass(arrays, *found[0]) if found else _layouts(named)
+        raise UsageError(
+            f"expected the arrays of one GRU or LSTM of Flax or PyTorch, with one of {', '.join(marks)}; found {names}: {advice}"
+        )
     ((name, mark),) = found
     part = {other.removeprefix(name.removesuffix(mark)): a for other, a in named.items() if other.startswith(name.removesuffix(mark))}
+    _check_kind(part)
     suffix = mark.removeprefix("weight_hh")
     cell = marks[mark] or _cell_of_pytorch(part, suffix)
     gates = _of_flax(part, cell) if marks[mark] else _of_pytorch(part, cell, suffix)
@@ -72,6 +76,30 @@ def read(arrays: Mapping[str, Any], layer: str = "l0") -> tuple[dict[str, Any], 
     return {"cell": _tree(cell, gates)}, Recurrent(
         ModelConfig(cell, n, matrices=TiedStorageConfig("dense"), initial=InitialConfig(trainable_state=False)), m
     )
+
+
+def _part_to_pass(arrays: Mapping[str, Any], name: str, mark: str) -> str:
+    """Return the advice for arrays of several cells. `name` is the array of one of them that ends with `mark`."""
+    prefix = name.removesuffix(mark)
+    first, *rest = prefix.split(".")[:-1] or [""]
+    if isinstance(arrays.get(first), Mapping):
+        part = "arrays['params']" if first == "params" else f"params['{first}']"
+        return f"pass the part of one cell, such as {part}{''.join(f'[{key!r}]' for key in rest)}"
+    return "pass the arrays of one cell" + (f", such as those whose names begin with '{prefix}'" if prefix else "")
+
+
+def _layouts(named: Mapping[str, Any]) -> str:
+    """Return which cells `read` knows, for arrays that have none of them."""
+    known = "torch.nn GRU, LSTM, GRUCell and LSTMCell and flax.linen GRUCell, LSTMCell and OptimizedLSTMCell can be read"
+    return known + ("; dense_h is of flax.nnx, which stacks gates" if any(".dense_h." in f".{name}" for name in named) else "")
+
+
+def _check_kind(part: Mapping[str, Any]) -> None:
+    """Raise a UsageError for cells that have some names of a GRU or an LSTM of `flax.linen`, and are none."""
+    if {"hf.kernel", "hn.kernel"} <= part.keys() and "hr.kernel" not in part:
+        raise UsageError("hf and hn without hr are of a flax.linen.MGUCell, which is neither a GRU nor an LSTM: only these can be read")
+    if "if_.kernel" in part:
+        raise UsageError(f"if_ is of a flax.nnx.LSTMCell: {_layouts(part)}")
 
 
 def read_layers(arrays: Mapping[str, Any]) -> Cells:

@@ -3,16 +3,18 @@
 import json
 import pickle
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from lrpt.analysis.compression import compress
 from lrpt.cells import CELLS, ElmanParams, Gate
 from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
-from lrpt.interop.pytorch import as_linen, bound, bound_layers, read_layers, replaced, write
+from lrpt.interop.pytorch import as_linen, bound, bound_layers, read, read_layers, replaced, write
 from lrpt.matrices import Bias, LowRank, Sum
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
 
@@ -222,6 +224,38 @@ def test_a_missing_direction_is_named():
     arrays = random_state("l0", "l0_reverse", "l1_reverse")
     with pytest.raises(UsageError, match="weight_hh_l1"):
         read_layers(arrays)
+
+
+def params_of(cell, width=WIDTH):
+    start = cell.initialize_carry(jax.random.key(0), (1, width))
+    return cell.init(jax.random.key(0), start, jnp.zeros((1, width)))["params"]
+
+
+def test_one_of_several_cells_must_be_chosen():
+    both = {"GRUCell_0": params_of(nn.GRUCell(SIZE)), "rnn": {"cell": params_of(nn.GRUCell(SIZE))}}
+    with pytest.raises(UsageError, match=r"pass the part of one cell, such as params\['GRUCell_0'\]$"):
+        read(both)
+    with pytest.raises(UsageError, match=r"pass the part of one cell, such as arrays\['params'\]\['GRUCell_0'\]$"):
+        read({"params": both})
+    assert read(both["GRUCell_0"])[1].config.cell == "gru_cudnn"
+    state = random_state("l0")
+    flat = {f"{name}.{key}": array for name in ("encoder", "decoder") for key, array in state.items()}
+    with pytest.raises(UsageError, match=r"pass the arrays of one cell, such as those whose names begin with 'decoder\.'$"):
+        read(flat)
+
+
+def test_other_cells_are_named():
+    with pytest.raises(UsageError, match="MGUCell, which is neither a GRU nor an LSTM"):
+        read({"cell": params_of(nn.MGUCell(SIZE))})
+    with pytest.raises(UsageError, match=r"array 'hr\.kernel' is missing"):
+        read({name: part for name, part in params_of(nn.GRUCell(SIZE)).items() if name != "hr"})
+    stacked, lstm = (nnx.to_pure_dict(nnx.state(kind(WIDTH, SIZE, rngs=nnx.Rngs(0)))) for kind in (nnx.GRUCell, nnx.LSTMCell))
+    with pytest.raises(UsageError, match=r"found none: torch\.nn GRU.* flax\.linen GRUCell.* can be read; dense_h is of flax\.nnx"):
+        read(stacked)
+    with pytest.raises(UsageError, match=r"if_ is of a flax\.nnx\.LSTMCell: torch\.nn GRU, .* can be read$"):
+        read(lstm)
+    with pytest.raises(UsageError, match=r"found none: .* OptimizedLSTMCell can be read$"):
+        read({"kernel": np.ones((3, 3))})
 
 
 def test_other_arrays_of_a_state_dict_stay():
