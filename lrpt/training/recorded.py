@@ -77,6 +77,11 @@ def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:
     """Return the configuration of the preset that a file names."""
     name = identity["experiment"]
     experiment = experiment_of(name)
+    if experiment is None and _command_names() is None:
+        raise UsageError(
+            f"{path} holds a run of '{name}', its config.json names no classes, and the package experiments cannot be imported here: "
+            f"run with the top of the clone on PYTHONPATH, or give lrpt.load model= and data="
+        )
     if experiment is None:
         raise UsageError(
             f"{path} holds a run of '{name}', which is no module of experiments, and its config.json names no classes: "
@@ -97,7 +102,12 @@ def experiment_of(name: str) -> Any:
 
 def is_experiment(name: str) -> bool:
     """Return whether `experiments` can be imported here and has a command of that name. The command itself is not imported."""
+    return name in (_command_names() or ())
+
+
+def _command_names() -> list[str] | None:
+    """Return the names of all commands of `experiments`, or None if that package cannot be imported here."""
     try:
-        return name in importlib.import_module("experiments").names()
+        return importlib.import_module("experiments").names()
     except (ImportError, AttributeError):
-        return False
+        return None

@@ -29,9 +29,11 @@ from lrpt.tasks.images import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import Interface, Loaded, load, pack
 from lrpt.training.loop import fit
+from lrpt.training.recorded import Parts, configuration, identity_of
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
 STEPS = 6
+KEPT = sorted(path.parent for path in (Path(__file__).parents[2] / "experiments" / "results").glob("*/*/model.npz"))
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,23 @@ def test_a_run_without_names_of_classes_and_without_experiment(custom, tmp_path)
     with pytest.raises(UsageError, match=r"no module of experiments, and its config\.json names no classes"):
         load(path)
     assert load(path, model=ModelConfig, data=Own).update == 1
+
+
+def test_without_the_package_experiments(custom, tmp_path, monkeypatch):
+    """As in a script outside the clone: the error names the package, and does not deny an experiment that exists."""
+    path = with_config(custom, tmp_path, classes={}, experiment="adding")
+    monkeypatch.setitem(sys.modules, "experiments", None)
+    with pytest.raises(UsageError, match="the package experiments cannot be imported here: run with the top of the clone on PYTHONPATH"):
+        load(path)
+    assert load(path, model=ModelConfig, data=Own).update == 1
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
+def test_a_kept_result_needs_no_experiment(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "experiments", None)
+    identity = identity_of(path)
+    assert {"model", "data"} == identity["classes"].keys()
+    assert configuration(path, identity, Parts()).model.label
 
 
 @pytest.mark.parametrize(
