@@ -1,4 +1,4 @@
-"""The code of the README and of the page on extensions runs, and what both name is there."""
+"""The code of the README and of the pages on extensions and training runs, and the files that they name exist."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import pytest
 from experiments.copy_memory import WIDTHS
 
 ROOT = Path(__file__).parents[1]
-README, EXTENDING = ROOT / "README.md", ROOT / "docs" / "extending.md"
+README, EXTENDING, TRAINING = ROOT / "README.md", ROOT / "docs" / "extending.md", ROOT / "docs" / "training.md"
 WORDS = 900
 """more than these nobody reads"""
 
@@ -55,6 +55,15 @@ def test_extensions_run(tmp_path, monkeypatch):
     assert result["updates"] == 40
     assert result["parameters"]["true"] == 2 * 16 + 2 * (2 * 16 + 16) + 16 + 16 * 2 + 2
     assert 0 < result["metrics"]["test"]["loss"] < 2
+
+
+@pytest.mark.slow
+def test_training_begins_from_a_kept_result(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    result = run_blocks(TRAINING, 1)["result"]
+    assert result["updates"] == 20
+    assert result["metrics"]["test"]["loss"] < 0.01, "of guessing: 0.167"
 
 
 def test_files_it_names_exist():

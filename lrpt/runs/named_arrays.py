@@ -1,13 +1,14 @@
 """Parameters as flat named arrays, so that a network can start from the parameters of another code base.
 
-A name is the path of a parameter: `recurrent/cell/recurrent/update/left`.
+A name is the path of a parameter: `recurrent/cell/recurrent/update/left`. Kept weights have all collections of a network, so their names
+begin with a collection: `params/recurrent/cell/recurrent/update/left`. Such names are accepted too, if every name begins with `params/`.
 """
 
 import errno
 import hashlib
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ from lrpt.runs.files import write_bytes
 MOST = 4 * 2**30
 """limit of the unpacked size of a file in bytes, if its content is not known in advance"""
 
+PARAMS = "params/"
+"""first part of the names in kept weights of a network that has no other collection"""
+
+SHOWN = 3
+"""names of arrays that an error lists of those found"""
+
 WIDEST, SLACK = 8, 2**20
 """bytes of the widest number, and of the headers of all arrays"""
 
@@ -37,16 +44,20 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
 
     Args:
       template: parameters of the network, or what `jax.eval_shape` returns for them.
-      arrays: one array for each parameter, by name.
+      arrays: one array for each parameter, by name. A `params/` before every name is left out, unless the template has it too.
 
     Raises:
       UsageError: an array is missing, is not known, has another shape than the parameter, or does not hold finite real numbers.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
+    if not _begin_with_collection(shapes):
+        arrays = _without_collection(arrays)
     for name, shape in shapes.items():
         if name not in arrays:
-            raise UsageError(f"array '{name}' of shape {shape} is missing: the network needs {', '.join(shapes)}")
+            raise UsageError(
+                f"array '{name}' of shape {shape} is missing, and {_listed(arrays, shapes)} found: the network needs {', '.join(shapes)}"
+            )
     for name in arrays:
         if name not in shapes:
             raise UsageError(f"array '{name}' is no parameter of the network, which has {', '.join(shapes)}: leave it out or rename it")
@@ -112,10 +123,12 @@ def save_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], flag: str) -
 def digest(arrays: Mapping[str, Any]) -> str:
     """Return the SHA-256 of named arrays as `from_named` reads them: of their names, shapes, and numbers in float32.
 
+    A `params/` before every name does not change it.
+
     Raises:
       UsageError: an array does not hold finite real numbers.
     """
-    found = hashlib.sha256()
+    found, arrays = hashlib.sha256(), _without_collection(arrays)
     for name in sorted(arrays):
         numbers = finite_float32(name, np.asarray(arrays[name]))
         found.update(f"{name} {numbers.shape} ".encode() + numbers.tobytes())
@@ -140,6 +153,23 @@ def finite_float32(name: str, array: np.ndarray) -> Float[np.ndarray, "..."]:
 def storable(array: np.ndarray) -> np.ndarray:
     """Return an array in a type that a .npz file can hold. NumPy writes others as bytes without a meaning."""
     return array.astype(np.float32) if array.dtype == jnp.bfloat16 else array
+
+
+def _begin_with_collection(names: Iterable[str]) -> bool:
+    return all(name.startswith(PARAMS) for name in names)
+
+
+def _without_collection(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return arrays without the `params/` before their names; the same arrays if a name has none."""
+    return {name.removeprefix(PARAMS): array for name, array in arrays.items()} if _begin_with_collection(arrays) else arrays
+
+
+def _listed(arrays: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    """Return a few names of arrays with 'is' or 'are', unknown ones first: "'a', 'b' and 4 more are"."""
+    names = sorted(arrays, key=lambda name: name in known)
+    shown, more = names[:SHOWN], len(names) - SHOWN
+    listed = ", ".join(f"'{name}'" for name in shown) + f" and {more} more" * (more > 0)
+    return f"{listed or 'no array'} {'is' if len(names) < 2 else 'are'}"
 
 
 def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:

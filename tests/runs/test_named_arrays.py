@@ -43,6 +43,16 @@ def test_round_trip_through_memory_and_file(params, template, tmp_path, by_shape
     assert_equal(load(str(tmp_path / "start.npz"), wanted), params)
 
 
+def test_kept_weights_without_other_collections(params, template, tmp_path):
+    """Their names begin with `params/`; those of the whole network keep it, and the digest is the same."""
+    named = to_named({"params": params})
+    assert all(name.startswith("params/") for name in named)
+    np.savez(tmp_path / "model.npz", **named)
+    assert_equal(load(tmp_path / "model.npz", template), params)
+    assert_equal(load(tmp_path / "model.npz", {"params": template}), {"params": params})
+    assert digest(named) == digest(to_named(params))
+
+
 def test_other_precisions_become_float32(params, template):
     loaded = from_named(template, {name: array.astype(np.float64) for name, array in to_named(params).items()})
     assert_equal(loaded, params)
@@ -71,7 +81,13 @@ def without(named, name):
         (lambda a: a | {"readout/kernel": a["readout/kernel"].T}, r"'readout/kernel' has shape \(5, 4\), and the parameter has \(4, 5\)"),
         (lambda a: a | {"readout/bias": np.array(["a"] * 5)}, r"'readout/bias' is of type <U1"),
         (lambda a: a | {"readout/bias": np.ones(5, complex)}, r"'readout/bias' is of type complex128"),
-        (lambda a: {}, r"is missing"),
+        (lambda a: {}, r"is missing, and no array is found"),
+        (lambda a: {"w": np.ones(5)}, r"is missing, and 'w' is found: the network needs"),
+        (
+            lambda a: {f"model/{name}": array for name, array in a.items()},
+            r"is missing, and ('model/[\w/]+'(, )?){3} and \d+ more are found",
+        ),
+        (lambda a: {"b": 0, "params/a": 0}, r"is missing, and 'b', 'params/a' are found"),
     ],
 )
 def test_arrays_that_do_not_fit_are_named(params, template, change, message):

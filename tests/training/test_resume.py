@@ -384,6 +384,8 @@ def test_a_start_file_with_other_arrays_is_refused_and_not_one_with_the_same(sta
     root, short, long = started
     np.savez_compressed(root / "start.npz", **{name: array.astype(np.float64) for name, array in reversed(named_start().items())})
     train(root / "run", long)
+    np.savez(root / "start.npz", **{f"params/{name}": array for name, array in named_start().items()})  # as kept weights have it
+    train(root / "run", long)
     before = tree(root / "run")
     np.savez(root / "start.npz", **{name: array + 0.1 for name, array in named_start().items()})
     for config in (short, long, changed(long, train={"updates": 12})):
