@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,9 +39,18 @@ class Job(NamedTuple):
     path: Path
 
 
-def fit(config: RunConfig[Any], directories: Mapping[int, Path], **options: Any) -> list[dict[str, Any]]:
-    """Train a configuration for each seed; `directories` maps seeds to run directories. The options are those of `fit_all`."""
-    return fit_all([Job(config, seed, path) for seed, path in directories.items()], **options)
+def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options: Any) -> list[dict[str, Any]]:
+    """Train a configuration for each seed; `directories` maps seeds to run directories. The options are those of `fit_all`.
+
+    Raises:
+      UsageError: `directories` is no mapping of seeds to paths; the errors of `fit_all`.
+    """
+    if not isinstance(directories, Mapping):
+        raise UsageError(f"directories is {directories!r}: give {{seed: directory}}, such as {{0: 'runs/mine'}}")
+    for seed, path in directories.items():
+        if not isinstance(path, str | PathLike):
+            raise UsageError(f"directories[{seed!r}] is {path!r}: give the path of a run directory, such as 'runs/mine'")
+    return fit_all([Job(config, seed, Path(path)) for seed, path in directories.items()], **options)
 
 
 def fit_all(

@@ -1,6 +1,7 @@
 """Tasks of a user's own that are not complete: one line before any update says what is missing."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
@@ -51,3 +52,24 @@ def test_what_is_missing_is_said_in_one_line(kind, line, tmp_path):
     config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), train, Wrong(kind))
     with pytest.raises(UsageError, match=line):
         fit(config, {0: tmp_path / "run"})
+
+
+def test_directories_may_be_strings(tmp_path):
+    config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), TrainConfig(), Wrong("no test"))
+    with pytest.raises(UsageError, match="add test"):
+        fit(config, {0: str(tmp_path / "run")})
+
+
+@pytest.mark.parametrize(
+    ("directories", "line"),
+    [
+        (Path("runs/x"), r"directories is \w+Path\('runs/x'\): give \{seed: directory\}, such as \{0: 'runs/mine'\}"),
+        ("runs/x", r"directories is 'runs/x': give \{seed: directory\}"),
+        ([0, 1], r"directories is \[0, 1\]: give \{seed: directory\}"),
+        ({3: None}, r"directories\[3\] is None: give the path of a run directory"),
+    ],
+)
+def test_directories_that_are_no_paths_by_seed(directories, line):
+    config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), TrainConfig(), Wrong("none"))
+    with pytest.raises(UsageError, match=line):
+        fit(config, directories)
