@@ -6,7 +6,8 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+import numpy as np
+from jaxtyping import Array, Int, Integer
 
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
@@ -18,7 +19,7 @@ COLD = 1e-6
 def sample(
     model: nn.Module,
     variables: Any,
-    prompt: Int[Array, " p"],
+    prompt: Integer[Array, " p"] | Integer[np.ndarray, " p"],
     length: int,
     key: Array,
     temperature: float = 1.0,
@@ -30,7 +31,7 @@ def sample(
     Args:
       model: a network with a method `advance` that predicts at every step.
       variables: its parameters and other collections.
-      prompt: one symbol or more.
+      prompt: one symbol or more, such as what the `encode` of a vocabulary returns.
       length: number of symbols to draw.
       key: PRNG key.
       temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
@@ -41,8 +42,8 @@ def sample(
       UsageError: the temperature is negative or no number, top_k is below 1, the prompt is not one sequence of symbols, the length is
         negative, `end` is none of the symbols, or the network does not predict at every step.
     """
-    prompt = jnp.asarray(prompt)
-    _check_settings(prompt, length, temperature, top_k)
+    _check_settings(jnp.asarray(prompt), length, temperature, top_k)
+    prompt = jnp.asarray(prompt, jnp.int32)  # a vocabulary encodes as uint8 or uint16, which cells do not declare
 
     def draw(key: Array, logits: Array) -> Array:
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))  # Gumbel noise of half precision takes a few values only

@@ -19,6 +19,8 @@ from lrpt.runs import weights
 from lrpt.scaling import UNSCALED, Moments, Scaling
 from lrpt.training.loading import pack
 
+DOCS = Path(__file__).parents[2] / "docs"
+
 pytest.importorskip("flatbuffers")
 
 COUNT, STEPS = 60, 4
@@ -47,12 +49,24 @@ def test_the_blocks_of_the_pages_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     for page in ("own_data", "small_devices"):
-        path = Path(__file__).parents[2] / "docs" / f"{page}.md"
-        (block,) = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+        path = DOCS / f"{page}.md"
+        block = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)[0]
         exec(compile(block, str(path), "exec"), names)
     assert names["shorter"].shape == (3, 1)
     assert np.allclose(names["shorter"][0], names["predictions"][0])
     assert not np.allclose(names["shorter"][1:], names["predictions"][1:])
+
+
+@pytest.mark.slow
+def test_the_page_samples_a_text(monkeypatch, capsys):
+    monkeypatch.chdir(DOCS.parent)
+    _, block = re.findall(r"```python\n(.*?)```", (DOCS / "own_data.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(compile(block, "own_data.md", "exec"), names)
+    assert names["symbols"].shape == (200,)
+    assert capsys.readouterr().out.startswith("The function ")
+    vocabulary = names["trained"].vocabulary
+    assert vocabulary.decode(vocabulary.encode("a∑")) == "a<unk>"
 
 
 def rmse(predictions):
