@@ -70,7 +70,8 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a step that checks its result when it is traced: (carry, (y, info)), with a carry of the given shapes and types.
 
     An array of two rows would otherwise be read as a pair. A UsageError of the step, and an error of JAX about shapes, is raised as a
-    UsageError that also names the carry and the input. Other errors may be the cell's own: they get a note.
+    UsageError that also names the carry and the input. JAX's errors about traced values explain themselves and pass unchanged. Other errors
+    may be the cell's own: they get a note.
     """
 
     def checked(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Any, Any]]:
@@ -78,6 +79,8 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
             result = step(params, carry, x)
         except UsageError as error:
             raise type(error)(f"{error} ({_where(carry, x)})", error.code) from error
+        except jax.errors.JAXTypeError:
+            raise
         except (AttributeError, TypeError, ValueError) as error:
             if isinstance(error, AttributeError) or "shape" not in str(error):
                 error.add_note(

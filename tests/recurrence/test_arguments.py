@@ -4,6 +4,7 @@ from inspect import unwrap
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from table import BATCH, INPUT_SIZE, SIZE, STEPS, Row, network
 
@@ -61,6 +62,22 @@ def test_carry_and_inputs_that_do_not_fit(what, loop):
 def test_a_step_with_arrays_that_do_not_fit():
     says = r"shapes do not fit in a step with the carry float32 \(4, 3\) and the input float32 \(4, 2\): "
     assert_one_line(says, lambda _, h, x: (h + x, (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 2)))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("use", "kind"),
+    [
+        (lambda h: h if h.sum() > 0 else -h, jax.errors.TracerBoolConversionError),
+        (np.tanh, jax.errors.TracerArrayConversionError),
+        (lambda h: h * float(h[0, 0]), jax.errors.ConcretizationTypeError),
+    ],
+    ids=["if", "numpy", "float"],
+)
+def test_errors_of_jax_about_traced_values_pass_unchanged(use, kind, loop):
+    with pytest.raises(kind, match=r"docs\.jax\.dev") as error:
+        unwrap(recur)(lambda _, h, x: (use(h), (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 1)), loop=loop)
+    assert not any("same cell" in note for note in getattr(error.value, "__notes__", ()))
 
 
 @pytest.mark.parametrize("loop", LOOPS)
