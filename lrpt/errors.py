@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -45,11 +45,29 @@ def check_at_least(least: int, config: object, *flags: str) -> None:
             raise UsageError(f"{flag} is {value}: expected {least} or more")
 
 
-def check_integers(config: object, *flags: str) -> None:
-    """Raise a UsageError unless the value of each of `flags` is an integer; None is allowed. Fields as in `check_at_least`."""
+def check_integers(config: object, *flags: str, optional: bool = True) -> None:
+    """Raise a UsageError unless the value of each of `flags` is an integer, and no boolean. Fields as in `check_at_least`.
+
+    Args:
+      config: an object with these fields.
+      flags: names of the fields.
+      optional: whether None is allowed.
+    """
     for flag, value in _values(config, flags):
-        if value is not None and not isinstance(value, Integral):
+        if not (optional and value is None) and not is_integer(value):
             raise UsageError(f"{flag} is {value!r}: expected an integer")
+
+
+def is_integer(value: object) -> bool:
+    """Return whether a value is an integer of Python or NumPy. Booleans are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_numbers(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is a real number, and no boolean. Fields as in `check_at_least`."""
+    for flag, value in _values(config, flags):
+        if not isinstance(value, Real) or isinstance(value, bool):
+            raise UsageError(f"{flag} is {value!r}: expected a number")
 
 
 def check_finite(config: object, *flags: str) -> None:

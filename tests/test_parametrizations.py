@@ -338,6 +338,10 @@ def test_what_does_not_fit_is_one_line(recurrent, inputs, message):
         ({"initialization": "xavier"}, "the initialization of a MatrixConfig is 'xavier': choose from glorot"),
         ({"rank": 2.5}, r"rank is 2\.5: expected an integer"),
         ({"blocks": "4"}, "blocks is '4': expected an integer"),
+        ({"rank": None}, "rank is None: expected an integer"),
+        ({"rank": True}, "rank is True: expected an integer"),
+        ({"density": "a"}, "density is 'a': expected a number"),
+        ({"initial_scale": None}, "initial_scale is None: expected a number"),
     ],
 )
 def test_settings_of_matrices_are_checked_when_they_are_built(settings, message):

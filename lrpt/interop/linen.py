@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from lrpt.cells import Cell as TableCell
 from lrpt.cells import CellSpec
 from lrpt.errors import UsageError
-from lrpt.interop.sequences import Order, as_own, check_cell, network_cell, run, zero_carry
+from lrpt.interop.sequences import Order, as_own, check_cell, check_sizes, network_cell, run, zero_carry
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import MatrixConfig, Parameters
@@ -46,7 +46,7 @@ class Cell(nn.RNNCellBase):
       symbols: number of symbols, if the inputs are integers; None for vectors.
 
     Raises:
-      UsageError: there is no such cell, the sizes do not fit it, or a storage is no `MatrixConfig`.
+      UsageError: there is no such cell, a size is no integer, the sizes do not fit the cell, or a storage is no `MatrixConfig`.
     """
 
     cell: str
@@ -60,6 +60,8 @@ class Cell(nn.RNNCellBase):
 
     def __post_init__(self) -> None:
         network_cell(self.cell, self.features, self.depth, self.layers)
+        if self.symbols is not None:
+            check_sizes(symbols=self.symbols)
         for name, value in {"matrices": self.matrices, "inputs": self.inputs}.items():
             if not isinstance(value, MatrixConfig):
                 raise UsageError(f"{name} is {value!r}: give a MatrixConfig, such as MatrixConfig('low_rank', 24)")

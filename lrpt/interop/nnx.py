@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError
 from lrpt.interop import linen
-from lrpt.interop.sequences import check_cell
+from lrpt.interop.sequences import check_cell, check_sizes
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.parametrizations import FROZEN, MatrixConfig
 
@@ -51,6 +51,9 @@ class Cell(nnx.RNNCellBase):
       carry_bias: initial bias of the gate that passes the state on.
       symbols: whether the inputs are integers that stand for symbols.
       rngs: random numbers to draw parameters with (stream 'params').
+
+    Raises:
+      UsageError: a size is no integer, and otherwise as `lrpt.interop.linen.Cell` does.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Cell(nnx.RNNCellBase):
         symbols: bool = False,
         rngs: nnx.Rngs,
     ) -> None:
+        check_sizes(in_features=in_features)
         self.module = linen.Cell(cell, features, matrices, inputs, depth, layers, carry_bias, in_features if symbols else None, parent=None)
         example = jnp.zeros((1,), int) if symbols else jnp.zeros((1, in_features))
         found = self.module.init(rngs.params(), example, method="bind_to")

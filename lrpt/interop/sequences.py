@@ -13,7 +13,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Int
 
 from lrpt.cells import CELLS, Cell, CellSpec, stacked
-from lrpt.errors import UsageError, check_choice
+from lrpt.errors import UsageError, check_choice, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -23,15 +23,20 @@ def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
     """Return a cell of the table, or a stack of it.
 
     Raises:
-      UsageError: there is no such cell, or the sizes do not fit it.
+      UsageError: there is no such cell, a size is no integer, or the sizes do not fit the cell.
     """
     check_choice("cell", cell, CELLS)
-    for name, value in {"features": features, "depth": depth, "layers": layers}.items():
-        if value < 1:
-            raise UsageError(f"{name} is {value}: expected 1 or more")
+    check_sizes(features=features, depth=depth, layers=layers)
     if depth > 1 and not CELLS[cell].deep:
         raise UsageError(f"depth is {depth}: expected 1 for {cell}, which has one transition in a step")
     return CELLS[cell] if layers == 1 else stacked(CELLS[cell], layers)
+
+
+def check_sizes(**sizes: Any) -> None:
+    """Raise a UsageError unless the sizes of a layer are integers, 1 or more."""
+    for name, value in sizes.items():
+        if not is_integer(value) or value < 1:
+            raise UsageError(f"{name} is {value!r}: expected an integer, 1 or more")
 
 
 def check_cell(cell: object, kind: type) -> None:

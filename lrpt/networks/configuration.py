@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, TypedDict, get_args
 
-from lrpt.errors import UsageError, check_at_least, check_finite, check_integers
+from lrpt.errors import UsageError, check_at_least, check_finite, check_integers, check_numbers
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -31,7 +31,8 @@ class StorageConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.matrices")
-        check_integers(self, "model.matrices.rank", "model.matrices.blocks")
+        check_integers(self, "model.matrices.rank", "model.matrices.blocks", optional=False)
+        check_numbers(self, "model.matrices.density")
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
         """Return the configuration of matrices with this storage and initialization.
@@ -71,7 +72,8 @@ class InputStorageConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.inputs")
-        check_integers(self, "model.inputs.rank", "model.inputs.blocks")
+        check_integers(self, "model.inputs.rank", "model.inputs.blocks", optional=False)
+        check_numbers(self, "model.inputs.density")
 
 
 @dataclass(frozen=True)

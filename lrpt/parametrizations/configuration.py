@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lrpt.errors import check_choice, check_integers
+from lrpt.errors import check_choice, check_integers, check_numbers
 from lrpt.initialization import INITIALIZATIONS
 
 PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {}
@@ -17,7 +17,7 @@ class MatrixConfig:
     """Storage of the matrices of one role.
 
     Raises:
-      UsageError: there is no such parametrization or initialization, or a size is no integer.
+      UsageError: there is no such parametrization or initialization, a size is no integer, or a share or scale is no number.
     """
 
     kind: str = "dense"
@@ -40,4 +40,5 @@ class MatrixConfig:
     def __post_init__(self) -> None:
         check_choice("the parametrization of a MatrixConfig", self.kind, PARAMETRIZATIONS)
         check_choice("the initialization of a MatrixConfig", self.initialization, INITIALIZATIONS)
-        check_integers(self, "rank", "blocks")
+        check_integers(self, "rank", "blocks", optional=False)
+        check_numbers(self, "density", "initial_scale")

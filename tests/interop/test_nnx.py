@@ -99,6 +99,18 @@ def test_the_carry_bias_and_the_number_of_layers_are_those_that_were_asked_for()
         assert_close(cell.bias[f"layers_{layer}_reset"][...], jnp.zeros(SIZE))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ((WIDTH, LRD), r"features is MatrixConfig\(.*\): expected an integer, 1 or more"),
+        ((3.0, SIZE), r"in_features is 3\.0: "),
+    ],
+)
+def test_sizes_that_are_no_integers(sizes, says):
+    with pytest.raises(UsageError, match=f"^{says}"):
+        Cell("gru", *sizes, rngs=nnx.Rngs(0))
+
+
 def test_arguments_that_do_not_fit_are_one_line():
     with pytest.raises(UsageError, match=r"the cell is a flax\.nnx\..*GRUCell: give a lrpt\.interop\.nnx\.Cell"):
         RNN(nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0)))

@@ -374,6 +374,19 @@ def test_sizes_that_are_no_integers_are_one_line(name, value):
         ModelConfig("gru", **{name: value})
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"rank": None}, "model.matrices.rank is None: expected an integer"),
+        ({"input_rank": True}, "model.inputs.rank is True: expected an integer"),
+        ({"density": "a"}, "model.matrices.density is 'a': expected a number"),
+    ],
+)
+def test_settings_of_storage_of_other_types_are_one_line(settings, says):
+    with pytest.raises(UsageError, match=says):
+        ModelConfig("gru", **settings)
+
+
 def test_the_default_rank_says_that_it_is_the_default():
     says = "rank 24 does not fit .* 8 x 8: choose .*24 is the default rank, and low_rank_plus_diagonal the default parametrization"
     with pytest.raises(UsageError, match=says):
