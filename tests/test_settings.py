@@ -99,6 +99,12 @@ def test_choices_come_from_tables_when_they_are_asked_for(monkeypatch):
     assert ModelConfig("mine").label == "LRD-MINE 128/24"
 
 
+def test_an_entry_of_the_table_that_is_no_cell(monkeypatch):
+    monkeypatch.setitem(CELLS, "mine", CELLS["gru"].step)
+    with pytest.raises(UsageError, match=r"CELLS\['mine'\] is a function: wrap it in lrpt\.Cell\(step, template\)"):
+        ModelConfig("mine")
+
+
 def test_the_help_of_a_choice_names_what_the_table_holds():
     table = {"a": 1, "b": 2}
     choice = OneOf("letter", table, ["z"], notes="a is first")

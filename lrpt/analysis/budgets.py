@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lrpt.cells import CELLS, Cell, CellSpec, stacked
+from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import num_params
 from lrpt.parametrizations import FORMS, MatrixConfig, Parameters
@@ -129,7 +129,7 @@ class LanguageModelSize:
     """count a second bias beside each: cuDNN and PyTorch have two in GRUs and LSTMs, and so has the original code in its grid LSTM"""
 
     def __post_init__(self) -> None:
-        check_choice("the cell of a budget", self.cell, CELLS)
+        cell_named(self.cell, "the cell of a budget")
 
     def cell_parameters(self, width: int) -> int:
         """Count the parameters of all layers: from the template, or from the shapes of the parameters if some are tied or normalized."""

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
 from lrpt.analysis.plots import png
-from lrpt.cells import CELLS, CellSpec
-from lrpt.errors import UsageError, check_choice
+from lrpt.cells import CellSpec, cell_named
+from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense
 from lrpt.specs import MatrixSpec, OperatorSpec
 
@@ -86,8 +86,8 @@ def initialization_sweep(
     Raises:
       UsageError: the cell is unknown, or has no recurrent matrices.
     """
-    check_choice("cell", cell, CELLS)
-    step = CELLS[cell].step
+    entry = cell_named(cell)
+    step = entry.step
 
     @jax.jit
     def last_jacobian(params: Any, carry: Any) -> Float[Array, "b k k"]:
@@ -97,9 +97,9 @@ def initialization_sweep(
     spectra = []
     for size in sizes:
         spec = CellSpec(inputs.shape[-1], size, carry_bias, depth)
-        carry = jax.tree.map(lambda width: jnp.zeros((inputs.shape[1], width)), CELLS[cell].carry(spec))
+        carry = jax.tree.map(lambda width: jnp.zeros((inputs.shape[1], width)), entry.carry(spec))
         for spread in spreads:
-            params = drawn_params(CELLS[cell].template(spec), spread, identity, seed)
+            params = drawn_params(entry.template(spec), spread, identity, seed)
             spectra.append(_summary(size, spread, last_jacobian(params, carry)))
     return spectra
 

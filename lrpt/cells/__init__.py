@@ -71,6 +71,7 @@ from lrpt.cells.variable_computation import (
     vclstm,
     vcrnn,
 )
+from lrpt.errors import UsageError, check_choice
 
 CELLS: dict[str, Cell] = {
     "gru": GRU,
@@ -114,6 +115,23 @@ _TITLES = {
     "grid_lstm_depth_first": "Grid-LSTM (depth first)",
     "grid_lstm_time_first": "Grid-LSTM (time first)",
 }
+
+
+def cell_named(name: str, flag: str = "cell") -> Cell:
+    """Return an entry of `CELLS`.
+
+    Args:
+      name: its name in `CELLS`.
+      flag: the setting that holds the name, for error messages.
+
+    Raises:
+      UsageError: there is no such entry, or it is no `Cell`.
+    """
+    check_choice(flag, name, CELLS)
+    entry: object = CELLS[name]
+    if not isinstance(entry, Cell):
+        raise UsageError(f"CELLS[{name!r}] is a {type(entry).__name__}: wrap it in lrpt.Cell(step, template)")
+    return entry
 
 
 def title_of(name: str) -> str:
@@ -166,6 +184,7 @@ __all__ = [
     "VariableParams",
     "block_step",
     "blocks",
+    "cell_named",
     "conditional",
     "conditional_cell",
     "dt_rnn",

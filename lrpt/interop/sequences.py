@@ -12,8 +12,8 @@ from flax.linen.recurrent import flip_sequences
 from jax.core import Tracer
 from jaxtyping import Array, Int
 
-from lrpt.cells import CELLS, Cell, CellSpec, stacked
-from lrpt.errors import UsageError, check_choice, is_integer
+from lrpt.cells import Cell, CellSpec, cell_named, stacked
+from lrpt.errors import UsageError, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -25,11 +25,11 @@ def network_cell(cell: str, features: int, depth: int, layers: int) -> Cell:
     Raises:
       UsageError: there is no such cell, a size is no integer, or the sizes do not fit the cell.
     """
-    check_choice("cell", cell, CELLS)
+    entry = cell_named(cell)
     check_sizes(features=features, depth=depth, layers=layers)
-    if depth > 1 and not CELLS[cell].deep:
+    if depth > 1 and not entry.deep:
         raise UsageError(f"depth is {depth}: expected 1 for {cell}, which has one transition in a step")
-    return CELLS[cell] if layers == 1 else stacked(CELLS[cell], layers)
+    return entry if layers == 1 else stacked(entry, layers)
 
 
 def check_sizes(**sizes: Any) -> None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.cells import CELLS, Cell, CellSpec, stacked, title_of
+from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked, title_of
 from lrpt.errors import UsageError, check_at_least, check_choice, check_integers
 from lrpt.initialization import INITIALIZATIONS, of_readout
 from lrpt.matrices import Bias, Dense, LowRank, Operator
@@ -85,8 +85,9 @@ class ModelConfig(Steady):
         check_groups(self, "model")
         check_integers(self, "model.depth")
         check_at_least(1, self, "model.size", "model.layers")
-        if self.depth < 1 or (self.depth > 1 and not CELLS[self.cell].deep):
-            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * CELLS[self.cell].deep} for {self.cell}")
+        deep = cell_named(self.cell).deep
+        if self.depth < 1 or (self.depth > 1 and not deep):
+            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * deep} for {self.cell}")
         self._check_embedding()
         self._check_dropout()
 

@@ -256,6 +256,12 @@ def test_settings_that_do_not_fit(settings, says):
         Cell(**{"cell": "gru", "features": 3, **settings})
 
 
+def test_an_entry_of_the_table_that_is_no_cell(monkeypatch):
+    monkeypatch.setitem(CELLS, "mine", CELLS["gru"].step)
+    with pytest.raises(UsageError, match=r"CELLS\['mine'\] is a function: wrap it in lrpt\.Cell\(step, template\)"):
+        Cell("mine", 3)
+
+
 def test_inputs_without_time():
     with pytest.raises(UsageError, match=r"inputs have shape \(4,\): expected \(\*batch, time, features\)"):
         RNN(Cell("gru", 3)).init(jax.random.key(0), jnp.zeros(4))
