@@ -1,5 +1,6 @@
 """What the Flax modules own, how it is drawn, and what they hand out."""
 
+from dataclasses import dataclass
 from functools import cache
 
 import flax.linen as nn
@@ -39,6 +40,7 @@ from lrpt.parametrizations import (
     label_of,
     row_norms,
 )
+from lrpt.pytrees import register_fields
 from lrpt.specs import BiasSpec, MatrixSpec
 
 DENSE = MatrixConfig()
@@ -356,6 +358,85 @@ def test_a_parametrization_that_this_process_does_not_know_is_one_line(role, tab
     chosen = {"recurrent": DENSE, "input": DENSE, role: config}
     with pytest.raises(UsageError, match=f"the {role} parametrization is 'circulant': choose from dense, low_rank"):
         jax.eval_shape(gru_parameters(*chosen.values()).init, jax.random.key(0))
+
+
+def of_specs(made):
+    """A parametrization that returns `made(array)` for each matrix."""
+
+    class Own(Parametrization):
+        @nn.compact
+        def __call__(self):
+            return {name: made(self.param(name, nn.initializers.ones, (spec.n_in, spec.n_out))) for name, spec in self.specs.items()}
+
+    return Own
+
+
+def returning(value):
+    class Own(Parametrization):
+        def __call__(self):
+            return value
+
+    return Own
+
+
+@dataclass(frozen=True)
+class Unregistered:
+    kernel: jax.Array
+
+    def apply(self, v):
+        return v @ self.kernel
+
+
+@register_fields
+@dataclass(frozen=True)
+class Labelled:
+    kernel: jax.Array
+    label: str = "mine"
+
+    def apply(self, v):
+        return v @ self.kernel
+
+
+@register_fields
+@dataclass(frozen=True)
+class WithoutApply:
+    kernel: jax.Array
+
+
+ASKED = "return a dict with a matrix for each name in self.specs: update, reset, candidate"
+OWN_MISTAKES = {
+    "empty": (returning({}), f"returned matrices named nothing: {ASKED}"),
+    "list": (returning([]), f"returned a list: {ASKED}"),
+    "no return": (returning(None), f"returned None: {ASKED}"),
+    "other names": (returning({"update": Dense(jnp.ones((2, 2)))}), f"returned matrices named update: {ASKED}"),
+    "array": (of_specs(lambda array: array), "returned an array for 'update', which has no method apply: return an object with apply"),
+    "no apply": (of_specs(WithoutApply), "returned a WithoutApply for 'update', which has no method apply: return an object"),
+    "unregistered": (
+        of_specs(Unregistered),
+        r"decorate the dataclass Unregistered with lrpt\.pytrees\.register_fields",
+    ),
+    "unregistered part": (of_specs(lambda array: Sum((Unregistered(array),))), "returned a Sum .*: decorate the dataclass Unregistered"),
+    "setting": (of_specs(Labelled), "one is a str: keep it in a field with the metadata"),
+    "class": (Labelled, r"^PARAMETRIZATIONS\['own'\] is Labelled, a class of matrices: give a subclass of lrpt\.Parametrization"),
+}
+
+
+@pytest.mark.parametrize("weight_norm", [False, True])
+@pytest.mark.parametrize("mistake", OWN_MISTAKES)
+def test_mistakes_in_a_parametrization_of_a_user_are_one_line(mistake, weight_norm, monkeypatch):
+    entry, says = OWN_MISTAKES[mistake]
+    monkeypatch.setitem(PARAMETRIZATIONS, "own", entry)
+    module = gru_parameters(MatrixConfig("own", weight_norm=weight_norm))
+    with pytest.raises(UsageError, match=says) as error:
+        jax.eval_shape(module.init, jax.random.key(0))
+    assert "\n" not in str(error.value)
+    assert "'own'" in str(error.value)
+
+
+@pytest.mark.parametrize("made", [Dense, lambda array: Labelled(array, 2.0), lambda array: Dense(np.ones(array.shape))])
+def test_matrices_of_a_user_hold_arrays_and_numbers(made, monkeypatch):
+    monkeypatch.setitem(PARAMETRIZATIONS, "own", of_specs(made))
+    assert jax.eval_shape(gru_parameters(MatrixConfig("own")).init, jax.random.key(0))["params"]["recurrent"].keys() == set(GATES)
 
 
 def test_low_rank_inputs_may_be_tied_and_normalized():

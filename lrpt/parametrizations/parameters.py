@@ -1,6 +1,7 @@
 """The parameters of a cell: its template, filled in with what the parametrizations own."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -12,6 +13,7 @@ from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Operator, SymbolInputs
+from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.parametrizations.modules import PARAMETRIZATIONS
 from lrpt.parametrizations.weight_norm import WeightNorm
@@ -51,12 +53,21 @@ class Parameters(nn.Module):
         return treedef.unflatten(owned[role_of(leaf)][name] for name, leaf in named)
 
     def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Operator]:
-        """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them."""
+        """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them.
+
+        Raises:
+          UsageError: there is no such parametrization or initialization, or the parametrization does not return these matrices.
+        """
         specs = {name: leaf for name, leaf in named if role_of(leaf) == role}
         check_choice(f"the {role} parametrization", config.kind, PARAMETRIZATIONS)
         check_choice(f"the initialization of {role} matrices", config.initialization, INITIALIZATIONS)
+        check_entry(config.kind, PARAMETRIZATIONS[config.kind])
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
-        found = WeightNorm(owner, name=f"{role}_scale")() if config.weight_norm else owner()
+        check = partial(check_matrices, config.kind, tuple(specs))
+        if config.weight_norm:
+            found = WeightNorm(owner, check=check, name=f"{role}_scale")()
+        else:
+            check(found := owner())
         return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}
 
     def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:

@@ -1,6 +1,6 @@
 """Weight normalization of any parametrization."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -25,16 +25,25 @@ class WeightNorm(nn.Module):
     A projection R that several gates share is normalized for each of them. So the fast loop applies it once for each gate, and not once for
     all of them.
 
+    Attributes:
+      inner: the wrapped parametrization.
+      projection_scale: norm of the rows of projections R.
+      check: a function that raises an error if the wrapped parametrization returned something else than matrices by name.
+
     Raises:
       UsageError: a matrix has no array in `lrpt.matrices.ROW_AXIS`.
     """
 
     inner: Parametrization
     projection_scale: float = 1.0
+    check: Callable[[Any], None] | None = None
 
     @nn.compact
     def __call__(self) -> dict[str, Matrix]:
-        return {name: self.normalize(name, matrix) for name, matrix in self.inner().items()}
+        matrices = self.inner()
+        if self.check is not None:
+            self.check(matrices)
+        return {name: self.normalize(name, matrix) for name, matrix in matrices.items()}
 
     def normalize(self, name: str, matrix: Matrix) -> Matrix:
         leaves, treedef = jax.tree_util.tree_flatten_with_path(matrix)
