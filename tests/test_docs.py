@@ -17,6 +17,7 @@ from experiments.sweep import Options, split
 from experiments.wiki import EXPERIMENT as WIKI
 from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.flags import parse, parse_dataclass
+from lrpt.matrices import ROW_AXIS
 from lrpt.parametrizations import FORMS
 from lrpt.specs import MatrixSpec
 
@@ -46,6 +47,12 @@ def test_blank_lines_stand_around_tables_and_headings(page):
 
 def test_glued_lines_are_found():
     assert list(glued_lines("# A\n\nb\n## C\n\n| d |\n|---|\ne\n\n```sh\n# f\ng\n```\n")) == ["4: ## C", "8: e"]
+
+
+def test_the_fields_that_have_rows_are_listed_with_their_layouts():
+    text = (DOCS / "extending.md").read_text("utf-8")
+    (bullet,) = re.findall(r"^- Weight normalization and .*(?:\n  .*)+", text, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`\s\(\w+, ", bullet)) == ROW_AXIS.keys()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
