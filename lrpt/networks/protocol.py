@@ -59,7 +59,7 @@ def start_from(start: Start | None, initial: Any) -> Any:
     if start is None:
         return initial
     if not isinstance(start, Start):
-        raise UsageError(f"the state to start from is a {type(start).__name__}: give a Start(carry) of lrpt.networks.protocol")
+        raise UsageError(f"the state to start from is a {type(start).__name__}: give lrpt.Start(carry)")
     return start.instead_of(initial)
 
 

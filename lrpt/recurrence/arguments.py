@@ -85,10 +85,11 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(error, AttributeError) or "shape" not in str(error):
                 error.add_note(
                     f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell; "
-                    f"a cell of your own names the arrays of its state, if that is not one vector, by Cell(step, template, carry=...)"
+                    f"a matrix is used by .apply(h); a cell of your own names the arrays of its state, if that is not one vector, by "
+                    f"Cell(step, template, carry=...)"
                 )
                 raise
-            raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"shapes do not fit {_where(carry, x)}: {str(error).splitlines()[0]}{_integers(carry)}") from error
         _check_result(result)
         _check_carry(carry, result[0], x)
         return result
@@ -115,8 +116,16 @@ def _check_carry(before: Any, after: Any, x: Any) -> None:
     if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
         raise UsageError(
             f"the step makes the carry {_described(after)} of the carry {_described(before)} and the input {_described(x)}: give a carry "
-            f"and inputs of such shapes and types that the carry keeps its own"
+            f"and inputs of such shapes and types that the carry keeps its own{_integers(before)}"
         )
+
+
+def _integers(carry: Any) -> str:
+    """Return a hint if all arrays of the carry hold integers, as zeros of a wrong type do. Scalars may be counters."""
+    types = {jnp.result_type(leaf) for leaf in jax.tree.leaves(carry) if jnp.ndim(leaf)}
+    if not types or not all(jnp.issubdtype(kind, jnp.integer) for kind in types):
+        return ""
+    return f"; the carry is {', '.join(sorted(map(str, types)))}: give floats"
 
 
 def _same(old: Any, new: Any) -> bool:

@@ -93,7 +93,7 @@ def test_sizes_and_labels():
 
 def test_a_state_without_start_is_one_line(trained):
     model, params, inputs, _ = trained
-    with pytest.raises(UsageError, match=r"the state to start from is a tuple: give a Start\(carry\)"):
+    with pytest.raises(UsageError, match=r"the state to start from is a tuple: give lrpt\.Start\(carry\)"):
         model.apply({"params": params}, inputs, None, (jnp.zeros((BATCH, 4)), jnp.zeros((BATCH, 5))), method="advance")
 
 

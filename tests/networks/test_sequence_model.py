@@ -353,7 +353,7 @@ def test_a_state_starts_the_next_window_for_as_many_rows():
     assert_close(anew, model.apply(params, XS[:, 4:]), rtol=1e-6)
     with pytest.raises(UsageError, match=rf"the state to start from has shapes \({BATCH}, {SIZE}\): expected \(1, {SIZE}\)"):
         model.apply(params, XS[:1], None, Start(carry), method="advance")
-    with pytest.raises(UsageError, match=r"the state to start from is a .*: give a Start\(carry\)"):
+    with pytest.raises(UsageError, match=r"the state to start from is a .*: give lrpt\.Start\(carry\)"):
         model.apply(params, XS, None, carry, method="advance")
     with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
         model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")

@@ -81,6 +81,27 @@ def test_errors_of_jax_about_traced_values_pass_unchanged(use, kind, loop):
 
 
 @pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("step", [step, lambda params, h, x: (jnp.tanh(h + jnp.mean(x)), (h, None))])
+def test_a_carry_of_integers_says_so(step, loop):
+    carry, xs = of_shapes(types=(jnp.int32, jnp.float32))
+    assert_one_line("; the carry is int32: give floats", step, PARAMS, carry, xs, loop=loop)
+
+
+def test_a_counter_beside_a_state_is_no_carry_of_integers():
+    with pytest.raises(UsageError, match="shapes do not fit") as error:
+        unwrap(recur)(lambda _, c, x: ((c[0] + x, c[1]), (c[0], None)), None, (jnp.ones((4, 3)), jnp.ones(4, int)), jnp.ones((5, 4, 2)))
+    assert "give floats" not in str(error.value)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("use", [lambda matrix, h: h @ matrix, jnp.dot])
+def test_a_matrix_that_is_used_without_apply(use, loop):
+    with pytest.raises(TypeError) as error:
+        unwrap(recur)(lambda p, h, x: (use(p["recurrent"], h), (h, None)), PARAMS, *of_shapes(), loop=loop)
+    assert any("a matrix is used by .apply(h)" in note for note in error.value.__notes__)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_a_step_that_changes_the_shape_of_its_carry(loop):
     says = r"the step makes the carry float32 \(4, 2\) of the carry float32 \(4, 3\) and the input float32 \(4, 1\): give a carry"
     assert_one_line(says, lambda _, h, x: (h[:, :2], (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 1)), loop=loop)
