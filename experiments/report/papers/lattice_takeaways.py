@@ -117,7 +117,7 @@ def _shares(judged: Judged) -> Takeaway:
     compared = [*found, *(r for r in judged.relations if r.relation.sentence.startswith("an LRU on 40 %"))]
     return Takeaway(
         f"**Shares of the data.** On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
-        f"{sum(bool(r.pairs) for r in found)} shares. With an LRU on 40 % against other models on 60 %: of "
+        f"{sum(bool(r.pairs) for r in found)} shares. With LRUs on 40 % against other models on 60 %, of "
         f"{_findings(compared, 'orderings')}"
     )
 
@@ -194,9 +194,9 @@ def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | No
 
 
 def _in_the_mean(relation: JudgedRelation) -> str:
-    """Return in which model gradients are more even in the mean over epochs, in which single uneven epochs weigh much."""
+    """Say whether gradients are more even in LRUs in the mean over epochs, too; single uneven epochs weigh much in it."""
     found = relation.difference
-    return "" if found is None else f", and in {'LRUs' if found.mean > 0 else 'GRUs'} in the mean over epochs"
+    return "" if found is None else f", and {'' if found.mean > 0 else 'not '}in the mean over epochs"
 
 
 NO_CONTEXT = 2.95

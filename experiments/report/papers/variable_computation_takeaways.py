@@ -41,7 +41,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
     return Takeaway(
         f"**Equal operations.** In the paper, units with variable computation are better than usual units of the same type with as many "
-        f"operations: {_published(judged, 'VCRNN-1024', 'RNN-760')} and {_published(judged, 'VCGRU-1024', 'GRU-458')} {BITS}. "
+        f"operations, in {BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
         f"{gap(bits, 'A VCRNN on bits', 'an RNN of as many operations', BITS)} "
         f"{gap(characters, 'A VCRNN on characters', 'an RNN of as many operations', BITS)} "
@@ -54,9 +54,9 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
 
 
 def _published(judged: Judged, one: str, other: str) -> str:
-    """Return what the paper has for two networks on characters, such as 'VCRNN-1024 1.46, RNN-760 1.47'."""
+    """Return what the paper has for two networks on characters, such as '1.46 (VCRNN-1024) against 1.47 (RNN-760)'."""
     rows = ((name, judged.quantity(name, BITS, "Table 3, characters")) for name in (one, other))
-    return ", ".join(f"{name} {q.quantity.published}" for name, q in rows)
+    return " against ".join(f"{q.quantity.published} ({name})" for name, q in rows)
 
 
 def _at_targets(judged: Judged) -> str:
