@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.report.claims import Evidence, Quantity, Row
 from experiments.report.contests import Final
-from experiments.report.paper import Paper, Plot
+from experiments.report.paper import Paper, Plot, Takeaway
 from experiments.report.relations import Relation
 from experiments.report.verdicts import (
     NOT_HERE,
@@ -119,6 +119,11 @@ class Judged:
 
     paper: Paper
     evidence: Evidence
+
+    @cached_property
+    def takeaways(self) -> Sequence[Takeaway]:
+        """Return what to take away, which the overview and the page of the paper both print."""
+        return self.paper.takeaways(self)
 
     @cached_property
     def quantities(self) -> tuple[JudgedQuantity, ...]:

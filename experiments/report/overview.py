@@ -61,7 +61,7 @@ def _paper(judged: Judged) -> list[str]:
     paper = judged.paper
     counts = table(["claims", "number"], [[name, str(count)] for name, count in judged.counts().items()])
     telling = figure_path(paper.telling)
-    sentences = "\n".join(f"- {one.text}" for one in paper.takeaways(judged))
+    sentences = "\n".join(f"- {one.text}" for one in judged.takeaways)
     return [
         f"## {paper.title}",
         f"{paper.citation}. [Every claim]({page_path(paper.name)})",

@@ -9,6 +9,7 @@ from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Plot, Study
+from experiments.report.texts import capitalized
 from experiments.report.verdicts import Verdict
 
 DOCS = PurePosixPath("docs/reproduction")
@@ -46,7 +47,7 @@ def page(judged: Judged, seeds: Sequence[int]) -> str:
 
 
 def _takeaways(judged: Judged) -> list[str]:
-    return ["## What to take away", "\n".join(f"- {one.whole}" for one in judged.paper.takeaways(judged))]
+    return ["## What to take away", "\n".join(f"- {one.whole}" for one in judged.takeaways)]
 
 
 def _rows(judged: Judged) -> list[str]:
@@ -137,7 +138,7 @@ def _study(study: Study, judged: Judged) -> list[str]:
     title = f"## Learning curves. {study.title}"
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
-    return [title, image, *others, f"{study.score_name[0].upper()}{study.score_name[1:]} by update:", *blocks]
+    return [title, image, *others, f"{capitalized(study.score_name)} by update:", *blocks]
 
 
 def _remarks(judged: Judged) -> list[str]:

@@ -113,7 +113,12 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
 
 
 def still_improving(runs: Sequence[Record]) -> str:
-    """Return a sentence, with a space before it, about how many runs were best at their end; nothing if none was."""
+    """Return a sentence about how many runs were best at their end; nothing if none was."""
     improving = sum(run.best_update == run.updates > 0 for run in runs)
-    said = f" In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
+    said = f"In {improving} of {len(runs)} runs the last evaluation is the best, so longer training may change this."
     return said * bool(improving)
+
+
+def capitalized(text: str) -> str:
+    """Return a text whose first letter is a capital; the others stay."""
+    return text[0].upper() + text[1:]

@@ -104,7 +104,7 @@ def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
     return [
         f"From one depth to the next, it does not help at {in_series(harms)}." if harms else "",
         f"The steps to {in_series(open_steps)} are undecided." if open_steps else "",
-        still_improving([run for of_depth in by_depth for run in of_depth]).strip(),
+        still_improving([run for of_depth in by_depth for run in of_depth]),
     ]
 
 

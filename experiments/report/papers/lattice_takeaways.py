@@ -27,7 +27,7 @@ from experiments.report.papers.lattice_table import (
     is_worst,
 )
 from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, counted, gap, says
+from experiments.report.texts import at_published_size, capitalized, counted, gap, says
 from experiments.report.verdicts import Finding, Observation
 from lrpt.runs.console import in_series
 
@@ -79,7 +79,7 @@ def _order(judged: Judged, text: str) -> tuple[str, str]:
     """Say how LRUs and GRUs compare, and how much of the order of losses in Table 1 paired seeds confirm, in a sentence each."""
     gru = gap(judged.relation(f"LRU < GRU: lower test loss ({text}"), "LRUs", f"GRUs on {BOOKS[text]}", "nats per character", "are")
     found = [r for r in judged.relations if r.relation.where == f"Table 1, {text}" and "lower test loss" in r.relation.sentence]
-    return gru, f"{BOOKS[text][0].upper()}{BOOKS[text][1:]}: of {_findings(found, 'orderings of losses in Table 1')}"
+    return gru, f"{capitalized(BOOKS[text])}: of {_findings(found, 'orderings of losses in Table 1')}"
 
 
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
@@ -184,7 +184,7 @@ def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | No
     relation = judged.relation(f"gradients of ten layers are more even in an LRU than in a GRU ({STARTS[start]})")
     of = scores(study, start)
     losses = [f"{np.mean([*of[name].values()]):.2f} ({title}s)" for name, title in (("lru", "LRU"), ("gru", "GRU")) if of.get(name)]
-    start_in_words = STARTS[start][0].upper() + STARTS[start][1:]
+    start_in_words = capitalized(STARTS[start])
     return (
         f"{start_in_words}: more even in LRUs in {int((lru < gru).sum())} of {len(lru)} epochs{_in_the_mean(relation)} "
         f"({says(relation.verdict)}{_unlearnt(of.get('gru', {}))}).",

@@ -108,12 +108,14 @@ LEARNT_GERMAN = (
 
 NAIVE = "neither a penalty nor a growing sharpness"
 """Section 4.2 says that this training ends where everything is updated. It does not mention training without one of the two only."""
+NO_PENALTY, FIXED_SHARPNESS = "no penalty, growing sharpness", "a penalty, fixed sharpness"
+"""Training without one of the two only."""
 NAIVE_FULL = _chars("VCRNN-256, neither, full gradient", "small-neither --model.schedule.gradient full")
 """What the section says in the recipe of the paper, which cuts no gradient. The others have the gradient of this project's recipe."""
 ABLATION = {
     f"{NAIVE}, full gradient": NAIVE_FULL,
     NAIVE: _chars("VCRNN-256, neither", "small-neither"),
-    "a penalty, fixed sharpness": _chars("VCRNN-256, fixed sharpness", "small-fixed-sharpness"),
-    "no penalty, growing sharpness": _chars("VCRNN-256, no penalty", "small-no-penalty"),
+    FIXED_SHARPNESS: _chars("VCRNN-256, fixed sharpness", "small-fixed-sharpness"),
+    NO_PENALTY: _chars("VCRNN-256, no penalty", "small-no-penalty"),
 }
 ABLATION_SCALE = "256 units on characters, a fixed sharpness of 4; the paper prints no such setting"

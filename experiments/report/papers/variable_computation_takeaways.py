@@ -12,7 +12,10 @@ from experiments.report.papers.variable_computation_networks import (
     BIT_NETWORKS,
     CHAR_NETWORKS,
     CURVE_TARGETS,
+    FIXED_SHARPNESS,
     GRU_CURVE,
+    NAIVE,
+    NO_PENALTY,
     PUBLISHED_TUNES,
     RNN_CURVE,
     SMALL_VC,
@@ -91,7 +94,7 @@ BITS = "bits per character"
 def _unfinished(judged: Judged, what: str, networks: Sequence[Network]) -> str:
     """Say in how many runs of networks longer training might change what was found; nothing if in none."""
     said = still_improving([run for network in networks for run in network.runs(judged.evidence, best=True).values()])
-    return f"{what}. {said.strip()}" if said else ""
+    return f"{what}. {said}" if said else ""
 
 
 def _schedules(judged: Judged) -> Takeaway:
@@ -168,13 +171,9 @@ def _compared(relation: JudgedRelation, where: str, sign: int = 1) -> str:
     return f"{'higher' if sign * found.mean > 0 else 'lower'} {where} by {form.format(abs(found.mean))} ({says(relation.verdict)})"
 
 
-PARTS = "neither a penalty nor a growing sharpness", "no penalty, growing sharpness", "a penalty, fixed sharpness"
-"""What is left out of the training of schedules in section 4.2."""
-
-
 def _unpenalized(judged: Judged) -> str:
     """Return a sentence about what is updated without a penalty, with a space after it; nothing if no such network was run."""
-    full = judged.quantity(f"VCRNN, {PARTS[0]}, full gradient", "share of updated dimensions")
+    full = judged.quantity(f"VCRNN, {NAIVE}, full gradient", "share of updated dimensions")
     if not full.observed:
         return ""
     everything, seeds = judged.relation("with neither a penalty"), len(full.observed)
@@ -188,7 +187,7 @@ def _unpenalized(judged: Judged) -> str:
 
 def _other_parts(judged: Judged) -> str:
     """Return what is updated with the cut gradient if parts of the training of schedules are left out."""
-    found = [judged.quantity(f"VCRNN, {part}", "share of updated dimensions") for part in PARTS]
+    found = [judged.quantity(f"VCRNN, {part}", "share of updated dimensions") for part in (NAIVE, NO_PENALTY, FIXED_SHARPNESS)]
     if not all(one.observed for one in found):
         return ""
     neither, growing, penalized = (one.ours for one in found)
