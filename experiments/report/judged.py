@@ -182,7 +182,7 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
         return NOT_HERE
     if quantity.criterion is not None:
         found = judge(quantity.criterion, observed, smaller)
-        return _of_own_recipe(row.unprinted, found, len(observed)) if row.unprinted else found
+        return _of_own_recipe(row.unprinted, found, sum(o.settled or o.failed for o in observed)) if row.unprinted else found
     if not quantity.published:
         return None
     if not observed:
@@ -191,7 +191,13 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
 
 
 def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:
-    """Return the verdict on a network whose training the paper does not print: it points either way, but is no reproduction."""
+    """Return the verdict on a network whose training the paper does not print: it points either way, but is no reproduction.
+
+    Args:
+      recipe: what stands in for the training.
+      found: the verdict if the paper had printed it.
+      seeds: how many were trained to their end, or diverged. One decides nothing.
+    """
     if found.status in (Status.NOT_RUN, Status.SMALLER):
         return found
     return Verdict(Status.SMALLER, f"{recipe}; {found}", found.finding if seeds > 1 else Finding.ONE_SEED)

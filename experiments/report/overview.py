@@ -17,7 +17,8 @@ numbers. Every metric of every table row, and every ordering of two models, is o
 means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No paper says
 that its values are means over seeds.
 
-In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24."""
+In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24. A
+*full* GRU has dense matrices, and RNN-760 has 760 units. *Tied* matrices share one projection."""
 
 
 def overview(judged: Sequence[Judged], crossing: Sequence[str] = ()) -> str:
@@ -96,9 +97,10 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
-| run at smaller scale | fewer updates, a smaller network, less or other data, or guessed settings; pages say which |
+| run at smaller scale | fewer updates, a smaller network, less or other data, or guessed settings (pages say which), or too few seeds |
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or no command here trains it; the reason is below the table |
+| no claim | the paper has no value for this metric; ours is shown for information |
 
 ## Values
 
@@ -126,7 +128,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 Both models are compared seed by seed. The table has the mean advantage, its standard error over seeds, and how many seeds agree.
 
 - **At the published size**, an ordering is *reproduced* if all seeds agree. It is *contradicted* if the mean advantage is significantly
-  negative: Student's test on pairs, at 5 % for each ordering by itself.
+  negative and no seed is undecided: Student's test on pairs, at 5 % for each ordering by itself.
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
 - **One seed** decides nothing at any size.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
@@ -136,6 +138,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   cannot be significant.
 - **Events**, such as a criterion that is met: if one network gets there only after the other one's training has ended, at the length that
   the claim asks for, the pair decides nothing.
+- **Caps**: a value at a cap enters the test as the cap. So means up to the cap are compared (restricted means), and the mean advantage is a
+  bound.
 - **Ties**: advantages that are equal for all seeds have no spread, and cannot be significant.
 - All of three seeds agree by chance one time in eight, if two models are equal.
 - Orderings that the lattice paper claims, but that do not hold in its own table, are left out and listed on its page.

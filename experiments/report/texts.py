@@ -58,10 +58,12 @@ def says(verdict: Verdict) -> str:
 
 def direction(relation: JudgedRelation) -> str:
     """Return which way the runs of a relation point, however few they are."""
-    agrees = [pair.agrees for pair in relation.pairs]
-    if not any(one is not None for one in agrees):
+    agrees = [pair.agrees for pair in relation.pairs if pair.agrees is not None]
+    if not agrees:
         return "not known"
-    return "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
+    undecided = len(relation.pairs) - len(agrees)
+    said = "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
+    return said + f", {undecided} of {len(relation.pairs)} seeds undecided" * bool(undecided)
 
 
 def by_finding(found: Mapping[str, str]) -> str:
@@ -110,6 +112,13 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
     return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+
+
+def placed(relation: JudgedRelation) -> str:
+    """Return where the model is that the paper calls better: 'ahead by 0.3 ± 0.1', or 'behind by at least 12'."""
+    found = relation.difference
+    side = "" if found is None else "ahead by " if found.mean >= 0 else "behind by "
+    return f"{side}{relation.distance}"
 
 
 def still_improving(runs: Sequence[Record]) -> str:

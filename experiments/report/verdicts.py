@@ -175,6 +175,9 @@ def judge(criterion: Criterion, observations: Sequence[Observation], smaller: st
     waiting = len(observations) - len(decisive)
     if status is Status.REPRODUCED and waiting:  # an early success is known before a failure can be
         return Verdict(Status.BY_SOME, f"reproduced by {len(decisive)} of {len(observations)} seeds{_shorter(waiting)}", Finding.OPEN)
+    if waiting and _FINDINGS.get(status) is Finding.AGAINST:  # and an early failure before a success
+        detail = f"{status.value} by {len(decisive)} of {len(observations)} seeds{_shorter(waiting)}"
+        return Verdict(Status.SMALLER, detail, Finding.OPEN)
     return Verdict(status, _detail(status, outcomes, decisive) + _shorter(waiting), finding)
 
 
@@ -347,6 +350,8 @@ LEVEL = 0.05
 def _significant(pairs: Sequence[Pair]) -> bool:
     """Return whether the mean advantage differs from 0 by Student's test on pairs.
 
+    A value at a cap enters as the cap. So the test compares means up to the cap (restricted means).
+
     Pairs without a number leave it open, and so do equal advantages: counts of epochs or updates are equal by chance, and then have no
     spread to test with.
     """
@@ -363,7 +368,7 @@ def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
     agreeing = sum(bool(pair.agrees) for pair in decided)
     if agreeing == len(pairs):
         return Status.REPRODUCED
-    if found is not None and found.mean < 0 and _significant(decided):
+    if found is not None and len(decided) == len(pairs) and found.mean < 0 and _significant(decided):
         return Status.CONTRADICTED
     return Status.BY_SOME if agreeing else Status.NOT_REPRODUCED
 

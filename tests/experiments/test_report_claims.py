@@ -638,6 +638,22 @@ def test_a_recipe_that_the_paper_does_not_print_reproduces_nothing_and_can_fail(
     assert (found.status, found.finding) == (Status.SMALLER, finding)
 
 
+def test_seeds_that_were_stopped_early_do_not_decide_beside_one_that_ended(tmp_path):
+    make_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", 0, {522_640: 2.3}, "bits_per_character", {"bits_per_bit": 0.295})
+    for seed in (1, 2):
+        make_run(tmp_path, bit_lm.EXPERIMENT, "--preset rnn-100", seed, {1_000: 2.9}, "bits_per_character", None)
+    found = judged(tmp_path, variable_computation.PAPER).quantity("RNN-100", "bits per bit").verdict
+    assert found.finding in (Finding.OPEN, Finding.ONE_SEED)
+
+
+def test_a_network_that_stands_in_is_not_said_to_have_the_published_size(tmp_path):
+    flags = "--preset small-rnn"
+    make_run(tmp_path, bit_lm.EXPERIMENT, flags, 0, {104_528: 2.4}, "bits_per_character", {"bits_per_bit": 0.308})
+    said = judged(tmp_path, variable_computation.PAPER).takeaways[-1].text
+    assert "No row of Table 3 and Figure 4 was judged at its published size." in said
+    assert "RNN-100" not in said
+
+
 def test_a_mean_agrees_to_within_a_tenth(tmp_path):
     for seed, bars in enumerate((0.14, 0.2399, 0.2401)):
         melodies(tmp_path, seed, bars, 0.4)
@@ -657,6 +673,20 @@ def test_depth_at_equal_parameters_is_told_from_step_to_step_and_drawn(tmp_path)
     (study,) = (study for study in highway.STUDIES if study.over)
     ((_, draw),) = analysis_figures(study, found.evidence).values()
     assert draw(tmp_path / "depth.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("perplexities", "words"),
+    [
+        ({1: 137.0, 2: 128.0, 4: 124.0, 6: 126.0}, "depths 1, 2, 4 and 6 have test perplexities of 137.0, 128.0, 124.0, 126.0"),
+        ({1: 137.0, 2: 128.0, 4: 124.0, 6: 126.0}, "Perplexity is lowest at depth 4."),
+        ({1: 120.0, 6: 126.0}, "depth hurts at 1.5 million parameters"),
+    ],
+)
+def test_depths_are_named_by_their_networks_even_if_some_were_not_run(perplexities, words, tmp_path):
+    for depth, value in perplexities.items():
+        make_run(tmp_path, highway.WORDS, f"--preset equal-{depth}", 0, {7_962: value}, "perplexity", {"perplexity": value})
+    assert words in judged(tmp_path, highway.PAPER).takeaways[0].whole
 
 
 def test_layers_of_a_highway_network_are_judged(tmp_path):
@@ -797,7 +827,7 @@ def test_the_diagonal_is_judged_task_by_task(tmp_path):
         make_run(tmp_path, COPY, flags, 0, {last: 9e-4}, "loss", {}, kind, stopped="criterion")
     said = low_rank_takeaways.takeaways(judged(tmp_path))[0].whole
     assert "6 in all: 1 with one seed and 5 not yet run or not yet judged. " in said
-    assert "variable lag, N = 100, advantage of the LRD-GRU in updates until test cross-entropy < 1e-3: -10,000; " in said
+    assert "variable lag, N = 100: in updates until test cross-entropy < 1e-3, the LRD-GRU is behind by 10,000; " in said
     assert "fixed lag in the paper. Here: –; not yet run" in said
 
 
@@ -807,8 +837,8 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
     assert "Faster, of 3 tasks: 1 with one seed and 2 not yet run or not yet judged." in said
-    assert "gradients that are not finite in 0 of 0 comparisons in which there are any, of 6" in said
-    assert "(significant: none)" in said
+    assert "6 comparisons are at 10 to 100 times the published learning rate, and 0 of them have gradients that are not finite." in said
+    assert "has fewer in 0 (none significantly)" in said
     assert "memoryless" not in said
 
 

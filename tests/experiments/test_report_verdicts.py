@@ -1,10 +1,12 @@
 """Verdicts on observations and pairs that are made up here: a matrix of cases against what a critic would say."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from experiments.report.judged import bound_of, summarize
+from experiments.report.texts import direction
 from experiments.report.verdicts import (
     NOT_RUN,
     Finding,
@@ -81,7 +83,8 @@ def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
         (LOSS, [short(None), short(None, 20)], "run at smaller scale (20 to 40 of 100 updates)"),
         (LOSS, [seen(2.9), short(3.0)], "reproduced by 1 of 2 seeds, 1 not trained long enough"),
         (LOSS, [short(2.9), short(3.0)], "reached, not converged (by 1 of 2 seeds, 40 of 100 updates)"),
-        (LOSS, [seen(3.0), short(3.0)], "not reproduced (1 seed, 1 not trained long enough)"),
+        (LOSS, [seen(3.0), short(3.0)], "run at smaller scale (not reproduced by 1 of 2 seeds, 1 not trained long enough): undecided"),
+        (LOSS, [seen(None, settled=False, failed=True), short(3.0)], "run at smaller scale (1 of 2 diverged, 40 of 100 updates)"),
         (LOSS, [seen(None, settled=False, failed=True)], "diverged (1 of 1 diverged)"),
         (LOSS, [seen(2.9), seen(None, settled=False, failed=True)], "reproduced by 1 of 2 seeds, 1 of 2 diverged"),
         (LOSS, [seen(3.0), seen(None, settled=False, failed=True)], "not reproduced (2 seeds, 1 of 2 diverged)"),
@@ -121,6 +124,7 @@ def against(*advantages, **changes):
         (against(-0.1, -0.11, -0.12), "contradicted (0 of 3 seeds agree)"),
         (against(-0.1, -0.11, 0.01, -0.12, -0.1), "contradicted (1 of 5 seeds agree)"),
         (against(-0.01, -0.5), "not reproduced (0 of 2 seeds agree)"),
+        ([*against(-0.1, -0.11), Pair(2, None, None)], "not reproduced (0 of 3 seeds agree, 1 undecided)"),
         ([*against(-0.1, -0.11, -0.12), Pair(3, None, False, failed=1)], "not reproduced (0 of 4 seeds agree, 1 run diverged)"),
         ([Pair(0, None, False, failed=1)], "one seed only (against the paper, 1 run diverged)"),
         ([Pair(0, None, True, failed=1), *against(0.1)], "reproduced (2 of 2 seeds agree, 1 run diverged)"),
@@ -143,6 +147,22 @@ def against(*advantages, **changes):
 )
 def test_verdict_on_a_relation(pairs, text):
     assert str(judge_relation(pairs, cut="5 of 9 updates" if "5 of 9" in text else "")) == text
+
+
+@pytest.mark.parametrize(
+    ("agrees", "said"),
+    [
+        ((), "not known"),
+        ((None, None), "not known"),
+        ((True, True), "as in the paper"),
+        ((False,), "against the paper"),
+        ((None, False, False), "against the paper, 1 of 3 seeds undecided"),
+        ((None, True, False), "as in the paper for some seeds only, 1 of 3 seeds undecided"),
+    ],
+)
+def test_a_direction_is_that_of_decided_seeds(agrees, said):
+    pairs = [Pair(seed, None, one) for seed, one in enumerate(agrees)]
+    assert direction(SimpleNamespace(pairs=pairs)) == said
 
 
 def test_a_relation_at_smaller_scale_says_which_way_it_points():

@@ -8,12 +8,13 @@ import numpy as np
 from experiments.jsb.swarm import CONSTANT
 from experiments.report.claims import Evidence
 from experiments.report.judged import Judged, JudgedRelation
+from experiments.report.matching import recorded
 from experiments.report.paper import Study, Takeaway
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.records import Record
 from experiments.report.studies import NATS, best_dot, noise
 from experiments.report.texts import at_published_size, lead, seeds_in_words, still_improving
-from experiments.report.verdicts import Status
+from experiments.report.verdicts import Status, agreement
 from lrpt.runs.console import in_series
 
 SWARM = "jsb_swarm"
@@ -39,7 +40,8 @@ def _on_depth(judged: Judged) -> Takeaway:
         (
             f"At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} ({seeds}). That is no "
             f"evidence for depth at equal size: the deeper network has more parameters.",
-        ),
+        )
+        * all(one.smaller for one in ours.values()),
     )
 
 
@@ -60,8 +62,8 @@ def _on_optimization(judged: Judged) -> Takeaway:
     """Return what the swarm of Figure 4 says."""
     rhn = judged.relation("depth does not harm")
     return Takeaway(
-        f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales says little about how depth changes the "
-        f"optimization of RHNs: {_better(judged.evidence)}.",
+        f"**Optimization.** {lead(rhn.verdict)} a swarm of small networks on JSB Chorales"
+        f"{' says little about how depth changes the optimization of RHNs' * _mostly_fails(judged.evidence)}: {_better(judged.evidence)}.",
         (_extent(judged.evidence), _losses(judged.evidence), _noise(judged.evidence)),
     )
 
@@ -73,25 +75,40 @@ def _of_equal(judged: Judged, ends: JudgedRelation) -> str:
     """
     if ends.verdict.status is Status.NOT_RUN:
         return "Whether depth helps at 1.5 million parameters, from depth 1 to 6 on the Penn Treebank, is not yet run."
-    study, by_depth = _equal(judged)
-    common = set.intersection(*({run.seed for run in runs} for runs in by_depth if runs))
-    scores = [[run.tested(study.score) or np.nan for run in runs if run.seed in common] for runs in by_depth]
-    verb = "helps" if all(pair.agrees for pair in ends.pairs) else "hurts" if not any(pair.agrees for pair in ends.pairs) else "may help"
-    seeds = f" {ends.seeds} seeds agree that {len(scores)} is better than 1." * (len(ends.pairs) > 1)
+    scores = _scores_of_depths(judged)
+    common = set.intersection(*map(set, scores.values()))
+    mean_of = {depth: float(np.mean([own[seed] for seed in common])) for depth, own in scores.items()}
+    agrees = [pair.agrees for pair in ends.pairs]
+    verb = "helps" if all(agrees) else "hurts" if all(one is False for one in agrees) else "may help"
+    seeds = f" {agreement(ends.pairs, ' seeds agree')} that {max(scores)} is better than 1." * (len(agrees) > 1)
     means = f" (means of the {len(common)} seeds that all depths have)" * (len(common) > 1)
-    means_of = [np.mean(own) for own in scores]
-    lowest = 1 + int(np.argmin(means_of))
-    rises = f" Perplexity is lowest at depth {lowest}." * (lowest < len(scores))
+    lowest = min(mean_of, key=lambda depth: mean_of[depth])
+    rises = f" Perplexity is lowest at depth {lowest}." * (lowest < max(scores))
     return (
-        f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths 1 to {len(scores)} have test perplexities of "
-        f"{', '.join(f'{mean:.1f}' for mean in means_of)} on the Penn Treebank{means}.{seeds}{rises}"
+        f"{lead(ends.verdict)} depth {verb} at 1.5 million parameters: depths {_listed(list(scores))} have test "
+        f"perplexities of {', '.join(f'{mean:.1f}' for mean in mean_of.values())} on the Penn Treebank{means}.{seeds}{rises}"
     )
 
 
-def _equal(judged: Judged) -> tuple[Study, list[list[Record]]]:
+def _listed(depths: Sequence[int]) -> str:
+    """Return '1 to 6', or '1, 2 and 4' if some are missing."""
+    gapless = list(depths) == list(range(min(depths), max(depths) + 1))
+    return f"{min(depths)} to {max(depths)}" if gapless else in_series([str(depth) for depth in depths])
+
+
+def _equal(judged: Judged) -> tuple[Study, dict[int, list[Record]]]:
     """Return the study of depth at an equal number of parameters, and its runs by depth."""
     (study,) = (study for study in judged.paper.studies if study.name == EQUAL)
-    return study, list(study.runs(judged.evidence).values())
+    return study, {recorded(runs[0])["model.depth"]: runs for runs in study.runs(judged.evidence).values()}
+
+
+def _scores_of_depths(judged: Judged) -> dict[int, dict[int, float]]:
+    """Return the test score of each seed by depth, of finished runs only."""
+    study, by_depth = _equal(judged)
+    scores = {
+        depth: {run.seed: score for run in runs if (score := run.tested(study.score)) is not None} for depth, runs in by_depth.items()
+    }
+    return {depth: own for depth, own in scores.items() if own}
 
 
 def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
@@ -99,12 +116,12 @@ def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
     if ends.verdict.status is Status.NOT_RUN:
         return []
     _, by_depth = _equal(judged)
-    steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, len(by_depth) + 1)]
+    steps = [judged.relation(f"depth helps: {deep} no worse than {deep - 1}, tied") for deep in range(2, max(by_depth) + 1)]
     harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
     return [
         f"From one depth to the next, it does not help at {in_series(harms)}." if harms else "",
         f"The steps to {in_series(open_steps)} are undecided." if open_steps else "",
-        still_improving([run for of_depth in by_depth for run in of_depth]),
+        still_improving([run for of_depth in by_depth.values() for run in of_depth]),
     ]
 
 
@@ -122,11 +139,24 @@ def _better(evidence: Evidence) -> str:
     """Return how many settings of each architecture learned anything."""
     if SWARM not in evidence.studies:
         return "no swarm is kept"
-    swarm, parts = evidence.studies[SWARM], []
-    for cell, name in CELLS.items():
-        losses = [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell]
-        parts.append(f"{sum(loss < constant_of(swarm) for loss in losses)} of {len(losses)} {name}s")
-    return f"{in_series(parts)} have less than the {constant_of(swarm):.2f} of the best constant predictor"
+    parts = [f"{below} of {dots} {name}s" for name, (below, dots) in _below_constant(evidence).items()]
+    constant = constant_of(evidence.studies[SWARM])
+    return f"{in_series(parts)} have a training loss below the {constant:.2f} nats per frame of the best constant predictor"
+
+
+def _below_constant(evidence: Evidence) -> dict[str, tuple[int, int]]:
+    """Return for each architecture how many settings are better than the best constant predictor, and how many there are."""
+    swarm = evidence.studies[SWARM]
+    losses = {name: [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell] for cell, name in CELLS.items()}
+    return {name: (sum(loss < constant_of(swarm) for loss in own), len(own)) for name, own in losses.items()}
+
+
+def _mostly_fails(evidence: Evidence) -> bool:
+    """Return whether less than half of the RHNs of the swarm are better than a constant."""
+    if SWARM not in evidence.studies:
+        return False
+    below, dots = _below_constant(evidence)[CELLS["rhn"]]
+    return 2 * below < dots
 
 
 def _noise(evidence: Evidence) -> str:

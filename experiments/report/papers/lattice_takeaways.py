@@ -41,7 +41,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
     losses = [_order(judged, text) for text in BOOKS]
     return (
         Takeaway(
-            f"**Losses.** {at_published_size(judged, 'Table 1', 'Table 1')} At smaller scale: {' '.join(ahead for ahead, _ in losses)}",
+            f"**Losses.** {at_published_size(judged, 'Table 1', 'Table 1')} {_smaller(judged)}{' '.join(ahead for ahead, _ in losses)}",
             (
                 *_scales(judged),
                 *(found for _, found in losses),
@@ -73,6 +73,16 @@ def _scales(judged: Judged) -> list[str]:
     studies = {text: _study(judged, name) for text, name in STUDIES.items()}
     kept = [f"{BOOKS[text]}: {scale_of(study, _first_start(study))}" for text, study in studies.items() if study]
     return kept or ["no study is kept"]
+
+
+def _smaller(judged: Judged) -> str:
+    """Return what is smaller about the studies of convergence, to begin a sentence; nothing if they have the published sizes."""
+    kept = [study for name in STUDIES.values() if (study := _study(judged, name))]
+    if not any(scale_of(study, _first_start(study)) for study in kept):
+        return ""
+    sizes = in_series(list(dict.fromkeys(f"{study['options']['parameters']:,}" for study in kept)))
+    shares = in_series([f"{share:g} %" for study in kept if (share := study["options"]["data"]["text_share"]) is not None])
+    return f"At smaller scale ({sizes} parameters{f', {shares} of the texts' * bool(shares)}): "
 
 
 def _order(judged: Judged, text: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from experiments.report.paper import Takeaway
 from experiments.report.papers.low_rank_copying import GUESSED, LONG, LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, SHORT, URNN, VARIANTS
 from experiments.report.quantities import is_solved
 from experiments.report.records import Record
-from experiments.report.texts import counted, seeds_in_words
+from experiments.report.texts import counted, placed, seeds_in_words
 from experiments.report.verdicts import Finding
 from lrpt.runs.console import in_series
 
@@ -34,15 +34,15 @@ def _on_diagonal(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and "
         f"never worse. Its tasks and two more of copying, {len(found)} in all: {counted(found, SAID)}. Its authors could not train an "
-        f"LR-GRU with fewer parameters than the full GRU on copying with a fixed lag. Here: {_solved([lr_gru])} solve it.",
+        f"LR-GRU with fewer parameters than the full GRU on copying with a fixed lag. Here, {_solved([lr_gru])} LR-GRUs solve it.",
         (
-            *(f"{_task_of(r)}, advantage of the LRD-GRU in {r.unit}: {r.advantage}; {r.verdict}" for r in found if r.pairs),
+            *(f"{_task_of(r)}: in {r.unit}, the LRD-GRU is {placed(r)}; {r.verdict}" for r in found if r.pairs),
             *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
             f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
             f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
             "The paper does not show LR-GRUs on copying with variable length and variable lag.",
-            f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: advantage of the one without it "
-            f"{highway.advantage}; {highway.verdict}",
+            f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: in {highway.unit}, the one "
+            f"without it is {placed(highway)}; {highway.verdict}",
         ),
     )
 
@@ -85,10 +85,11 @@ def _on_weight_norm(judged: Judged) -> Takeaway:
     stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable (variable")]
     return Takeaway(
         f"**Weight normalization** makes training faster and more stable in the paper. Here, {GUESSED}. Faster, of {len(faster)} tasks: "
-        f"{counted(list(faster.values()), SAID)}. More stable: at 10 to 100 times the published learning rate, it has fewer gradients that "
-        f"are not finite in {_holding(stable)} comparisons in which there are any, of {len(stable)} (significant: {_significant(stable)}).",
+        f"{counted(list(faster.values()), SAID)}. More stable: {len(stable)} comparisons are at 10 to 100 times the published learning "
+        f"rate, and {len(_decided(stable))} of them have gradients that are not finite. Weight normalization has fewer in "
+        f"{_holding(stable)} ({_significant(stable)} significantly).",
         (
-            *(f"Faster on {name}: {r.advantage} in {r.unit}; {r.verdict}" for name, r in faster.items()),
+            *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
             f"More stable: {seeds_in_words([len(r.pairs) for r in _decided(stable)])} for each comparison that has such gradients."
             f"{_above(judged)}",
         ),
@@ -156,10 +157,8 @@ def _decided(relations: Sequence[JudgedRelation]) -> Sequence[JudgedRelation]:
 
 
 def _holding(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many of the decided relations hold for most of their seeds, such as '1 of 3'."""
-    decided = _decided(relations)
-    holding = sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in decided)
-    return f"{holding} of {len(decided)}"
+    """Return how many of the decided relations hold for most of their seeds."""
+    return str(sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in _decided(relations)))
 
 
 def _significant(relations: Sequence[JudgedRelation]) -> str:
@@ -254,6 +253,6 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "batches and is not used for it. The uRNN's perfect *training* accuracy is thus judged by held-out accuracy, which says more. "
         "Where evaluations are 500 updates apart, perfect accuracy at one came at that update or before.",
         "The uRNN is the one that the paper ran: without Fourier transforms and with a trainable scale. The copy and adding tasks have no "
-        "validation split apart from the test split, in the paper as here. The full GRU of the copying task is clipped by norm here; the "
-        "original script clips full GRUs by component.",
+        "validation split apart from the test split, in the paper as here. The full GRU of the copying task is clipped by component, "
+        "as in the original script.",
     )
