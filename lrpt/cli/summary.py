@@ -1,6 +1,6 @@
 """Summary of several runs: a table, `summary.json`, and learning curves."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -112,22 +112,25 @@ def _labels(results: Sequence[Result], silent: Set[str] = frozenset()) -> list[s
 
     Settings that are `silent` do not distinguish results.
     """
-    labels = []
-    for result in results:
-        namesakes = [other for other in results if other["model"] == result["model"]]
-        preset = f" ({result['preset']})" * (len({other["preset"] for other in namesakes}) > 1)
-        marks = [f"{name.rpartition('.')[2]} {_value(result, name)}" for name in _differences(namesakes) if name not in silent]
-        labels.append(" ".join([result["model"] + preset, ", ".join(marks)]).strip())
+    settings = [flatten(result["config"]) for result in results]
+    namesakes: dict[str, list[int]] = {}
+    for place, result in enumerate(results):
+        namesakes.setdefault(result["model"], []).append(place)
+    labels = [""] * len(results)
+    for model, places in namesakes.items():
+        has_presets = len({results[place]["preset"] for place in places}) > 1
+        names = [name for name in _differences([settings[place] for place in places]) if name not in silent]
+        for place in places:
+            preset = f" ({results[place]['preset']})" * has_presets
+            marks = [f"{name.rpartition('.')[2]} {settings[place].get(name)}" for name in names]
+            labels[place] = " ".join([model + preset, ", ".join(marks)]).strip()
     return labels
 
 
-def _differences(results: Sequence[Result]) -> list[str]:
-    """Return the settings that differ between results, except those in `SILENT`."""
-    return [name for name in flatten(results[0]["config"]) if name not in SILENT and len({str(_value(r, name)) for r in results}) > 1]
-
-
-def _value(result: Result, name: str) -> Any:
-    return flatten(result["config"]).get(name)
+def _differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the settings that differ, except those in `SILENT`. A setting that a configuration lacks counts as None."""
+    names = dict.fromkeys(name for of_one in settings for name in of_one if name not in SILENT)
+    return [name for name in names if len({str(of_one.get(name)) for of_one in settings}) > 1]
 
 
 def _columns(score: str) -> list[str]:
@@ -162,7 +165,9 @@ def mean_and_deviation(values: Sequence[float], form: str = "{:.3f}") -> list[st
 
 
 def moments(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return mean and standard deviation (n - 1; None for a single value)."""
+    """Return mean and standard deviation (n - 1; None for a single value). Equal values have no rounding errors."""
+    if len(values) > 1 and min(values) == max(values):
+        return float(values[0]), 0.0
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 

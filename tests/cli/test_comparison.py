@@ -89,6 +89,7 @@ def test_several_seeds_are_not_suggested_after_several_seeds():
     [
         ([0.93], "0.93"),
         ([500, 500], "500"),
+        ([0.1, 0.1, 0.1], "0.1"),
         ([0.9, 1.0], "0.950 ± 0.071"),
         ([1000.0, 3000.0], "2,000 ± 1,414"),
         ([1.0, 1.0002], "1.00010 ± 0.00014"),
@@ -149,6 +150,24 @@ def test_a_learning_rate_is_chosen_for_each_setting_of_a_model():
 def test_learning_rates_of_a_single_model_are_what_is_asked_for():
     assert not has_rates_to_choose([result("A", rate, seed, 0.5) for rate in (0.1, 1.0) for seed in range(2)])
     assert not has_rates_to_choose([result("A", 0.1, 0, 0.5), result("B", 1.0, 0, 0.5)])
+
+
+def test_labels_have_the_settings_that_differ_whichever_result_has_them():
+    configs = {"rank": 8}, {"rank": 8, "lag": 3}, {"rank": 4}
+    found = [{"model": "A", "preset": "quick", "config": {"data": config}} for config in configs]
+    expected = ["A rank 8, lag None", "A rank 8, lag 3", "A rank 4, lag None"]
+    assert summary._labels(found) == expected
+    assert summary._labels(found[::-1]) == expected[::-1]
+    others = [{**found[0], "model": "B"}, {**found[0], "model": "B", "preset": "paper"}]
+    assert summary._labels([found[0], *others, *found[1:]]) == [expected[0], "B (quick)", "B (paper)", *expected[1:]]
+    assert summary._labels(found, silent={"data.lag"}) == ["A rank 8", "A rank 8", "A rank 4"]
+
+
+def test_labels_of_many_results_read_each_configuration_once(monkeypatch):
+    read = []
+    monkeypatch.setattr(summary, "flatten", lambda config: read.append(config) or {"seed": len(read)})
+    assert len(set(summary._labels([result("A", 0.1, seed, 0.5) for seed in range(50)]))) == 50
+    assert len(read) == 50
 
 
 def test_a_recipe_may_decide_on_the_learning_rate(tmp_path, capsys, monkeypatch):
