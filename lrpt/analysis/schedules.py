@@ -32,6 +32,8 @@ def autocorrelation(m: Float[np.ndarray, " t"], lag: int) -> float:
     values = np.asarray(m, np.float64)
     if not 0 <= lag < values.size:
         raise UsageError(f"the lag is {lag}, and the schedule has {values.size} steps: choose fewer")
+    if _is_constant(values):
+        return 0.0
     values = values - values.mean()
     variance = np.mean(np.square(values))
     return float(np.mean(values[: values.size - lag] * values[lag:]) / variance) if variance > 0 else 0.0
@@ -44,11 +46,19 @@ def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
     """
     names = {group: i for i, group in enumerate(dict.fromkeys(groups))}
     number = np.array([names[group] for group in groups])
-    values = np.asarray(m, np.float64) - np.mean(m, dtype=np.float64)
+    values = np.asarray(m, np.float64)
+    if _is_constant(values):
+        return 0.0
+    values = values - values.mean()
     counts = np.bincount(number)
     between = np.sum(counts * np.square(np.bincount(number, values) / counts))
     total = np.sum(np.square(values))
     return float(between / total) if total > 0 else 0.0
+
+
+def _is_constant(values: Float[np.ndarray, " t"]) -> bool:
+    """Return whether all values are equal. Deviations from their mean would not say so, because the mean is rounded."""
+    return bool(np.all(values == values[:1]))
 
 
 def group_means(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Float[np.ndarray, " t"]:

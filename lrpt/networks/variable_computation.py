@@ -39,6 +39,9 @@ SUMS = ("schedule_steps", "schedule_pairs", "proportion_sum", "proportion_square
 MOMENTS = {"active_squared", *SUMS}
 """Metrics that a network sows and that `VariableConfig.summarize` replaces."""
 
+CONSTANT = 1e-5
+"""Relative variance of m below which it counts as constant: sums of a constant in float32 give up to 2e-6."""
+
 
 @dataclass(frozen=True)
 class ScheduleConfig:
@@ -60,7 +63,7 @@ class ScheduleConfig:
         OneOf(
             "gradient from the schedule to earlier steps",
             get_args(SchedulerGradient),
-            notes="full is that of the equations, cut takes the state that the scheduler reads as a constant",
+            notes="full follows the equations, cut treats the state that the scheduler reads as a constant",
         ),
     ] = "full"
     lag: int = 0
@@ -193,6 +196,11 @@ class VariableConfig(ModelConfig):
         return found
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "VariableModel":
+        """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
+
+        Raises:
+          UsageError: `reads` is neither 'last' nor 'all', or a guided symbol is none of the task's.
+        """
         check_choice("reads", reads, get_args(Reads))
         largest = max(self.schedule.guided_symbols, default=-1)
         if self.has_scheduler and largest >= input_size:
@@ -201,12 +209,15 @@ class VariableConfig(ModelConfig):
 
 
 def _autocorrelation(steps: float, pairs: float, total: float, squares: float, products: float) -> float:
-    """Return (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) by sums and counts, 0 for a constant m or if there are no pairs."""
+    """Return (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) by sums and counts, 0 for a constant m or if there are no pairs.
+
+    m counts as constant if its variance is below `CONSTANT` times its squared mean.
+    """
     if not steps or not pairs:
         return 0.0
     square = (total / steps) ** 2
     variance = squares / steps - square
-    return (products / pairs - square) / variance if variance > 0 else 0.0
+    return (products / pairs - square) / variance if variance > CONSTANT * square else 0.0
 
 
 @cache

@@ -13,7 +13,7 @@ from lrpt.cells import CELLS, Schedule, VariableInfo, stacked
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import SOWN
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.networks.variable_computation import VariableConfig, last_that_counts, mean_over_steps, schedule_penalty
+from lrpt.networks.variable_computation import SUMS, VariableConfig, last_that_counts, mean_over_steps, schedule_penalty
 from lrpt.recurrence import LOOPS
 
 SYMBOLS, SIZE, STEPS, BATCH = 4, 5, 6, 3
@@ -114,6 +114,16 @@ def test_there_is_no_autocorrelation_without_pairs_or_of_a_constant():
     means = {"active": 0.5, "active_squared": 0.3, "schedule_steps": 2.0, "proportion_sum": 1.0, "proportion_squares": 0.5}
     for sums in ({"schedule_pairs": 0.0, "lagged_products": 0.0}, {"schedule_pairs": 1.0, "lagged_products": 0.25}):
         assert config.summarize(means | sums)["autocorrelation"] == 0
+
+
+@pytest.mark.parametrize("steps", [20, 200, 5000])
+def test_sums_of_a_constant_in_float32_have_no_autocorrelation(steps):
+    config = VariableConfig(**{**vars(CONFIG), "lag": 1})
+    for value in (0.1, 0.3, 0.7):
+        m = jnp.full((steps, 1), value, jnp.float32)
+        sums = (m.size, m.size - 1, jnp.sum(m), jnp.sum(m * m), jnp.sum(m[1:] * m[:-1]))
+        metrics = dict(zip(SUMS, map(float, sums), strict=True)) | {"active": value, "active_squared": value**2}
+        assert config.summarize(metrics)["autocorrelation"] == 0
 
 
 @pytest.mark.parametrize(("form", "one_sided"), [("l1", False), ("l1", True), ("l2", False), ("l2", True)])
