@@ -27,7 +27,7 @@ from lrpt.datasets.vocabulary import (
     WordVocabulary,
 )
 from lrpt.errors import UsageError, check_at_least, check_not_negative
-from lrpt.networks.sampling import sample
+from lrpt.networks.sampling import check_writes, reads_units, sample
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded
 from lrpt.training.observers import Evaluation
@@ -82,7 +82,7 @@ def show_sample(options: Options, trained: Loaded, console: Console) -> None:
     """Print the texts to standard output, without line breaks of the console. Lines with a number separate several texts.
 
     Raises:
-      UsageError: the run has no language model, or its vocabulary has nothing of the prompt.
+      UsageError: the run has no language model that can write, or its vocabulary has nothing of the prompt.
     """
     check_known(options.prompt, trained.vocabulary, console)
     for number, text in enumerate(write(options, trained), start=1):
@@ -104,10 +104,11 @@ def writer_of(options: Options, trained: Loaded) -> "Writer":
     """Return the writer of a trained language model.
 
     Raises:
-      UsageError: the run has no language model.
+      UsageError: the run has no language model, or one whose inputs also say which unit they complete.
     """
     if trained.vocabulary is None:
         raise UsageError(f"{options.run} holds a run of {trained.experiment}, which is no language model: name a run of a language model")
+    check_writes(trained.model)
     return Writer(trained.model, trained.vocabulary, trained.interface.streams, options.length, options.temperature, options.top_k)
 
 
@@ -170,8 +171,11 @@ class Samples:
 
 
 def show_ending(run: Path, console: Console) -> None:
-    """Print a text of a trained run."""
-    (text,) = write(Options(run, length=ENDING), read_run(run, console))
+    """Print a text of a trained run. Print none if its inputs also say which unit each symbol completes."""
+    trained = read_run(run, console)
+    if reads_units(trained.model):
+        return
+    (text,) = write(Options(run, length=ENDING), trained)
     console.say(f"\n{run} writes:\n{text}")
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Array, Int, Integer
 
 from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
+from lrpt.symbols import CodedSize
 
 COLD = 1e-6
 """Temperatures below are 0: dividing by them overflows."""
@@ -29,7 +31,7 @@ def sample(
     """Draw symbols that follow a prompt, with probabilities softmax(logits / temperature). Each drawn symbol is the next input.
 
     Args:
-      model: a network with a method `advance` that predicts at every step.
+      model: a network with a method `advance` that predicts at every step. Its inputs are the symbols that it predicts.
       variables: its parameters and other collections.
       prompt: one symbol or more, such as what the `encode` of a vocabulary returns.
       length: number of symbols to draw.
@@ -40,8 +42,9 @@ def sample(
 
     Raises:
       UsageError: the temperature is negative or no number, top_k is below 1, the prompt is not one sequence of symbols, the length is
-        negative, `end` is none of the symbols, or the network does not predict at every step.
+        negative, `end` is none of the symbols, the network does not predict at every step, or its inputs also say which unit they complete.
     """
+    check_writes(model)
     _check_settings(jnp.asarray(prompt), length, temperature, top_k)
     prompt = jnp.asarray(prompt, jnp.int32)  # a vocabulary encodes as uint8 or uint16, which cells do not declare
 
@@ -62,6 +65,21 @@ def sample(
     _check_predictions(predictions, end)
     _, symbols = jax.lax.scan(step, (carry, predictions[0, -1]), jax.random.split(key, length))
     return symbols
+
+
+def reads_units(model: Any) -> bool:
+    """Return whether the inputs of a network are not only symbols, but also say which word or character each symbol completes."""
+    return isinstance(model, ConditionalNetwork) or isinstance(getattr(model, "input_size", None), CodedSize)
+
+
+def check_writes(model: Any) -> None:
+    """Check that the inputs of a network are the symbols that it predicts.
+
+    Raises:
+      UsageError: its inputs also say which unit each symbol completes. Drawn symbols would never complete one.
+    """
+    if reads_units(model):
+        raise UsageError("the network reads which word or character each symbol completes, and predicts symbols only: sample another one")
 
 
 def _check_settings(prompt: Array, length: int, temperature: float, top_k: int | None) -> None:

@@ -1,5 +1,10 @@
 """What a writer of texts asks of its network: from which symbol on it reads, where it starts again, and how texts are joined."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,8 +12,33 @@ import pytest
 from lrpt.cli import sampling
 from lrpt.cli.sampling import Writer
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
+from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.sampling import sample
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.runs.console import Console
+from lrpt.symbols import CodedSize
 
 CHARACTERS, WORDS = Vocabulary.of("abc "), WordVocabulary.of("cat dog")
+
+
+CODES = CodedSize(5, 2)
+NETWORKS_WITH_UNITS = [config.build(CODES, 5, "all") for config in (ConditionalConfig(4), ModelConfig(size=4, rank=2))]
+
+
+@pytest.mark.parametrize("model", NETWORKS_WITH_UNITS, ids=["conditional", "sequence model of codes"])
+def test_networks_that_read_the_ends_of_words_do_not_write(model, monkeypatch, capsys):
+    """Drawn symbols would never complete a word."""
+    interface = SimpleNamespace(streams=True)
+    trained: Any = SimpleNamespace(model=model, vocabulary=CHARACTERS, interface=interface)
+    says = "reads which word or character each symbol completes, and predicts symbols only"
+    with pytest.raises(UsageError, match=says):
+        sampling.writer_of(sampling.Options(Path("run")), trained)
+    with pytest.raises(UsageError, match=says):
+        sample(model, {}, jnp.zeros(1, int), 3, jax.random.key(0))
+    monkeypatch.setattr(sampling, "read_run", lambda *_: trained)
+    sampling.show_ending(Path("run"), Console())
+    assert not capsys.readouterr().out
 
 
 @pytest.fixture
