@@ -68,10 +68,15 @@ def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float
     return v.weights(kernel.dtype) * _rows(kernel, v.symbols) if isinstance(v, Weighted) else _rows(kernel, v)
 
 
+def rows_of(table: Inexact[Array, "i o"], symbols: Int[Array, "*b"]) -> Inexact[Array, "*b o"]:
+    """Return the rows of a table that symbols stand for. Numbers that are no symbols get rows of zeros, and give no gradient."""
+    return jnp.asarray(table).at[symbols].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+
+
 @jax.custom_jvp
 def _rows(kernel: Float[Array, "i o"], v: Int[Array, "*b"]) -> Float[Array, "*b o"]:
     """Select rows, with the derivative of a product by one-hot vectors: its transpose is a product, where that of indexing is a scatter."""
-    return jnp.asarray(kernel).at[v].get(mode="fill", fill_value=0, wrap_negative_indices=False)
+    return rows_of(kernel, v)
 
 
 @_rows.defjvp

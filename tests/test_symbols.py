@@ -209,3 +209,27 @@ def test_numbers_that_are_no_symbols_are_vectors_of_zeros(kind, loop):
 
     symbols = jnp.asarray([[0, -1, 4, 3, 100], [1, 2, -5, -4, 3]])
     assert_close(gradients(symbols), gradients(jax.nn.one_hot(symbols, 4)))
+
+
+@pytest.mark.parametrize("loop", ["plain", "fast"])
+@pytest.mark.parametrize("changes", [{}, {"embedding": 4}, {"embedding": 4, "embedding_rank": 2}], ids=["none", "full", "low rank"])
+def test_an_embedding_has_vectors_of_zeros_for_them(changes, loop):
+    network = ModelConfig(size=3, parametrization="dense", recurrence=loop, **changes).build(5, 2, "all")
+    symbols = jnp.asarray([[0, 7, 4, -1], [5, 1, -5, 2]])
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1), int))
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(params, inputs):
+        return weighted_sum(network.apply(params, inputs))
+
+    assert_close(loss(params, symbols), loss(params, jax.nn.one_hot(symbols, 5)))
+
+
+@pytest.mark.parametrize("changes", [{}, {"embedding": 4}], ids=["none", "full"])
+def test_word_dropout_gives_them_numbers(changes):
+    config = ModelConfig(size=3, parametrization="dense", word_dropout=0.5, word_masks="types", **changes)
+    network, symbols = config.build(5, 2, "all"), jnp.asarray([[0, 7, 4, -1]])
+    params = network.init(jax.random.key(0), jnp.zeros((1, 1), int))
+    apply = jax.jit(lambda params, symbols: network.apply(params, symbols, train=True, rngs={"dropout": jax.random.key(1)}))
+    assert np.isfinite(apply(params, symbols)).all()

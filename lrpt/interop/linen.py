@@ -23,7 +23,7 @@ from lrpt.interop.sequences import Order, as_own, check_cell, check_sizes, netwo
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.protocol import in_precision_of
 from lrpt.parametrizations import MatrixConfig, Parameters
-from lrpt.symbols import check_symbols
+from lrpt.symbols import check_symbols, rows_of
 
 Bidirectional = nn.Bidirectional
 """Both directions of a sequence: Flax's own layer, which runs the two layers that it is given."""
@@ -94,7 +94,7 @@ class Cell(nn.RNNCellBase):
         given = inputs.shape[-1] if self.symbols is None else self.symbols
         needed = self.network.input_size(self.spec(given)) if self.network.input_size else given
         if self.network.input_size and self.symbols is not None:
-            inputs = nn.Embed(given, needed, name="embedding")(inputs)
+            inputs = rows_of(nn.Embed(given, needed, name="embedding").embedding, inputs)
         elif needed != given:
             inputs = nn.Dense(needed, use_bias=False, name="embedding")(inputs)
         parameters = Parameters(self.network.template(self.spec(needed)), self.matrices, self.inputs)

@@ -111,13 +111,13 @@ def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t
       key: PRNG key.
       rate: probability of a weight of 0.
       kind: 'positions' or 'types'.
-      symbols: numbers of symbols, below `types`.
+      symbols: numbers of symbols, below `types`. Larger numbers, which stand for vectors of zeros, get weights of 0.
       types: number of symbols.
     """
     if kind == "positions":
         return draw_mask(key, rate, symbols.shape)
     by_type = draw_mask(key, rate, (symbols.shape[1], types))
-    return jnp.take_along_axis(by_type, symbols.T, axis=1).T
+    return jnp.take_along_axis(by_type, symbols.T, axis=1, mode="fill", fill_value=0).T
 
 
 def biases_with_inputs(params: Any) -> Any:

@@ -30,7 +30,7 @@ from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, la
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
-from lrpt.symbols import Weighted, check_symbols
+from lrpt.symbols import Weighted, check_symbols, rows_of
 
 
 @accepts_short_names
@@ -296,7 +296,10 @@ def as_state(row: Any, own: Any) -> Any:
 
 
 class Embedding(nn.Module):
-    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e). Vectors are multiplied by it."""
+    """A vector for each symbol: a row of a table (V, e), or of a product of tables (V, d) and (d, e). Vectors are multiplied by it.
+
+    Numbers that are no symbols have vectors of zeros.
+    """
 
     config: ModelConfig
     symbols: int
@@ -316,7 +319,7 @@ class Embedding(nn.Module):
         self.spread = self.param("spread", draw, (rank, width)) if rank else None
 
     def __call__(self, xs: Float[Array, "*b v"] | Int[Array, "*b"]) -> Float[Array, "*b e"]:
-        rows = jnp.take(self.table, xs, axis=0) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
+        rows = rows_of(self.table, xs) if jnp.issubdtype(xs.dtype, jnp.integer) else xs @ self.table
         return rows if self.spread is None else rows @ self.spread
 
     def transposed(self) -> Operator:

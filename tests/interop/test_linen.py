@@ -300,6 +300,14 @@ def test_symbols_out_of_range(symbol):
     assert jax.jit(layer.apply)(params, jnp.array([[0, symbol]])).shape == (1, 2, SIZE)
 
 
+def test_the_embedding_has_vectors_of_zeros_for_numbers_that_are_no_symbols():
+    cell = Cell("lru", SIZE, LRD, symbols=4)
+    params = cell.init(jax.random.key(0), jnp.zeros(1, int), method="bind_to")
+    embedded = jax.jit(lambda symbols: cell.apply(params, symbols, method="bind_to")[1])  # type: ignore[index]
+    table = params["params"]["embedding"]["embedding"]
+    assert_close(embedded(jnp.array([-1, 3, 4, 9])), jnp.zeros((4, SIZE)).at[1].set(table[3]))
+
+
 def test_a_cell_of_flax_is_refused():
     with pytest.raises(UsageError, match=r"the cell is a flax\.linen\.\w+\.GRUCell: give a lrpt\.interop\.linen\.Cell"):
         RNN(nn.GRUCell(8)).init(jax.random.key(0), inputs())
