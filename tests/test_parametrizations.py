@@ -30,6 +30,7 @@ from lrpt.errors import UsageError
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import ROW_AXIS, Bias, Dense, LowRank, Sum, field_of, low_rank_plus_diagonal
 from lrpt.parametrizations import (
+    ADAPTERS,
     FORMS,
     PARAMETRIZATIONS,
     MatrixConfig,
@@ -514,6 +515,8 @@ def test_names_of_networks_say_what_their_matrices_are(tables):
     assert label_of(MatrixConfig("monarch_plus_diagonal", blocks=8)) == ("MOD-", "/8")
     assert label_of(MatrixConfig("tensor_train", 3, blocks=8)) == ("TT-", "/8/3")
     assert label_of(MatrixConfig("low_rank_plus_diagonal", 24)) == ("LRD-", "/24")
+    assert label_of(MatrixConfig("adapter", 24)) == ("LoRA-", "/24")
+    assert len({label_of(MatrixConfig(kind)) for kind in (*FORMS, *ADAPTERS)}) == len(FORMS) + len(ADAPTERS)
     assert label_of(MatrixConfig("dense")) == ("", "")
     assert label_of(MatrixConfig("mine")) == ("mine-", "")
 

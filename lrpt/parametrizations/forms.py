@@ -247,11 +247,12 @@ class SparseForm(Simple):
 
 @dataclass(frozen=True)
 class Changed:
-    """A form with other arrays of the same shapes: frozen ones, or ones that start at zero."""
+    """A form with other arrays of the same shapes: frozen ones, or ones that start at zero. It may have another name in labels."""
 
     form: Form
     zero: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    named: str | None = None
 
     @property
     def shared(self) -> frozenset[str]:
@@ -259,7 +260,7 @@ class Changed:
 
     @property
     def short(self) -> str:
-        return self.form.short
+        return self.form.short if self.named is None else self.named
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -372,7 +373,7 @@ FORMS |= {
     for name in ("monarch", "kronecker", "tensor_train", "circulant", "toeplitz_like", "householder", "sparse")
 }
 
-ADAPTER = SumForm((Changed(FORMS["dense"], frozen=("kernel",)), Changed(LOW_RANK, zero=("left",))))
+ADAPTER = SumForm((Changed(FORMS["dense"], frozen=("kernel",)), Changed(LOW_RANK, zero=("left",), named="LoRA")))
 """Frozen full matrices with a trainable low-rank term that starts at zero (Hu et al. 2022, section 4.1)."""
 
 ADAPTERS: dict[str, Form] = {
