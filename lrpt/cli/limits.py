@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
+from lrpt.networks.protocol import integer_of
 from lrpt.training.config import dense_width
 
 RUNS = 10_000
@@ -75,7 +76,7 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
         refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
         refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory() >> 20, " MiB", GO_ON)
         refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory() >> 20, " MiB", GO_ON)
-        refuse("model.size", model.size, UNITS, " units", GO_ON)
+        refuse("model.size", integer_of(model, "size", 0), UNITS, " units", GO_ON)
 
 
 OF_A_FOLDER = (".abc", ".mat")
@@ -104,9 +105,9 @@ def steps(data: Any) -> int:
 
 def model_bytes(config: Any) -> int:
     """Estimate the bytes of the parameters, of a short chunk of steps in training, and of one step of evaluation."""
-    model, train = config.model, config.train
+    model, train, size = config.model, config.train, integer_of(config.model, "size", 0)
     embedded = getattr(getattr(model, "embeddings", None), "width", None) or 0
-    width, parameters = max(model.size, embedded), recurrent_parameters(model) + MATRICES * model.size * embedded
+    width, parameters = max(size, embedded), recurrent_parameters(model) + MATRICES * size * embedded
     rows = 2 * KEPT * _transitions(model) * train.batch_size + COPIES * train.evaluation_batch
     states = 4 * train.batch_size * steps(config.data) // 32  # the fast loop keeps the states between chunks
     return COPIES * parameters + (rows + states) * width
@@ -114,12 +115,12 @@ def model_bytes(config: Any) -> int:
 
 def recurrent_parameters(model: Any) -> int:
     """Return about how many parameters the recurrent matrices have."""
-    inner = dense_width(model) or 2 * model.matrices.rank
-    return MATRICES * _transitions(model) * model.size * inner
+    inner = dense_width(model) or 2 * integer_of(getattr(model, "matrices", None), "rank", 0)
+    return MATRICES * _transitions(model) * integer_of(model, "size", 0) * inner
 
 
 def _transitions(model: Any) -> int:
-    return getattr(model, "layers", 1) * getattr(model, "depth", 1)
+    return integer_of(model, "layers", 1) * integer_of(model, "depth", 1)
 
 
 def memory() -> int:

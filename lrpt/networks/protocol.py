@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, is_integer
 
 Reads = Literal["last", "all"]
 
@@ -75,6 +75,13 @@ class NetworkConfig(Protocol):
     The module that it builds has `advance(inputs, mask, start, *, train) -> (predictions, carry)` and `__call__(inputs, mask)` with the
     predictions only. In training it may use the random numbers 'dropout', change its own collections (such as 'batch_stats'), and sow
     'penalties' and 'metrics' (`SOWN`).
+
+    Estimates of the cost of a run also read the following fields. A configuration need not have them: the default stands for a missing
+    field, or for one of another type.
+
+    - `size`, an integer, is the width of the state (default: 0, which costs nothing).
+    - `layers` and `depth`, integers, are the numbers of layers and of transitions in each of them (default: 1).
+    - `matrices` has the storage of the recurrent matrices, with the fields of a `StorageConfig` (default: dense).
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -130,6 +137,12 @@ class NetworkConfig(Protocol):
           UsageError: the settings contradict each other.
         """
         ...
+
+
+def integer_of(config: Any, name: str, default: int) -> int:
+    """Return a field of a configuration, or the default if it has no such field or no integer in it."""
+    value = getattr(config, name, default)
+    return value if is_integer(value) else default
 
 
 def shapes_of(module: nn.Module, example: jax.ShapeDtypeStruct) -> Any:

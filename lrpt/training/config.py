@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from lrpt.errors import UsageError, check_at_least
-from lrpt.networks.protocol import NetworkConfig
+from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
+from lrpt.parametrizations import ADAPTERS
 from lrpt.runs.configuration import from_json
 from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
@@ -125,6 +126,9 @@ class RunConfig(Generic[D]):
 
 
 def dense_width(model: Any) -> int:
-    """Return the number of columns of a network's recurrent matrices if they are dense, and 0 if they are structured."""
-    stored = getattr(model, "matrices", None)
-    return model.size if stored is None or stored.kind == "dense" else 0
+    """Return the number of columns of a network's recurrent matrices if they are dense, and 0 if they are structured.
+
+    Frozen dense matrices with adapters are dense, too. See `NetworkConfig` for networks without the fields `size` and `matrices`.
+    """
+    kind = getattr(getattr(model, "matrices", None), "kind", "dense")
+    return integer_of(model, "size", 0) if kind in {"dense", *ADAPTERS} else 0

@@ -1,6 +1,8 @@
 """What is too large is refused before anything is made, with the estimate and the limit; published configurations pass."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,6 +89,15 @@ def test_a_flag_goes_on(monkeypatch):
     with pytest.raises(UsageError):
         combinations(ADDING, ["--model.layers", "2000"])
     assert combinations(ADDING, ["--model.layers", "2000", "--huge"])[""].config.model.layers == 2000
+
+
+@pytest.mark.parametrize("model", [SimpleNamespace(), SimpleNamespace(size="small", layers=(8, 8)), SimpleNamespace(size=8)])
+def test_a_network_without_sizes_passes(model):
+    """A user's own, of which nothing is known; its data are checked all the same."""
+    config = replace(ADDING.presets["quick"].config, model=model)
+    limits.check_sizes([config], huge=False)
+    with pytest.raises(UsageError, match="examples of the data"):
+        limits.check_sizes([replace(config, data=replace(config.data, train_size=10**12))], huge=False)
 
 
 def test_every_preset_passes_on_a_small_machine(monkeypatch):

@@ -1,9 +1,15 @@
 """Which settings may differ between runs that share a compiled program."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tiny import CONFIG, changed
+
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.training.config import dense_width
 
 
 @pytest.mark.parametrize(
@@ -38,3 +44,24 @@ def test_what_a_program_gets_as_an_argument_may_differ(groups):
 )
 def test_what_is_compiled_into_a_program_may_not(groups):
     assert changed(**groups).program != CONFIG.program
+
+
+@dataclass(frozen=True)
+class Own:
+    """A network of a user's, which has none of the fields of this library's."""
+
+
+@pytest.mark.parametrize(
+    ("model", "width"),
+    [
+        (ModelConfig(size=9, parametrization="dense"), 9),
+        (ModelConfig(size=9, parametrization="low_rank"), 0),
+        (ModelConfig(size=9, parametrization="adapter_plus_diagonal"), 9),
+        (ConditionalConfig(9), 9),
+        (Own(), 0),
+        (SimpleNamespace(size=9), 9),
+        (SimpleNamespace(size=(9, 9), matrices="own"), 0),
+    ],
+)
+def test_width_of_dense_recurrent_matrices(model, width):
+    assert dense_width(model) == width
