@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int8
 
+from lrpt.errors import UsageError
+
 LARGEST = 127
 
 
@@ -29,7 +31,7 @@ def quantize(params: Any) -> Any:
     """Return parameters with each matrix as `Quantized`. Other arrays stay: biases, diagonals, states, blocks of structured matrices.
 
     Raises:
-      FloatingPointError: a parameter is not finite.
+      UsageError: a matrix has an entry that is not finite.
     """
     return jax.tree.map(lambda array: _quantized(np.asarray(array)) if np.ndim(array) == 2 else array, params)
 
@@ -46,7 +48,7 @@ def num_bytes(params: Any) -> int:
 
 def _quantized(array: Float[np.ndarray, "i o"]) -> Quantized:
     if not np.isfinite(array).all():
-        raise FloatingPointError("a parameter is not finite: quantize a network that did not diverge")
+        raise UsageError("a parameter is not finite, because training diverged: name a run that did not diverge")
     largest = np.abs(array).max(axis=int(np.argmax(array.shape)), keepdims=True, initial=0)
     scale = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
     return Quantized(np.rint(array / scale).astype(np.int8), scale)

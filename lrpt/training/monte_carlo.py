@@ -90,9 +90,10 @@ def _check(model: Any, task: Task, passes: int) -> None:
         raise UsageError(f"passes is {passes}: expected 1 or more")
     if task.vocabulary is None or task.reads != "all":
         raise UsageError("only predictions of the next symbol of a text are averaged: name a run of a language model")
-    if not model.config.dropout.drops:
+    dropout = getattr(getattr(model, "config", None), "dropout", None)
+    if dropout is None or not dropout.drops:
         raise UsageError("the network drops nothing, so that every pass would be the same: name a run with dropout")
-    if model.config.dropout.words and model.config.dropout.word_masks == "positions":
+    if dropout.words and dropout.word_masks == "positions":
         raise UsageError("model.dropout.word_masks is positions, and masks are to hold for a whole text: train with types")
 
 

@@ -7,6 +7,7 @@ import pytest
 from table import assert_close
 
 from lrpt.analysis.quantization import Quantized, dequantize, num_bytes, quantize
+from lrpt.errors import UsageError
 from lrpt.interop import export
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
@@ -66,5 +67,5 @@ def test_readouts_have_a_scale_for_each_output():
 
 
 def test_parameters_that_are_not_finite():
-    with pytest.raises(FloatingPointError, match="not finite"):
+    with pytest.raises(UsageError, match="not finite, because training diverged: name a run that did not"):
         quantize(np.full((2, 2), np.nan))

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lrpt.errors import UsageError
+from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.tasks import CopyMemory, NextByte
+from lrpt.tasks import CopyMemory, NextBit, NextByte
 from lrpt.training.monte_carlo import monte_carlo
 
 CONFIG = ModelConfig(
@@ -92,6 +94,14 @@ def test_bad_passes_are_left_out_and_drawn_again(text):
 def test_networks_that_it_does_not_fit(text, changes, says):
     with pytest.raises(UsageError, match=says):
         monte_carlo(*built(text, 20, replace(CONFIG, **changes)))
+
+
+def test_networks_without_dropout_are_refused(text):
+    task = NextBit(file=text, steps=8, characters=True).build(0)
+    model = ConditionalConfig(3).build(task.input_size, task.output_size, task.reads)
+    for network in (model, nn.Dense(2)):
+        with pytest.raises(UsageError, match="drops nothing"):
+            monte_carlo(network, task, {})
 
 
 def test_other_tasks_are_refused(text):
