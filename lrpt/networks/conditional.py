@@ -23,8 +23,8 @@ from lrpt.networks.operations import paper_equivalent
 from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
-from lrpt.settings import accepts_short_names
-from lrpt.symbols import CodedSize, decode
+from lrpt.settings import accepts_short_names, check_groups
+from lrpt.symbols import CodedSize, check_symbols, decode
 
 
 @accepts_short_names
@@ -41,6 +41,7 @@ class ConditionalConfig(Steady):
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
+        check_groups(self, "model")
         check_at_least(1, self, "model.size", "model.slow_size")
 
     @property
@@ -129,7 +130,12 @@ class ConditionalNetwork(nn.Module):
     def advance(
         self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, start: Start | None = None, *, train: bool = False
     ) -> tuple[Float[Array, "b t v"], Any]:
-        """Return (predictions, the states after the last step). `start` has the final states of an earlier sequence."""
+        """Return (predictions, the states after the last step). `start` has the final states of an earlier sequence.
+
+        Raises:
+          UsageError: an input is no code of a symbol and a unit, or `start` has no states of this network.
+        """
+        check_symbols(inputs, CodedSize(self.symbols, self.units))
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()

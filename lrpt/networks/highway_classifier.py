@@ -35,7 +35,7 @@ from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
 from lrpt.networks.protocol import Reads, Steady, shapes_of
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
-from lrpt.settings import OneOf, accepts_short_names, check_choices
+from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
 PenaltyForm = Literal["squared", "original"]
 
@@ -113,6 +113,7 @@ class HighwayConfig(Steady):
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
+        check_groups(self, "model")
         check_at_least(1, self, "model.depth", "model.size")
         check_not_negative(self, "model.readout_penalty")
         check_finite(self, "model.transform_bias")
@@ -155,8 +156,9 @@ class HighwayConfig(Steady):
 class HighwayClassifier(nn.Module):
     """A Highway network that scores classes: dense layer, Highway layers, dense readout (Miceli Barone 2016, appendix A.1).
 
-    Dropout -> Dense without bias -> batch norm -> activation -> T Highway layers -> Dropout -> Dense. In training, `apply` needs the
-    random numbers `dropout` and the mutable collection `batch_stats`.
+    Dropout -> Dense -> batch norm -> activation -> T Highway layers -> Dropout -> Dense. A low-rank input matrix is two dense layers, of
+    which the first has no bias. The layer before batch normalization has none either, but has one if normalization is off. In training,
+    `apply` needs the random numbers `dropout` and the mutable collection `batch_stats`.
 
     Attributes:
       config: the network.

@@ -76,12 +76,21 @@ def test_tasks_that_say_nothing_of_units_are_refused():
     [
         ({"size": 0}, r"model\.size is 0: expected 1 or more"),
         ({"recurrence": "kernel"}, r"model\.loop\.kind is 'kernel': choose from"),
+        ({"loop": 3}, r"model\.loop is 3: give a LoopConfig, or its settings by their names"),
+        ({"matrices": "dense"}, r"model\.matrices is 'dense': give a StorageConfig"),
         ({"initial_scale": 0.0}, r"model\.initial\.scale is 0\.0: expected a finite number above 0"),
     ],
 )
 def test_bad_fields_are_one_line(fields, message):
     with pytest.raises(UsageError, match=message):
         ConditionalConfig(**fields)
+
+
+@pytest.mark.parametrize("code", [-1, SYMBOLS * (1 + UNITS)])
+def test_inputs_that_are_no_codes_are_one_line(trained, code):
+    model, params, inputs, _ = trained
+    with pytest.raises(UsageError, match=rf"the inputs contain the symbol {code}: expected numbers from 0 to 14"):
+        model.apply({"params": params}, inputs.at[1, 2].set(code))
 
 
 def test_sizes_and_labels():
