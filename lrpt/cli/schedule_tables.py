@@ -60,7 +60,11 @@ class Words(OfSplit):
 
 
 def show_notes(options: Notes, trained: Loaded, console: Console) -> Path:
-    """Print the paper's values beside those of the run. Write every group with its number of steps to `notes.json`."""
+    """Print the paper's values beside those of the run. Write every group with its number of steps to `notes.json`.
+
+    Raises:
+      UsageError: the network does not read melodies or has no scheduler, or there is no such split.
+    """
     if not reads_melodies(trained):
         raise UsageError(f"{options.run} does not read melodies: name a run of experiments.music")
     found = by_note(trained, read_schedule(trained, options.split, options.length))
@@ -80,6 +84,10 @@ def show_words(options: Words, trained: Loaded, console: Console) -> Path:
     """Print mean m_t around word ends, beside a control that knows the white spaces only, and write both to `words.json`.
 
     The control is the mean of m on white spaces, and the mean on all other symbols.
+
+    Raises:
+      UsageError: the network does not read characters or has no scheduler, there is no such split, or no word has `reach` steps on both
+        sides of its end.
     """
     if not reads_characters(trained):
         raise UsageError(f"{options.run} does not read characters: name a run of a character language model")

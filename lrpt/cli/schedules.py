@@ -94,7 +94,11 @@ def names(trained: Loaded, symbols: Sequence[int] | Int[np.ndarray, " t"]) -> li
 
 
 def show_schedule(options: Scheduled, trained: Loaded, console: Console) -> Path:
-    """Print mean m_t by symbol and its autocorrelations. Write 'symbols' and 'proportions' of all steps to `schedule.npz`."""
+    """Print mean m_t by symbol and its autocorrelations. Write 'symbols' and 'proportions' of all steps to `schedule.npz`.
+
+    Raises:
+      UsageError: the network has no scheduler or reads vectors, there is no such split, or `skip` leaves out all steps that were read.
+    """
     config, schedule = scheduler_of(trained), read_schedule(trained, options.split, options.length)
     symbols, m = schedule
     mean = m.mean(axis=1)

@@ -215,7 +215,7 @@ def constant_loss(split: Split) -> float:
     r"""Return the loss of the best predictor of a split that always gives the same 88 probabilities, in nats per frame.
 
     The best probabilities are the shares :math:`p_k` of the predicted frames in which note k sounds, and the loss is the sum of their
-    entropies, :math:`-\sum_k p_k \log p_k + (1 - p_k) \log(1 - p_k)`.
+    entropies, :math:`-\sum_k [p_k \log p_k + (1 - p_k) \log(1 - p_k)]`.
     """
     pieces = split.batch(split.arrays, jnp.arange(split.size))
     frames = np.asarray(pieces.targets, np.float64)[np.asarray(pieces.mask)]

@@ -17,12 +17,12 @@ class Example(NamedTuple):
     """One example, or a batch of them with a leading axis.
 
     Attributes:
-      inputs: (t, m) floats, or (t,) integers below the task's `input_size`.
+      inputs: (t, m) floats, (t,) integers below the task's `input_size`, or (m,) floats if examples have no steps.
       targets: one target for the example, or one for every step.
       mask: (t,) booleans, true at steps that count; None if all do.
     """
 
-    inputs: Float[Array, "*b t m"] | Int[Array, "*b t"]
+    inputs: Float[Array, "*b t m"] | Int[Array, "*b t"] | Float[Array, "*b m"]
     targets: Array
     mask: Bool[Array, "*b t"] | None = None
 
