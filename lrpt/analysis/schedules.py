@@ -49,7 +49,7 @@ def explained(m: Float[np.ndarray, " t"], groups: Sequence[Hashable]) -> float:
     values = np.asarray(m, np.float64)
     if _is_constant(values):
         return 0.0
-    values = values - values.mean()
+    values = values - np.mean(m, dtype=np.float64)
     counts = np.bincount(number)
     between = np.sum(counts * np.square(np.bincount(number, values) / counts))
     total = np.sum(np.square(values))
