@@ -146,7 +146,7 @@ def _of_state(seeds: Sequence[Layers]) -> str:
     last = between((one.run.training()[-1]["loss"] for one in seeds), "{:.2f}")
     return (
         f"**Which networks are analysed.** Lesions, gates, discs, Jacobians and bounds are those of the state with the lowest validation "
-        f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses a network as it was optimized in "
+        f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses the network that it optimized in "
         f"its section 5.1, which compares training losses. Here training went on to update {ends}, with a training loss of {last} "
         f"before the last evaluation; weights of that state are not kept. So the networks of the paper may be optimized further than these."
     )
