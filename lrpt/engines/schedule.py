@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from lrpt.runs.checkpoint import updates_in
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.runs.signals import Interrupted, StopRequests
-from lrpt.training.loop import is_finished
+from lrpt.training.loop import Job, is_finished
 
 TICK = 0.5
 """seconds between two updates of the table, and between two checks for signals"""
@@ -59,7 +59,7 @@ def train_all(
       jobs: the runs; equal ones are trained in the directory of the first.
       options: the engine, its resources, and how often a run whose process died is tried.
       console: where progress is shown.
-      devices: how many each process uses; by default one, or all where several hosts share a run.
+      devices: number of devices that each process uses; by default one, or all devices of a host if several hosts share a run.
       ended: called with the directory of every run as soon as it has finished or failed.
 
     Raises:
@@ -162,11 +162,8 @@ class _Scheduler:
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
         """Record the outcomes of a unit. If it is to be tried again, it goes to the end of the queue."""
         for path, outcome in zip(unit.paths, outcomes, strict=True):
-            if outcome.how == "failed":
-                self.failed[path] = outcome.reason
             if outcome.how in ("finished", "failed"):
-                self.board.set(path, outcome.how, outcome.reason)
-                self.ended(path)
+                self._settle(path, outcome)
         first = outcomes[0]
         if first.how == "busy":
             self._set(unit, "busy", first.reason)
@@ -176,8 +173,18 @@ class _Scheduler:
         elif first.how == "lost":
             self._lost(unit, first)
 
+    def _settle(self, path: Path, outcome: Outcome) -> None:
+        """Record that a run has finished or failed, and tell the caller."""
+        if outcome.how == "failed":
+            self.failed[path] = outcome.reason
+        self.board.set(path, outcome.how, outcome.reason)
+        self.ended(path)
+
     def _lost(self, unit: Unit, outcome: Outcome) -> None:
-        """Train a unit again, unless its process died too often in a row without a new checkpoint."""
+        """Train a unit again, unless its process died too often in a row without a new checkpoint.
+
+        Given up, a stacked run whose result was written before the process died has finished all the same.
+        """
         stands = sum(newest_checkpoint(path) for path in unit.paths)
         if not outcome.node:
             before = self.losses.get(unit, 0) if self.progress.get(unit) == stands else 0
@@ -187,8 +194,8 @@ class _Scheduler:
             self.waiting.append(unit)
             return
         reason = f"{outcome.reason}, {self.options.tries} times in a row without a new checkpoint"
-        self.failed |= dict.fromkeys(unit.paths, reason)
-        self._set(unit, "failed", reason)
+        for job in unit.jobs:
+            self._settle(job.path, Outcome("finished") if _has_result(job, unit.names) else Outcome("failed", reason))
 
     def _look_again(self) -> None:
         """Queue units again that another command was training. If it has finished them, training reads their results and ends at once."""
@@ -209,6 +216,13 @@ class _Scheduler:
                 self._ended(self.running.pop(handle), outcomes)
         done = sum(state == "finished" for state in self.board.states.values())
         raise Stopped(number, done, len(self.board.jobs))
+
+
+def _has_result(job: Job, names: Mapping[str, str]) -> bool:
+    try:
+        return is_finished(job, names)
+    except UsageError:  # files that the process damaged as it died
+        return False
 
 
 def newest_checkpoint(path: Path) -> int:

@@ -32,13 +32,14 @@ class Played:
 
     def __init__(self, ends=(), error=None):
         self.ends, self.error = {name: deque(outcomes) for name, outcomes in dict(ends).items()}, error
-        self.trained, self.stopped, self.closed = [], False, False
+        self.trained, self.sizes, self.stopped, self.closed = [], [], False, False
 
     def call(self, function, *arguments):
         return self.error
 
     def submit(self, unit):
         self.trained.append(unit.paths[0].name)
+        self.sizes.append(len(unit.paths))
         return len(self.trained)
 
     def wait(self, handles, seconds):
@@ -47,7 +48,7 @@ class Played:
         for handle in handles[:1]:
             ends = self.ends.get(self.trained[handle - 1])
             end = ends.popleft() if ends else FINISHED
-            found.append((handle, [end() if callable(end) else end]))
+            found.append((handle, [end() if callable(end) else end] * self.sizes[handle - 1]))
         return found
 
     def stop(self):
@@ -101,6 +102,23 @@ def test_a_lost_process_is_replaced_and_then_given_up(play, tmp_path):
     report = play(engine)
     assert report.failed == {tmp_path / "run1": "killed, 3 times in a row without a new checkpoint"}
     assert sorted(engine.trained) == sorted(["run0"] * 3 + ["run1"] * 3 + ["run2", "run3"])
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_of_runs_given_up_together_one_with_a_result_has_finished(play, monkeypatch, tmp_path, damaged):
+    """run1 has a result when the process of run0 and run1 dies; that of run3, whose process dies too, may be damaged."""
+    engine, told = Played({"run0": [LOST] * 3, "run2": [LOST] * 3}), []
+
+    def is_finished(job, names):
+        if engine.trained and damaged and job.path.name == "run3":
+            raise UsageError("result.json is damaged")
+        return bool(engine.trained) and job.path.name in ("run1", "run3")
+
+    monkeypatch.setattr(schedule, "is_finished", is_finished)
+    report = play(engine, ended=lambda path: told.append(path.name), stack=2)
+    failed = ["run0", "run2", "run3"] if damaged else ["run0", "run2"]
+    assert sorted(path.name for path in report.failed) == failed
+    assert sorted([*failed, *(one.job.path.name for one in report.finished)]) == sorted(told) == ["run0", "run1", "run2", "run3"]
 
 
 def test_a_new_checkpoint_is_a_new_start(play, tmp_path):
