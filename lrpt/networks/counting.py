@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 
 from lrpt.matrices import num_params
 from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.networks.sequence_model import ModelConfig
 
@@ -15,8 +17,8 @@ class Counts(NamedTuple):
 
     Attributes:
       true: number of trainable scalars.
-      paper: number by the convention of Miceli Barone 2016 and 2018 for GRUs (Tables 1 and 2, text of the copy task). It counts the input
-        matrix of one gate only, and no initial state.
+      paper: number by the convention of Miceli Barone 2016 and 2018 for GRUs (Tables 1 and 2, text of the copy task). In each
+        layer it counts the input matrix of one gate only, and it counts no initial state.
     """
 
     true: int
@@ -38,7 +40,7 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
     true = num_params(params)
     if not isinstance(config, ModelConfig):
         return Counts(true, true)
-    parts = _by_purpose(params)
+    parts = _by_purpose(params, config.build(input_size, output_size, "all"))
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
 
 
@@ -60,18 +62,20 @@ def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, num
 def count_parts(config: ModelConfig | ConditionalConfig, input_size: int, output_size: int) -> dict[str, int]:
     """Count the parameters of a recurrent network by purpose. The sum is the true count.
 
-    'recurrent' (all gates), 'bias', 'operator' (for cells with their own operators), 'input' (one gate's matrix and the projection R
-    that tied gates share), 'further_input' (the input matrices of the other gates), 'embedding', 'initial_state' and 'readout'
+    'recurrent' (all gates), 'bias', 'operator' (for cells with their own operators), 'input' (in each layer, one gate's matrix and the
+    projection R that tied gates share), 'further_input' (the input matrices of the other gates), 'embedding', 'initial_state' and 'readout'
     (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
     matrices. Of a conditional network, the matrix Q between the levels is counted as an input matrix.
     """
-    return _by_purpose(config.parameter_shapes(input_size, output_size))
+    return _by_purpose(config.parameter_shapes(input_size, output_size), config.build(input_size, output_size, "all"))
 
 
 def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> int:
-    """Count the weights by which a network multiplies at each step: its recurrent and input matrices, those of shared layers once a layer.
+    """Count the weights by which a network multiplies at each step: its recurrent and input matrices.
 
-    Symbols are looked up, so that embeddings are not counted; neither are readouts, biases and initial states. Of a network that is not a
+    Matrices that all layers share are counted once for each layer, because each layer multiplies by them.
+
+    Embeddings are not counted, because symbols are looked up; neither are readouts, biases and initial states. Of a network that is not a
     `SequenceModel`, all parameters are counted.
     """
     if not isinstance(config, ModelConfig):
@@ -81,11 +85,11 @@ def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> i
     return own * (config.layers if config.shared_layers else 1)
 
 
-def _by_purpose(params: Any) -> dict[str, int]:
+def _by_purpose(params: Any, network: nn.Module) -> dict[str, int]:
     recurrent = params.get("recurrent", params)  # a conditional network has its cell at the top
     cell = recurrent["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
-    further = sum(_further_gates(part) for part in stored["input"])
+    further = sum(_further_gates(part, network) for part in stored["input"])
     return {
         "recurrent": num_params(stored["recurrent"]),
         "bias": num_params(cell.get("bias")),
@@ -98,7 +102,8 @@ def _by_purpose(params: Any) -> dict[str, int]:
     }
 
 
-def _further_gates(part: dict[str, object]) -> int:
-    """Sum the sizes of all gates but the largest. Exclude projections shared between gates."""
-    sizes = [num_params(factors) for name, factors in part.items() if not name.startswith("shared")]
-    return sum(sizes) - max(sizes, default=0)
+def _further_gates(part: dict[str, object], network: nn.Module) -> int:
+    """Sum the sizes of all gates but the largest of each layer. Exclude projections shared between gates."""
+    sizes = {name: num_params(factors) for name, factors in part.items() if not name.startswith("shared")}
+    layers: Any = network.by_layer({"recurrent": {"cell": sizes}}) if isinstance(network, Layered) else {}
+    return sum(sum(layer) - max(layer, default=0) for layer in (layers or {0: [*sizes.values()]}).values())

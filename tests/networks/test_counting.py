@@ -3,7 +3,7 @@
 import pytest
 
 from lrpt.networks.conditional import ConditionalConfig
-from lrpt.networks.configuration import EmbeddingConfig, TiedStorageConfig
+from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_in_step, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
@@ -36,6 +36,22 @@ def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(con
 def test_of_other_networks_all_parameters_are_counted():
     config = HighwayConfig()
     assert count_in_step(config, 5, 3) == count(config, 5, 3).true
+
+
+@pytest.mark.parametrize(
+    ("config", "kept", "further"),
+    [
+        (network("gru", layers=3), 3 * N * N, 3 * 2 * N * N),
+        (network("gru", layers=3, shared_layers=True), N * N, 2 * N * N),
+        (network("rhn", layers=2, depth=3), 2 * N * N, 2 * N * N),
+        (network("gru", layers=2, inputs=InputStorageConfig("low_rank", 2, tied=True)), 2 * 2 * N * 2, 2 * 2 * N * 2),
+    ],
+    ids=["stack", "shared-layers", "deep-rhn", "tied-low-rank"],
+)
+def test_the_papers_count_has_one_gates_input_matrix_of_each_layer(config, kept, further):
+    parts, counts = count_parts(config, 50, 50), count(config, 50, 50)
+    assert (parts["input"], parts["further_input"]) == (kept, further)
+    assert counts.true - counts.paper == further + parts["initial_state"]
 
 
 def test_parts_of_a_conditional_network():
