@@ -1,10 +1,14 @@
-"""Output to the terminal: a live bar on a terminal, plain lines on a pipe. No other file writes to the terminal."""
+"""Messages, tables and progress of commands: a live bar on a terminal, plain lines on a pipe. No other file uses rich.
+
+Text is shown as it is: brackets in it are no markup.
+"""
 
 import itertools
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,6 +16,7 @@ from rich.console import Console as RichConsole
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from lrpt.errors import UnknownName, UsageError
 
@@ -31,21 +36,22 @@ class Console:
     """Output of a program. Metrics go to standard output, warnings to standard error."""
 
     def __init__(self, quiet: bool = False) -> None:
-        self.out = RichConsole(highlight=False, soft_wrap=True, quiet=quiet)
-        self.err = RichConsole(stderr=True, highlight=False, soft_wrap=True)
-        self._tables = self.out if self.out.is_terminal else RichConsole(highlight=False, quiet=quiet, width=PIPE_WIDTH)
+        plain = partial(RichConsole, highlight=False, markup=False, emoji=False)  # a directory may be called `runs/[old]`
+        self.out = plain(soft_wrap=True, quiet=quiet)
+        self.err = plain(stderr=True, soft_wrap=True)
+        self._tables = self.out if self.out.is_terminal else plain(quiet=quiet, width=PIPE_WIDTH)
 
     def say(self, text: str) -> None:
         """Print one line."""
-        self.out.print(text, markup=False)
+        self.out.print(text)
 
     def warn(self, text: str) -> None:
         """Print a warning in one line. The run goes on."""
-        self.err.print(f"lrpt: warning: {text}", markup=False)
+        self.err.print(f"lrpt: warning: {text}")
 
     def error(self, text: str) -> None:
         """Print an error in one line."""
-        self.err.print(f"lrpt: error: {' '.join(text.split())}", markup=False)
+        self.err.print(f"lrpt: error: {' '.join(text.split())}")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, left: int = 1) -> None:
         """Print a table. Columns after the first `left` ones are aligned to the right."""
@@ -62,7 +68,7 @@ class Console:
 
     def busy(self, text: str) -> AbstractContextManager[Any]:
         """Return a context that shows on a terminal what is going on; use it in a `with` statement."""
-        return self.out.status(text) if self.out.is_terminal else nullcontext()
+        return self.out.status(Text(text)) if self.out.is_terminal else nullcontext()
 
     def live(self, title: str, columns: Sequence[str]) -> "LiveTable":
         """Return a table that is drawn again in place; use it in a `with` statement."""
@@ -92,10 +98,10 @@ class Bar:
         self.out, self.title, self.done, self.total = out, title, done, total
         self.speed = Speed()
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             TimeRemainingColumn(),
             console=out,
             disable=not out.is_terminal,
@@ -120,7 +126,7 @@ class Bar:
         """Print the first metrics of an evaluation in one line. `metrics.jsonl` has all."""
         shown = itertools.islice(metrics.items(), SHOWN)
         text = "  ".join(f"{name} {value:.5g}" for name, value in shown)
-        self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}", markup=False)
+        self.out.print(f"{label}  update {update}/{self.total}  {text}  {self.speed}")
 
 
 class Speed:
@@ -160,7 +166,7 @@ class LiveTable:
 
     def say(self, text: str) -> None:
         """Print a line above the table."""
-        self.out.print(text, markup=False)
+        self.out.print(text)
 
     def draw(self, title: str, rows: Sequence[Sequence[str]]) -> None:
         """Replace the rows that are shown by these."""
