@@ -62,14 +62,20 @@ def processor() -> str:
 
 
 def _commit() -> dict[str, Any]:
-    """Return the commit of the running code and whether its tree has changes; None for both outside a checkout."""
+    """Return the commit of the running code and whether its tree has changes; None for both outside a checkout.
+
+    An installation in a virtual environment may lie inside a repository of the user, whose commit says nothing about this code.
+    """
+    own = Path(__file__)
 
     def git(*arguments: str) -> str | None:
         try:
-            run = subprocess.run(["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10)
+            run = subprocess.run(["git", *arguments], cwd=own.parent, capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.SubprocessError):
             return None
         return run.stdout.strip() if run.returncode == 0 else None
 
+    if git("ls-files", "--error-unmatch", own.name) is None:
+        return {"commit": None, "dirty": None}
     commit, changes = git("rev-parse", "HEAD"), git("status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
