@@ -1,12 +1,12 @@
-"""Reading of a user's file: it must be a regular one, of a size that memory can hold."""
+"""Reading of the file that `data.file` names."""
 
-import stat
+import errno
 from pathlib import Path
 
 from lrpt.errors import UsageError
+from lrpt.files import MOST, read_regular
 
-MOST = 4 * 2**30
-"""bytes; enwik9 has a quarter of that"""
+ADVICE = {errno.EINVAL: "copy what it gives to a file, and name that", errno.EFBIG: "name a part of it"}
 
 
 def read_bytes(path: Path, most: int = MOST) -> bytes:
@@ -16,9 +16,9 @@ def read_bytes(path: Path, most: int = MOST) -> bytes:
       UsageError: it is a device or a pipe, which may never end, or too large.
       OSError: it cannot be read.
     """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise UsageError(f"data.file is {path}, which is a device or a pipe: copy what it gives to a file, and name that")
-    if status.st_size > most:
-        raise UsageError(f"data.file is {path}, which has {status.st_size:,} bytes, and the limit is {most:,}: name a part of it")
-    return path.read_bytes()
+    try:
+        return read_regular(path, most)
+    except OSError as error:
+        if error.errno not in ADVICE:
+            raise
+        raise UsageError(f"data.file is {path}, which is {error.strerror}: {ADVICE[error.errno]}") from None

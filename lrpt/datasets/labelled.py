@@ -4,12 +4,14 @@ import csv
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from lrpt.datasets.files import read_bytes
 from lrpt.datasets.splits import PARTS
 from lrpt.errors import UsageError
 
@@ -43,15 +45,17 @@ def read_labelled(path: Path) -> Labelled:
     All other columns are features.
 
     Raises:
-      UsageError: the file is missing, is damaged, or has other content; it says which.
+      UsageError: the file is missing, a device or a pipe, too large, damaged, or has other content. The message says which.
     """
     readers = {".npz": _read_npz, ".csv": _read_csv}
     if path.suffix not in readers:
         raise UsageError(f"data.file is {path}: expected a file that ends with {' or '.join(readers)}")
     try:
-        found = readers[path.suffix](path)
+        content = read_bytes(path)
     except OSError as error:
         raise UsageError(f"data.file is {path}, which cannot be read ({error.strerror or error})") from error
+    try:
+        found = readers[path.suffix](content)
     except UnicodeDecodeError as error:
         where = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
         raise UsageError(f"data.file is {path}, which is not UTF-8 ({where}): convert it") from error
@@ -60,8 +64,8 @@ def read_labelled(path: Path) -> Labelled:
     return _checked(found, path)
 
 
-def _read_npz(path: Path) -> Labelled:
-    with path.open("rb") as file, _archive(file) as arrays:
+def _read_npz(content: bytes) -> Labelled:
+    with _archive(BytesIO(content)) as arrays:
         if missing := {"inputs", "targets"} - set(arrays.files):
             raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
         inputs, targets = arrays["inputs"], arrays["targets"]
@@ -81,17 +85,16 @@ def _narrow(inputs: Any) -> Float[np.ndarray, "..."]:
         return np.asarray(inputs).astype(np.float32)
 
 
-def _archive(file: BinaryIO) -> Any:
+def _archive(file: BytesIO) -> Any:
     if not zipfile.is_zipfile(file):
         raise ValueError("it is no .npz file: write one with np.savez")
     file.seek(0)
     return np.load(file, allow_pickle=False)
 
 
-def _read_csv(path: Path) -> Labelled:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        rows = list(reader)
+def _read_csv(content: bytes) -> Labelled:
+    reader = csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""))
+    rows = list(reader)
     if not rows or not {"sequence", "target"} <= rows[0].keys():
         raise ValueError("expected a header with the columns sequence and target, and rows below it")
     _check_columns(reader.fieldnames or (), rows)

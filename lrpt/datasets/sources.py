@@ -12,8 +12,8 @@ from itertools import combinations
 from pathlib import Path, PurePath
 from urllib.request import urlopen
 
-from lrpt.cache import cache_folder
 from lrpt.errors import UsageError
+from lrpt.files import cache_folder
 
 LISTED = 4
 """Largest number of missing files that an error message lists with address and checksum; of more, it shows the first."""

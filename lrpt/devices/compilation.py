@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from lrpt.cache import cache_folder
+from lrpt.files import cache_folder
 
 JAX: Any = jax.config  # its attributes are made as options are defined
 

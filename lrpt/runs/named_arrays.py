@@ -4,7 +4,6 @@ A name is the path of a parameter: `recurrent/cell/recurrent/update/left`. Kept 
 begin with a collection: `params/recurrent/cell/recurrent/update/left`. Such names are accepted too, if every name begins with `params/`.
 """
 
-import errno
 import hashlib
 import math
 import zipfile
@@ -19,10 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.errors import UsageError
+from lrpt.files import MOST, read_regular
 from lrpt.runs.files import write_bytes
-
-MOST = 4 * 2**30
-"""limit of the unpacked size of a file in bytes, if its content is not known in advance"""
 
 PARAMS = "params/"
 """first part of the names in kept weights of a network that has no other collection"""
@@ -79,13 +76,13 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
 
     Args:
       path: path of the file.
-      most: limit of the unpacked size in bytes, because a small compressed file may unpack to a very large one.
+      most: limit of the size in bytes, packed and unpacked, because a small compressed file may unpack to a very large one.
 
     Raises:
       UsageError: the file is missing, cannot be read, or is damaged.
     """
     try:
-        content = BytesIO(_content(Path(path), most))
+        content = BytesIO(read_regular(Path(path), most))
     except OSError as error:
         raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
     unpacked = _unpacked_size(content)
@@ -187,16 +184,6 @@ def _unpacked_size(content: BytesIO) -> int:
         return 0
     finally:
         content.seek(0)
-
-
-def _content(path: Path, most: int) -> bytes:
-    """Return the content of a regular file of at most `most` bytes; reading a device or a pipe might never end."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise OSError(errno.EINVAL, "a device or a pipe")
-    size = path.stat().st_size
-    if size > most:
-        raise OSError(errno.EFBIG, f"{size:,} bytes, and the limit is {most:,}")
-    return path.read_bytes()
 
 
 def _name(path: tuple[Any, ...]) -> str:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
-from lrpt.runs.named_arrays import MOST, SLACK, digest, load_arrays
+from lrpt.files import MOST
+from lrpt.runs.named_arrays import SLACK, digest, load_arrays
 from lrpt.tasks.task import Task
 
 TEXT, SPLITS = DIGESTS = ("sha256", "sha256_of_splits")

@@ -28,7 +28,7 @@ def test_devices_and_pipes_are_no_data(experiment, source, tmp_path, assert_refu
 def test_a_file_that_is_too_large_is_refused(tmp_path):
     with (tmp_path / "text").open("wb") as file:
         file.truncate(1001)
-    with pytest.raises(UsageError, match="has 1,001 bytes, and the limit is 1,000"):
+    with pytest.raises(UsageError, match="is a file of 1,001 bytes, and the limit is 1,000"):
         read_bytes(tmp_path / "text", 1000)
     assert read_bytes(tmp_path / "text", 1001) == bytes(1001)
 

@@ -128,7 +128,8 @@ def test_a_file_that_cannot_be_used_is_named(params, template, tmp_path, kind, m
 
 
 @pytest.mark.parametrize(
-    ("save", "message"), [(np.savez, r"cannot be read \([\d,]+ bytes, and the limit is 2,000\)"), (np.savez_compressed, "unpacks to 80,")]
+    ("save", "message"),
+    [(np.savez, r"cannot be read \(a file of [\d,]+ bytes, and the limit is 2,000\)"), (np.savez_compressed, "unpacks to 80,")],
 )
 def test_a_file_that_is_larger_than_parameters_is_refused_before_it_is_unpacked(tmp_path, save, message):
     save(tmp_path / "large.npz", a=np.zeros(10_000))

@@ -192,6 +192,10 @@ def test_other_files_are_refused(tmp_path):
     for name, says in (("mine.txt", "expected a file that ends with .npz or .csv"), ("none.npz", "cannot be read")):
         with pytest.raises(UsageError, match=says):
             read_labelled(tmp_path / name)
+    for name in ("device.npz", "device.csv"):
+        (tmp_path / name).symlink_to("/dev/null")
+        with pytest.raises(UsageError, match=rf"{name}, which is a device or a pipe: copy what it gives to a file"):
+            read_labelled(tmp_path / name)
     (tmp_path / "text.npz").write_text("inputs, targets")
     with pytest.raises(UsageError, match=r"text\.npz: it is no \.npz file: write one with np\.savez"):
         read_labelled(tmp_path / "text.npz")
