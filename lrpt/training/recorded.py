@@ -93,11 +93,11 @@ def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:
 
 
 def experiment_of(name: str) -> Any:
-    """Return the experiment of that name, if experiments can be imported here and have one. The library does not need them."""
-    try:
-        return getattr(importlib.import_module("experiments").module(name), "EXPERIMENT", None) if is_experiment(name) else None
-    except (ImportError, AttributeError):
-        return None
+    """Return the experiment of that name, if experiments can be imported here and have one. The library does not need them.
+
+    Errors of the experiment's own module come through, such as the ImportError of a package that it needs.
+    """
+    return getattr(importlib.import_module("experiments").module(name), "EXPERIMENT", None) if is_experiment(name) else None
 
 
 def is_experiment(name: str) -> bool:

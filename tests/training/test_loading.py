@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tiny
 
+import experiments
 import lrpt
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
@@ -29,7 +30,7 @@ from lrpt.tasks.images import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import Interface, Loaded, load, pack
 from lrpt.training.loop import fit
-from lrpt.training.recorded import Parts, configuration, identity_of
+from lrpt.training.recorded import Parts, configuration, experiment_of, identity_of
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
 STEPS = 6
@@ -167,6 +168,15 @@ def test_without_the_package_experiments(custom, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="the package experiments cannot be imported here: run with the top of the clone on PYTHONPATH"):
         load(path)
     assert load(path, model=ModelConfig, data=Own).update == 1
+
+
+@pytest.mark.parametrize(("code", "error"), [("import no_such", ModuleNotFoundError), ("sum.no_such", AttributeError)])
+def test_errors_inside_an_experiment_come_through(code, error, tmp_path, monkeypatch):
+    (tmp_path / "broken_experiment.py").write_text(code)
+    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
+    with pytest.raises(error, match="no_such"):
+        experiment_of("broken_experiment")
+    assert experiment_of("no_such") is None
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)
