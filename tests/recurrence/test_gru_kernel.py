@@ -4,17 +4,21 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from table import weighted_sum
 
+from lrpt.cells import CELLS
 from lrpt.cells.cell import Gate
 from lrpt.cells.gru import GRUParams, gru, gru_reset_after
+from lrpt.cells.stacked import StackParams, stacked
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
 from lrpt.recurrence import recur
 from lrpt.recurrence.kernels import plan as plans
 from lrpt.recurrence.kernels import sequence
+from lrpt.symbols import Weighted
 
 pytestmark = pytest.mark.slow
 
@@ -122,8 +126,11 @@ def test_everything_that_is_accepted_fits_shared_memory():
             assert plans.plan_for(size, rank).parts <= 4
 
 
+STACK = stacked(CELLS["gru"], 2)
 REFUSED = {
     "cell gru_reset_after": {"step": gru_reset_after},
+    "a stack of layers": {"step": STACK.step, "change": lambda p, h, xs: (StackParams((p, p)), (h, h), xs)},
+    "inputs of type Weighted": {"change": lambda p, h, xs: (p, h, Weighted(jnp.zeros((2, 2), int), jnp.ones((2, 2))))},
     "recurrent matrix Dense": {"change": lambda p, h, xs: (p._replace(reset=p.reset._replace(recurrent=Dense(jnp.eye(4)))), h, xs)},
     "size 257": {"size": 257},
     "rank 65": {"rank": 65, "size": 70},
@@ -134,7 +141,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_refuses_in_one_line(reason):
+def test_refuses_in_one_line(reason, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for users, whom no type check stops before
     case = {"step": gru, "size": 4, "rank": 2, "outputs": "all", "change": lambda *a: a} | REFUSED[reason]
     arguments = case["change"](*network(case["size"], (case["rank"],) * 3, 1, 2, 2, True))
     with pytest.raises(

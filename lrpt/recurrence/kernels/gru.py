@@ -16,6 +16,7 @@ from jax.nn import sigmoid
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells.gru import GRUParams, gru
+from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
 from lrpt.matrices import Diagonal, LowRank, Sum
 from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
@@ -54,14 +55,15 @@ def sequence(
       interpret: parameters of Pallas's GPU interpret mode, to run on CPU.
 
     Raises:
-      UsageError: another cell, other matrices, sizes, numbers or outputs, or no steps.
+      UsageError: another cell or a stack, other matrices, sizes, numbers or outputs, inputs that are not one array, or no steps.
       AssertionError: the mask does not have the time and batch axes of the inputs; `recur` checks it before.
     """
     reason = _unsupported(step, params, h, xs, outputs)
     if reason:
         raise UsageError(
-            f"the GRU kernel does not take {reason}: expected cell gru, recurrent matrices low_rank or low_rank_plus_diagonal of size up "
-            f"to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one step or more, and outputs 'all' or 'last'; choose {in_words('fast')}"
+            f"the GRU kernel does not take {reason}: expected cell gru in one layer, recurrent matrices low_rank or low_rank_plus_diagonal "
+            f"of size up to {MAX_SIZE} and rank up to {MAX_RANK}, float32, one array of inputs with one step or more, and outputs 'all' or "
+            f"'last'; choose {in_words('fast')}"
         )
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, xs], 2)
@@ -99,11 +101,15 @@ def _rank(recurrent: Recurrent) -> int:
 
 def _unsupported(step: Any, params: Any, h: Any, xs: Any, outputs: str) -> str:
     """Return the reason why the kernel does not support the arguments, or an empty string."""
+    if isinstance(params, StackParams):
+        return "a stack of layers"
     if step is not gru:
         return f"cell {getattr(step, '__name__', step)}"
     others = [type(gate.recurrent).__name__ for gate in params if _parts(gate.recurrent) is None]
     if others:
         return f"recurrent matrix {others[0]}"
+    if not hasattr(xs, "shape"):
+        return f"inputs of type {type(xs).__name__}"
     rank = _rank(tuple(gate.recurrent for gate in params))
     floats = [a for a in jax.tree.leaves((params, h, xs)) if not jnp.issubdtype(a.dtype, jnp.integer)]
     types = {str(a.dtype) for a in floats} - {"float32"}
@@ -140,7 +146,7 @@ def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tupl
 
 
 def _pull(interpret: Any, saved: Any, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
-    """Map cotangents of the states to those of the recurrent matrices, the inputs' contributions and the first state."""
+    """Return the cotangents of the recurrent matrices, of the inputs' contributions and of the first state, given those of the states."""
     from lrpt.recurrence.kernels import persistent
 
     recurrent, inputs, h, states = saved
