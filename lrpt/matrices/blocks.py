@@ -26,12 +26,12 @@ class BlockDiagonal:
     """
 
     slowness: ClassVar[float] = 4.0
-    blocks: Float[Array, "k i o"]
+    blocks: Float[Array, "k p q"]
 
     @property
     def shape(self) -> tuple[int, int]:
-        k, i, o = self.blocks.shape
-        return k * i, k * o
+        k, p, q = self.blocks.shape
+        return k * p, k * q
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -51,7 +51,7 @@ class BlockDiagonal:
         return Work(self.blocks.size * share)
 
     def apply(self, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
-        y = jnp.einsum("...ki,kio->...ko", self._pieces(v), self.blocks)
+        y = jnp.einsum("...kp,kpq->...kq", self._pieces(v), self.blocks)
         return y.reshape(*v.shape[:-1], self.shape[1])
 
     def gradient(self, v: Float[Array, "*b i"], cotangent: Float[Array, "*b o"]) -> "BlockDiagonal":
@@ -78,8 +78,8 @@ class Monarch(Composite):
     """
 
     slowness: ClassVar[float] = 6.0
-    first: Float[Array, "k i o"]
-    second: Float[Array, "o k k"]
+    first: Float[Array, "k p q"]
+    second: Float[Array, "q k k"]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,14 +88,14 @@ class Monarch(Composite):
     @property
     def degrees_of_freedom(self) -> int:
         """k m_out (m_in + k - 1) with m = n / k: each of k m_out slices W[(a, :), (:, j)] is a matrix of rank one."""
-        k, i, o = self.first.shape
-        return k * o * (i + k - 1)
+        k, p, q = self.first.shape
+        return k * q * (p + k - 1)
 
     @property
     def diagonal_freedom(self) -> int:
         """0, or n if one of the factors is diagonal."""
-        k, i, _ = self.first.shape
-        return 0 if min(k, i) > 1 else self.shape[0]
+        k, p, _ = self.first.shape
+        return 0 if min(k, p) > 1 else self.shape[0]
 
     @property
     def dense_products(self) -> int:
@@ -106,10 +106,10 @@ class Monarch(Composite):
         return Work(self.first.size + self.second.size)
 
     def apply_by(self, call: Call, v: Float[Array, "*b i"]) -> Float[Array, "*b o"]:
-        k, _, o = self.first.shape
+        k, _, q = self.first.shape
         u = call(BlockDiagonal(self.first), v)
-        y = call(BlockDiagonal(self.second), _transposed(u, k, o))
-        return _transposed(y, o, k)
+        y = call(BlockDiagonal(self.second), _transposed(u, k, q))
+        return _transposed(y, q, k)
 
     def to_dense(self) -> Float[Array, "i o"]:
         return jnp.einsum("aij,jab->aibj", self.first, self.second).reshape(self.shape)

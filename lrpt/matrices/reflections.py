@@ -21,6 +21,7 @@ class Reflection:
     r"""A unitary matrix :math:`W = I - 2 u u^* / \|u\|^2` for complex row vectors, u a column (Householder): v u becomes -v u.
 
     Acting on columns as the papers write it, it reflects in the conjugate of u. Stored as the real parts of u, then the imaginary ones.
+    If u is zero, or so short that the gradient of :math:`1 / \|u\|^2` would overflow, W is the identity.
     """
 
     vector: Float[Array, " n2"]
@@ -32,7 +33,9 @@ class Reflection:
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
         n = self.vector.size // 2
         u = jax.lax.complex(self.vector[:n], self.vector[n:])
-        along = (v @ u) * (2 / jnp.sum(jnp.square(self.vector)))
+        square = jnp.sum(jnp.square(self.vector))
+        too_short = square < float(jnp.finfo(square.dtype).tiny) ** 0.5
+        along = (v @ u) * jnp.where(too_short, 0, 2 / jnp.where(too_short, 1, square))
         return v - along[..., None] * broadcastable(jnp.conj(u), v)
 
 

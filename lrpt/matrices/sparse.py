@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from lrpt.errors import UsageError
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import over_rows
@@ -73,7 +74,13 @@ def _outputs(entries: Float[Array, "o k"]) -> Int[np.ndarray, "o 1"]:
 
 @cache
 def places(n_in: int, n_out: int, count: int, seed: int) -> Int[np.ndarray, "o k"]:
-    """Draw `count` different inputs for each output, in increasing order."""
+    """Draw `count` different inputs for each output, in increasing order.
+
+    Raises:
+      UsageError: there are fewer inputs.
+    """
+    if count > n_in:
+        raise UsageError(f"Sparse has {count} entries for each output and n_in is {n_in}: give at most one entry for each input")
     rng = np.random.default_rng([seed, n_in, n_out, count])
     found = np.sort(np.argsort(rng.random((n_out, n_in)), axis=1)[:, :count], axis=1)
     return found.astype(np.int32)  # JAX may not take 64-bit indices

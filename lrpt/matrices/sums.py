@@ -35,11 +35,13 @@ class Sum(Composite):
     def degrees_of_freedom(self) -> int:
         """Sum over terms, less what a diagonal has in common with another term, and at most n_in n_out.
 
-        Other terms are taken to have nothing in common.
+        Several diagonals count as one. Other terms are taken to have nothing in common.
         """
-        total = sum(term.degrees_of_freedom for term in self.terms)
-        if any(isinstance(term, Diagonal) for term in self.terms):
-            total -= max((getattr(term, "diagonal_freedom", 0) for term in self.terms), default=0)
+        diagonals = [term for term in self.terms if isinstance(term, Diagonal)]
+        others = [term for term in self.terms if not isinstance(term, Diagonal)]
+        total = sum(term.degrees_of_freedom for term in [*others, *diagonals[:1]])
+        if diagonals:
+            total -= max((getattr(term, "diagonal_freedom", 0) for term in others), default=0)
         return min(total, self.shape[0] * self.shape[1])
 
     @property

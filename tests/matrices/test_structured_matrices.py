@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from lrpt.errors import UsageError
 from lrpt.matrices import (
     BlockDiagonal,
     Circulant,
@@ -15,6 +16,7 @@ from lrpt.matrices import (
     Kronecker,
     LowRank,
     Monarch,
+    Reflection,
     Sparse,
     Sum,
     ToeplitzLike,
@@ -210,6 +212,27 @@ def test_reflections_are_orthogonal_and_as_many_as_their_determinant_says():
 def test_a_reflection_in_a_vector_of_zeros_changes_nothing(dtype):
     matrix, v = Householder(jnp.zeros((2, 4), dtype)), jnp.arange(4, dtype=dtype)
     np.testing.assert_array_equal(matrix.apply(v), v)
+
+
+@pytest.mark.parametrize("vector", [jnp.zeros(8), jnp.full(8, 1e-20)])
+def test_a_complex_reflection_in_a_vector_of_zeros_changes_nothing_and_has_finite_gradients(vector):
+    v = jnp.arange(4) + 1j
+    np.testing.assert_array_equal(Reflection(vector).apply(v), v)
+    assert np.isfinite(jax.grad(lambda u: jnp.abs(Reflection(u).apply(v)).sum())(vector)).all()
+
+
+def test_several_diagonals_count_as_one():
+    diagonals = [Diagonal(np.random.default_rng(seed).standard_normal(6)) for seed in range(2)]
+    for others in ([], [make("block_diagonal")], [make("dense")]):
+        matrix = Sum((*diagonals, *others))
+        assert matrix.degrees_of_freedom == jacobian_rank(matrix)
+
+
+def test_more_entries_than_inputs_are_refused():
+    matrix = Sparse(np.ones((4, 7), np.float32), 6, 5)
+    for use in (lambda: matrix.apply(jnp.ones(6)), matrix.to_dense):
+        with pytest.raises(UsageError, match="7 entries for each output and n_in is 6: give at most one entry for each input"):
+            use()
 
 
 def test_places_of_sparse_matrices_follow_from_seed_and_sizes():
