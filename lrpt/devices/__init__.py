@@ -1,1 +1,1 @@
-"""Devices and processes: no other package refers to them."""
+"""Devices and processes: no other package lists them, or splits work among them."""

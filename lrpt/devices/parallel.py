@@ -1,4 +1,4 @@
-"""Training on one or several devices. No other file refers to devices.
+"""Training on one or several devices. No other file lists devices, or splits work among them.
 
 There are two ways to use several devices, both by `pmap`:
 
