@@ -15,14 +15,13 @@ Everything here is NumPy in float64.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, is_integer
 
 TOLERANCE = 1e-9
 """Alternation ends when an iteration reduces the error by less than this fraction."""
@@ -251,7 +250,7 @@ def _check(W: np.ndarray, rank: int, diagonal: bool) -> None:
         raise UsageError(f"an array of shape {W.shape} is not a matrix of finite numbers: only such a matrix can be compressed")
     if diagonal and W.shape[1] % W.shape[0]:
         raise UsageError(f"a diagonal needs square matrices, and a matrix is {W.shape[0]} x {W.shape[1]}: choose low_rank for it")
-    if not isinstance(rank, Integral):
+    if not is_integer(rank):
         raise UsageError(f"rank is {rank}: expected an integer from 1 to {min(W.shape)}")
     if not 1 <= rank <= min(W.shape):
         raise UsageError(f"rank {rank} does not fit a matrix of {W.shape[0]} x {W.shape[1]}: choose one from 1 to {min(W.shape)}")

@@ -1,6 +1,5 @@
 """Sampling of text from a language model."""
 
-from numbers import Integral
 from typing import Any
 
 import flax.linen as nn
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer
 
-from lrpt.errors import UsageError
+from lrpt.errors import UsageError, is_integer
 from lrpt.networks.conditional import ConditionalNetwork
 from lrpt.networks.protocol import Start
 from lrpt.symbols import CodedSize
@@ -85,11 +84,11 @@ def check_writes(model: Any) -> None:
 def _check_settings(prompt: Array, length: int, temperature: float, top_k: int | None) -> None:
     if prompt.ndim != 1 or not prompt.size or not jnp.issubdtype(prompt.dtype, jnp.integer):
         raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
-    if not isinstance(length, Integral) or length < 0:
+    if not is_integer(length) or length < 0:
         raise UsageError(f"length is {length}: expected an integer, 0 or more")
     if not temperature >= 0:
         raise UsageError(f"temperature is {temperature}: expected 0 or more")
-    if top_k is not None and (not isinstance(top_k, Integral) or top_k < 1):
+    if top_k is not None and (not is_integer(top_k) or top_k < 1):
         raise UsageError(f"top_k is {top_k}: expected an integer, 1 or more")
 
 

@@ -187,6 +187,7 @@ def test_matrices_without_anything_to_find():
     [
         (normal(4, 4), 0, "rank 0"),
         (normal(4, 4), 2.5, "rank is 2.5: expected an integer from 1 to 4"),
+        (normal(4, 4), True, "rank is True: expected an integer from 1 to 4"),
         (normal(4, 4), 5, "1 to 4"),
         (normal(4, 6), 2, "low_rank"),
         (np.full((4, 4), np.nan), 2, "finite"),

@@ -50,6 +50,8 @@ def test_a_network_of_sentences_begins_afresh_at_each():
     [
         ({"temperature": float("nan")}, "temperature is nan: expected 0 or more"),
         ({"top_k": 2.5}, "top_k is 2.5: expected an integer, 1 or more"),
+        ({"top_k": True}, "top_k is True: expected an integer, 1 or more"),
+        ({"length": True}, "length is True: expected an integer, 0 or more"),
         ({"end": 3}, "end is 3: expected a symbol from 0 to 2, or None"),
         ({"length": -1}, "length is -1: expected an integer, 0 or more"),
         ({"prompt": []}, r"the prompt is float32 of shape \(0,\): give one symbol or more"),
