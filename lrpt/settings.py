@@ -131,7 +131,7 @@ def accepts_short_names(kind: type[C]) -> type[C]:
 
     @wraps(construct)
     def init(self: Any, *positional: Any, **settings: Any) -> None:
-        construct(self, *positional, **_in_groups(kind, settings))
+        construct(self, *positional, **_with_groups(kind, settings))
 
     kind.__init__ = init
     kind.short_names = {name: path for name, path in SHORT_NAMES.items() if _has(kind, path)}  # type: ignore[attr-defined]
@@ -172,12 +172,27 @@ def default_of(field: Any) -> Any:
     return field.default_factory()
 
 
-def _in_groups(kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    paths: Mapping[str, str] = kind.short_names
-    found = {name: value for name, value in settings.items() if name not in paths}
-    changes: dict[str, dict[str, Any]] = {}
-    for name in settings.keys() & paths.keys():
-        group, _, field = paths[name].partition(".")
-        changes.setdefault(group, {})[field] = settings[name]
+def _with_groups(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those by short names in their groups, which are dataclasses."""
+    found, changes = by_group(settings, kind.short_names)
     known = {field.name: field for field in fields(kind)}
     return found | {group: replace(found.get(group, default_of(known[group])), **own) for group, own in changes.items()}
+
+
+def by_group(settings: Mapping[str, Any], short_names: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Split settings into those that have no short name, and the others by group and field.
+
+    Args:
+      settings: values by name.
+      short_names: paths by short name: {'rank': 'matrices.rank'}.
+    """
+    changes: dict[str, dict[str, Any]] = {}
+    for name in settings.keys() & short_names.keys():
+        group, _, field = short_names[name].partition(".")
+        changes.setdefault(group, {})[field] = settings[name]
+    return {name: value for name, value in settings.items() if name not in short_names}, changes
+
+
+def names_of_model(short_names: Mapping[str, str]) -> dict[str, str]:
+    """Return the same names as parts of 'model': {'rank': 'matrices.rank'} gives {'model.rank': 'model.matrices.rank'}."""
+    return {f"model.{short}": f"model.{path}" for short, path in short_names.items()}

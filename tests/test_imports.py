@@ -51,7 +51,7 @@ MAY_IMPORT = {
         "optim",
     },
     "engines": {"devices", "runs", "settings", "training"},
-    "cli": {*LOWER, "metrics", "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
+    "cli": {*LOWER, "settings", "metrics", "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {
     "orbax": "lrpt/runs/checkpoint.py",

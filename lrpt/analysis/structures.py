@@ -152,10 +152,10 @@ def _householder(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfi
     vectors: list[np.ndarray] = []
     fixed: list[np.ndarray] = []
     for _, plane in sorted(_planes(T, Z), key=lambda found: -found[0]):
-        if len(plane) and len(vectors) + len(plane) <= config.rank:
+        if len(vectors) + len(plane) <= config.rank:
             vectors += plane
         else:
-            fixed.append(plane[0] if len(plane) else Z[:, 0])
+            fixed.append(plane[0])
     left = config.rank - len(vectors)
     spare = fixed[0] if fixed else Z[:, 0]
     return {"vectors": np.stack(vectors + [spare] * left)}

@@ -24,6 +24,7 @@ from lrpt.devices.processes import Distributed
 from lrpt.errors import UnknownName, UsageError, check_at_least
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.optim import OptimConfig
+from lrpt.settings import names_of_model
 from lrpt.training.config import D, RunConfig, TrainConfig
 
 Log = Literal["tensorboard"]
@@ -138,8 +139,7 @@ def chosen_preset(presets: Mapping[str, Any], arguments: Sequence[str], program:
 
 def _short_names(config: RunConfig[Any]) -> dict[str, str]:
     """Return the flags of settings in groups by their short names: 'model.rank' -> 'model.matrices.rank'."""
-    names: Mapping[str, str] = getattr(config.model, "short_names", {})
-    return {f"model.{short}": f"model.{path}" for short, path in names.items()}
+    return names_of_model(getattr(config.model, "short_names", {}))
 
 
 def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:

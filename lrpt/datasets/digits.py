@@ -11,7 +11,7 @@ from lrpt.errors import UsageError
 HELD_OUT = 300
 """Images in the validation split, and in the test split."""
 
-Labelled = tuple[UInt8[np.ndarray, "n 64"], Int[np.ndarray, " n"]]
+Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
 
 
 def load_digits() -> dict[str, Labelled]:

@@ -40,6 +40,7 @@ def _has_dense(node: Any) -> bool:
 
 
 def _knows_costs(matrix: Any) -> bool:
+    """Return whether a matrix knows its costs. All terms of a sum must: `isinstance(sum, Costed)` does not ask them from Python 3.12 on."""
     return hasattr(matrix, "work") and hasattr(matrix, "dense_products")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lrpt.errors import UsageError
-from lrpt.settings import SHORT_NAMES, default_of
+from lrpt.settings import SHORT_NAMES, by_group, default_of, names_of_model
 
-_NAMES = {f"model.{short}": f"model.{path}" for short, path in SHORT_NAMES.items()}
+_NAMES = names_of_model(SHORT_NAMES)
 
 
 def to_json(config: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _read(kind: Any, value: Any, name: str, default: Any) -> Any:
 def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
     if not isinstance(content, Mapping):
         raise UsageError(f"{name or 'the configuration'} is {content!r}: expected an object with the settings of {kind.__name__}")
-    content = _in_groups(content, getattr(kind, "short_names", {}))
+    content = _with_groups(content, getattr(kind, "short_names", {}))
     hints, known = get_type_hints(kind), {field.name: field for field in fields(kind)}
     dot = f"{name}." if name else ""
     if unknown := content.keys() - known.keys():
@@ -131,13 +131,10 @@ def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
     return kind(**settings)
 
 
-def _in_groups(content: Mapping[str, Any], short_names: Mapping[str, str]) -> dict[str, Any]:
-    """Move settings by short names into their groups."""
-    found = {name: value for name, value in content.items() if name not in short_names}
-    for name in content.keys() & short_names.keys():
-        group, _, field = short_names[name].partition(".")
-        found[group] = {**found.get(group, {}), field: content[name]}
-    return found
+def _with_groups(content: Mapping[str, Any], short_names: Mapping[str, str]) -> dict[str, Any]:
+    """Return settings with those by short names in their groups, which are JSON objects."""
+    found, changes = by_group(content, short_names)
+    return found | {group: {**found.get(group, {}), **own} for group, own in changes.items()}
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:

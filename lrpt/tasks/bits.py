@@ -15,9 +15,8 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_metrics
 from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Example, Split, Task
-from lrpt.tasks.text import load_texts, name_of_text, text_metrics, windows
+from lrpt.tasks.text import SOURCES, load_texts, name_of_text, text_metrics, windows
 
-SOURCES = ("python", "ptb", "ptb_joined", "europarl_cs", "europarl_de", "enwik8", "text8")
 WIDTH = 8
 """Bits of a character."""
 LIMIT = np.iinfo(np.int32).max

@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Float, Int
 
-from lrpt.datasets.digits import load_digits
+from lrpt.datasets.digits import Labelled, load_digits
 from lrpt.errors import check_choice
 from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
@@ -17,8 +17,6 @@ from lrpt.tasks.task import Example, Split, Task
 
 CLASSES = 10
 MNIST_TRAIN = 50_000
-
-Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
 
 
 @dataclass(frozen=True)
