@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.benchmark.contenders import CONTENDERS
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,7 +95,7 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
 def draw(report: dict[str, Any], path: Path) -> Path:
     """Plot training times as bars, a panel for each workload. Whiskers are the range over the rounds."""
     groups = by_workload(report)
-    with png(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
+    with saved_figure(path, 6.4, 0.6 + 2.1 * len(groups)) as figure:
         panels = figure.subplots(len(groups), 1, squeeze=False)[:, 0]
         for axes, (workload, rows) in zip(panels, groups.items(), strict=True):
             _bars(axes, workload, [row for row in rows if row["measure"] == "train"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import title_of
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten
@@ -63,8 +63,8 @@ def _family(config: Mapping[str, Any]) -> str:
 
 
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str = "paper") -> Path:
-    """Plot the score against the equivalent size, a line for each family, and write a PNG."""
-    with png(path) as figure:
+    """Plot the score against the equivalent size, a line for each family, and write a PNG and a PDF."""
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for family in dict.fromkeys(point.family for point in points):
             own = sorted((point for point in points if point.family == family), key=lambda point: point.size)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.fair_crossing.rows import by_pair, words
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import title_of
 
 MARKERS = "osD^vPX*<>"
@@ -19,7 +19,7 @@ WIDTH = 0.7
 
 
 def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: str, equal: str) -> Path:
-    """Plot the mean score of each pair, with a bar from the lowest to the highest seed; write a PNG.
+    """Plot the mean score of each pair, with a bar from the lowest to the highest seed; write a PNG and a PDF.
 
     Args:
       rows: runs of one task.
@@ -30,7 +30,7 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
     """
     from matplotlib.ticker import LogLocator  # takes half a second
 
-    with png(path, 6.4, 3.8) as figure:
+    with saved_figure(path, 6.4, 3.8) as figure:
         axes = figure.subplots()
         scores = [row["score"] for row in rows]
         if 0 < LOG * min(scores) < max(scores):

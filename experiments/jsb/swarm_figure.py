@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.plots import plain_log_scale, png
+from lrpt.analysis.plots import plain_log_scale, saved_figure
 
 CLOSE = 0.02
 """Share of the height of the plot. Dots closer than this are drawn side by side."""
@@ -35,7 +35,7 @@ def swarm_figure(
     score: str = "loss",
     baseline: tuple[str, float] | None = None,
 ) -> Path:
-    """Plot the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and write a PNG.
+    """Plot the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and write a PNG and a PDF.
 
     Args:
       groups: architecture -> depth -> losses above 0.
@@ -47,7 +47,7 @@ def swarm_figure(
     depths = sorted({depth for of_group in groups.values() for depth in of_group})
     every = np.log([loss for of_group in groups.values() for losses in of_group.values() for loss in losses])
     close = CLOSE * max(float(np.ptp(every)), 1e-6)
-    with png(path, 1.2 + 1.3 * len(depths), 3.2) as figure:
+    with saved_figure(path, 1.2 + 1.3 * len(depths), 3.2) as figure:
         axes = figure.subplots()
         for number, (name, of_group) in enumerate(groups.items()):
             columns = [_column(depths.index(depth) + _place(number, len(groups)), losses, close) for depth, losses in of_group.items()]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 
 def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], path: Path, title: str = "", score: str = "loss") -> Path:
-    """Plot the mean score against the share of the data, a line for each model and a point for each run, and write a PNG.
+    """Plot the mean score against the share of the data, a line for each model and a point for each run, and write a PNG and a PDF.
 
     The plot corresponds to Figure 5 of Ahuja and Morency 2018.
 
@@ -19,7 +19,7 @@ def efficiency_figure(groups: Mapping[str, Mapping[float, Sequence[float]]], pat
       title: title of the plot.
       score: name of the scores.
     """
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for name, of_share in groups.items():
             shares = sorted(of_share)

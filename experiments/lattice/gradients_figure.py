@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from lrpt.analysis.plots import plain_log_scale, png
+from lrpt.analysis.plots import plain_log_scale, saved_figure
 
 COLUMNS = 3
 """plots side by side"""
@@ -48,7 +48,7 @@ def top_to_bottom(norms: Float[np.ndarray, "l e"]) -> Float[np.ndarray, " e"]:
 
 
 def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: Path) -> Path:
-    """Plot a heat map for each model, each with its own scale, and the ratio of last to first layer by epoch, and write a PNG.
+    """Plot a heat map for each model, each with its own scale, and the ratio of last to first layer by epoch, and write a PNG and a PDF.
 
     Larger norms are darker. The plot corresponds to Figure 7 of Ahuja and Morency 2018, which does not have the ratios.
 
@@ -57,7 +57,7 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
       path: path of the PNG.
     """
     rows = -(-(len(norms) + 1) // COLUMNS)
-    with png(path, 3.0 * COLUMNS, 2.8 * rows) as figure:
+    with saved_figure(path, 3.0 * COLUMNS, 2.8 * rows) as figure:
         places = figure.subplots(rows, COLUMNS).flat
         maps, ratios = places[: len(norms)], places[len(norms)]
         for axes, (name, found) in zip(maps, norms.items(), strict=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 Curves = Mapping[str, Sequence[float | None]]
 """Split -> loss after each epoch."""
@@ -25,9 +25,9 @@ def curves_of(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None
 
 
 def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str = "") -> Path:
-    """Plot mean losses by epoch and write a PNG: a row for each of Figures 3 and 4 of Ahuja and Morency 2018, a column for each split.
+    """Plot mean losses by epoch, a row for each of Figures 3 and 4 of Ahuja and Morency 2018 and a column for each split.
 
-    A line is solid as long as all seeds train. Behind it each seed keeps its last loss, as the dotted lines of the paper do.
+    Write a PNG and a PDF. A line is solid as long as all seeds train. Behind it each seed keeps its last loss, as the dotted lines of the paper do.
 
     Args:
       groups: model -> curves of its runs.
@@ -37,7 +37,7 @@ def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str
     rows = {name: [model for model in models if model in groups] for name, models in MODELS_OF.items()}
     rows = {name: models for name, models in rows.items() if models} or {"": list(groups)}
     colors = {model: f"C{place}" for place, model in enumerate(groups)}
-    with png(path, 9.6, 1.0 + 2.6 * len(rows)) as figure:
+    with saved_figure(path, 9.6, 1.0 + 2.6 * len(rows)) as figure:
         panels = figure.subplots(len(rows), len(SPLITS), squeeze=False, sharex=True, sharey="row")
         for of_row, (name, models) in zip(panels, rows.items(), strict=True):
             for axes, (split, word) in zip(of_row, SPLITS.items(), strict=True):

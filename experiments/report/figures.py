@@ -10,7 +10,7 @@ import numpy as np
 from experiments.report.claims import Evidence
 from experiments.report.paper import Study
 from experiments.report.records import Record
-from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, png
+from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, saved_figure
 from lrpt.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
     """Draw the learning curves of all runs of a study, published figures, and the predictor without memory."""
     curves = {name: [run.curve(study.score) for run in runs] for name, runs in study.runs(evidence).items()}
     every = [curve for of_name in curves.values() for curve in of_name if curve]
-    with png(path, 7.2, 4.4) as figure:
+    with saved_figure(path, 7.2, 4.4) as figure:
         axes = figure.subplots()
         for number, (name, of_name) in enumerate(curves.items()):
             _draw(axes, name, of_name, line_style(number))

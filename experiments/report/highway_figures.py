@@ -13,7 +13,7 @@ from experiments.report.paper import Draw, Study
 from experiments.report.records import Record
 from lrpt.analysis.gates import gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 
 def highway_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
@@ -56,7 +56,7 @@ def _over(study: Study, what: str, runs: Sequence[Record], path: Path) -> Path:
     dots = [(recorded(run)[study.over], score) for run in runs if (score := run.tested(study.score)) is not None]
     values = sorted({value for value, _ in dots})
     means = [np.mean([score for value, score in dots if value == one]) for one in values]
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         axes.plot(values, means, "-", color="C0")
         axes.plot(*zip(*dots, strict=True), "o", color="C0", markersize=4)
@@ -72,7 +72,7 @@ def _lesions(found: Mapping[str, Any], title: str, path: Path) -> Path:
 def _gates(found: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
     """Draw the mean of each layer as a bar, with its deviation over steps and examples."""
     width = 0.4
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for number, network in enumerate(dict.fromkeys(one["network"] for one in found)):
             own = [one for one in found if one["network"] == network]

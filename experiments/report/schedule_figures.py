@@ -10,7 +10,7 @@ from experiments.efficiency.points import SIZES, Point, point_of
 from experiments.report.claims import Evidence
 from experiments.report.paper import Draw, Study
 from experiments.report.records import Record
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 
 def schedule_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:
@@ -37,7 +37,7 @@ def _points(runs: Sequence[Record], score: str) -> list[Point]:
 def _operations(study: Study, points: Mapping[str, Sequence[Point]], path: Path) -> Path:
     """Draw each seed as a dot, and for each family a line through the means of its networks."""
     families = dict.fromkeys(own[0].family for own in points.values())
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for number, family in enumerate(families):
             found = [own for own in points.values() if own[0].family == family]
@@ -53,7 +53,7 @@ def _operations(study: Study, points: Mapping[str, Sequence[Point]], path: Path)
 
 def _words(runs: Mapping[str, Sequence[Record]], path: Path) -> Path:
     """Draw the mean over seeds, and dotted the mean of a schedule that knows the white spaces only."""
-    with png(path, 7.2) as figure:
+    with saved_figure(path, 7.2) as figure:
         axes = figure.subplots()
         for number, (name, own) in enumerate(runs.items()):
             found = [run.analysis["words"] for run in own if run.analysis is not None]

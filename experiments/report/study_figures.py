@@ -16,7 +16,7 @@ from experiments.report.lattice_studies import norms_of, runs_from, scale_of, st
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from experiments.report.summaries import Summary
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 
 
 def draw_studies(evidence: Evidence, folder: Path) -> None:
@@ -62,7 +62,7 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
     def draw(summary: Summary, path: Path) -> None:
         starts = starts_in(summary)
         models = [*dict.fromkeys(NAMES[run["model"]] for start in starts for run in runs_from(summary, start))]
-        with png(path, 7.2, 3.6) as figure:
+        with saved_figure(path, 7.2, 3.6) as figure:
             axes = figure.subplots()
             for number, start in enumerate(starts):
                 points = [(models.index(m), n) for m, of_share in _by_model(summary, EPOCHS, start).items() for n in of_share[100]]
@@ -86,7 +86,7 @@ def _efficiency(text: str) -> Callable[[Summary, Path], None]:
 
     def draw(summary: Summary, path: Path) -> None:
         start = starts_in(summary)[0]
-        with png(path, 7.2, 4.0) as figure:
+        with saved_figure(path, 7.2, 4.0) as figure:
             axes = figure.subplots()
             for name, of_share in _by_model(summary, "loss", start).items():
                 shares = sorted(of_share)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, png
+from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, saved_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,7 +59,7 @@ def learning_curves(curves: Sequence[Curve], score: str, path: Path, title: str 
     Curves with the same label become one line, their mean, with a band for their range, over the updates that all of them have.
     The legend stands beside the curves.
     """
-    with png(path, 7.2) as figure:
+    with saved_figure(path, 7.2) as figure:
         axes = figure.subplots()
         for number, label in enumerate(dict.fromkeys(curve.label for curve in curves)):
             _draw(axes, label, [curve for curve in curves if curve.label == label], line_style(number))
@@ -88,7 +88,7 @@ def score_over_parameters(models: Sequence[Sized], score: str, path: Path, title
     Networks of one kind are connected; the points are named by their size. Several seeds of a model become their mean and a bar for their
     range.
     """
-    with png(path, 7.2, 3.6) as figure:
+    with saved_figure(path, 7.2, 3.6) as figure:
         axes = figure.subplots()
         for kind in dict.fromkeys(model.kind for model in models):
             _draw_sizes(axes, kind, [model for model in models if model.kind == kind])

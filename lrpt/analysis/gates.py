@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNInfo
 from lrpt.errors import check_choice
 
@@ -37,11 +37,11 @@ def gate_activity(
 
 
 def gate_figure(activity: Float[np.ndarray, "b l t"], path: Path, title: str = "", gate: str = "transform") -> Path:
-    """Plot a heat map for each sequence, with layers upwards and time to the right, and write a PNG. Masked steps stay white."""
+    """Plot a heat map for each sequence, with layers upwards and time to the right, and write a PNG and a PDF. Masked steps stay white."""
     count, layers, steps = activity.shape
     counted = np.flatnonzero(np.isfinite(activity).any(axis=(0, 1)))
     last = int(counted[-1]) + 1 if counted.size else steps
-    with png(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
+    with saved_figure(path, 6.4, 0.5 + count * (0.5 + 0.16 * layers)) as figure:
         lowest = -1 if gate == "candidate" else 0
         panels = figure.subplots(count, 1, squeeze=False, sharex=True)[:, 0]
         images = [_heat_map(axes, of_sequence, lowest) for axes, of_sequence in zip(panels, activity, strict=True)]

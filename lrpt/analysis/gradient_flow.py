@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
 from lrpt.cells.deep_transition import ShortcutLayer, TransitionLayer
 from lrpt.cells.elman import ElmanParams
@@ -139,8 +139,11 @@ def products(of_step: Float[np.ndarray, "s b k k"]) -> Float[np.ndarray, "s b k 
 
 
 def flow_figure(norms: Mapping[str, Float[np.ndarray, "s b"]], path: Path, title: str = "") -> Path:
-    """Plot norms of Jacobians against the number of steps, and write a PNG. Thin lines are examples, a thick line is their median."""
-    with png(path) as figure:
+    """Plot norms of Jacobians against the number of steps, and write a PNG and a PDF.
+
+    Thin lines are examples, a thick line is their median.
+    """
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for number, (name, of_network) in enumerate(norms.items()):
             steps = range(1, len(of_network) + 1)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import CellSpec, cell_named
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense
@@ -111,8 +111,8 @@ def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> Initi
 
 
 def sweep_figure(spectra: Sequence[InitialSpectrum], path: Path, title: str = "") -> Path:
-    """Plot the spectral radius and the mean radius of the discs against the spread, a line for each size, and write a PNG."""
-    with png(path) as figure:
+    """Plot the spectral radius and the mean radius of the discs against the spread, a line for each size, and write a PNG and a PDF."""
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         for size in dict.fromkeys(one.size for one in spectra):
             of_size = [one for one in spectra if one.size == size]

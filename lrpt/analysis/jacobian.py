@@ -19,7 +19,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Complex, Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.cells import RHNLayer, UncoupledRHNLayer, rhn, rhn_uncoupled
 from lrpt.errors import check_choice
 from lrpt.recurrence import Step, recur
@@ -133,8 +133,8 @@ def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) 
 
 
 def gersgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
-    """Plot the discs along rows and the eigenvalues of named matrices (n, n) side by side, with the unit circle, and write a PNG."""
-    with png(path, 2.6 * len(jacobians), 2.9) as figure:
+    """Plot the discs along rows and the eigenvalues of named matrices (n, n) with the unit circle side by side. Write a PNG and a PDF."""
+    with saved_figure(path, 2.6 * len(jacobians), 2.9) as figure:
         panels = figure.subplots(1, len(jacobians), squeeze=False, sharex=True, sharey=True)[0]
         reach = max(_reach(gersgorin_discs(jacobian)) for jacobian in jacobians.values())
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):

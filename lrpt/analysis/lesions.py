@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.errors import UsageError
 
 SHUT, OPEN = -1e4, 1e4
@@ -104,9 +104,9 @@ def lesions(params: Any, loss: Callable[[Any], Any]) -> Lesions:
 
 
 def lesion_figure(found: Lesions, path: Path, title: str = "", unit: str = "nats") -> Path:
-    """Plot the increases of the loss for each layer as two bars, gate closed and gate held open, and write a PNG."""
+    """Plot the increases of the loss for each layer as two bars, gate closed and gate held open, and write a PNG and a PDF."""
     layers, width = np.arange(1, len(found.shut) + 1), 0.4
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         axes.bar(layers - width / 2, found.increases, width, label="closed")
         axes.bar(layers + width / 2, found.increases_open, width, label="held open")

@@ -70,7 +70,7 @@ BESIDE_A_LEGEND = 0.8
 
 
 @contextmanager
-def png(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
+def saved_figure(path: Path, width: float = 5.2, height: float = 3.2) -> Iterator["Figure"]:
     """Provide a figure of the given size in inches, and write it to `path` at the end. Long titles are wrapped.
 
     A PDF of the same name is written too, for papers.

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Bool, Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.errors import UsageError
 
 OTHER = ""
@@ -95,9 +95,9 @@ def around(m: Float[np.ndarray, " t"], boundary: Bool[np.ndarray, " t"], reach: 
 
 
 def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "") -> Path:
-    """Plot the result of `around` the ends of words, and write a PNG."""
+    """Plot the result of `around` the ends of words, and write a PNG and a PDF."""
     reach = len(means) // 2
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         axes.plot(np.arange(-reach, reach + 1), means, "o-")
         axes.axvline(0, color="0.7", linewidth=1)
@@ -107,9 +107,9 @@ def around_figure(means: Float[np.ndarray, " k"], path: Path, title: str = "") -
 
 
 def length_figure(means: Sequence[tuple[str, float]], path: Path, title: str = "") -> Path:
-    """Plot the mean of a schedule for each note length, shortest first, and write a PNG."""
+    """Plot the mean of a schedule for each note length, shortest first, and write a PNG and a PDF."""
     ordered = sorted(means, key=lambda item: Fraction(item[0]))
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         axes.bar([name for name, _ in ordered], [value for _, value in ordered], color="#0072B2")
         axes.set(xlabel="length of a note (quarter notes)", ylabel="mean $m_t$", ylim=(0, None))

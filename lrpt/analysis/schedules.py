@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def schedule_figure(
     """
     rows = -(-len(symbols) // STEPS_IN_A_ROW)
     panels = 1 + (mask is not None)
-    with png(path, 9.0, 0.5 + rows * (1.1 + 0.8 * (panels - 1))) as figure:
+    with saved_figure(path, 9.0, 0.5 + rows * (1.1 + 0.8 * (panels - 1))) as figure:
         axes = figure.subplots(rows * panels, 1, squeeze=False)[:, 0]
         for row in range(rows):
             shown = slice(row * STEPS_IN_A_ROW, (row + 1) * STEPS_IN_A_ROW)

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lrpt.analysis.block_timing import Timing
-from lrpt.analysis.plots import png
+from lrpt.analysis.plots import saved_figure
 from lrpt.analysis.schedules import means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.cli.experiment import Subcommand
@@ -202,7 +202,7 @@ def timing_figure(timings: Sequence[Timing], path: Path, title: str) -> Path:
     """Plot the share of the constant unit's time and multiplications over m."""
     unit, blocks = timings[0], sorted((one for one in timings if one.name.startswith("blocks")), key=lambda one: one.proportion or 0)
     m = np.array([one.proportion for one in blocks])
-    with png(path) as figure:
+    with saved_figure(path) as figure:
         axes = figure.subplots()
         axes.plot(m, [np.median(one.microseconds) / np.median(unit.microseconds) for one in blocks], "o-", label="time of a step")
         axes.plot(m, [one.multiplications / unit.multiplications for one in blocks], "s--", label="multiplications")

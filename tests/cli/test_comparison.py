@@ -215,7 +215,7 @@ def test_equal_plots_are_equal_files(tmp_path):
 
 def test_seeds_are_averaged_over_the_updates_that_all_of_them_have(tmp_path, monkeypatch):
     figure = Figure()
-    monkeypatch.setattr("lrpt.analysis.curves.png", lambda *_: nullcontext(figure))
+    monkeypatch.setattr("lrpt.analysis.curves.saved_figure", lambda *_: nullcontext(figure))
     curves = [Curve("GRU", [100, 200, 300, 400], [4.0, 3.0, 2.0, 1.0]), Curve("GRU", [200, 400, 600], [5.0, 2.0, 9.0])]
     learning_curves(curves, "accuracy", tmp_path / "curves.png")
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_xydata(), [[200, 4.0], [400, 1.5]])
