@@ -23,7 +23,7 @@ class Weighted(NamedTuple):
     weight: Float[Array, "*b"]
 
     def weights(self, dtype: DTypeLike) -> Float[Array, "*b 1"]:
-        """Return the weights as factors of row vectors, in the type of these, which they must not widen."""
+        """Return the weights as factors of row vectors, cast to the type of the vectors, so that the products keep this type."""
         return self.weight[..., None].astype(dtype)
 
 

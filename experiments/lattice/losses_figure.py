@@ -27,7 +27,8 @@ def curves_of(lines: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None
 def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str = "") -> Path:
     """Plot mean losses by epoch, a row for each of Figures 3 and 4 of Ahuja and Morency 2018 and a column for each split.
 
-    Write a PNG and a PDF. A line is solid as long as all seeds train. Behind it each seed keeps its last loss, as the dotted lines of the paper do.
+    Write a PNG and a PDF. A line is solid as long as all seeds train. Behind it each seed keeps its last loss, as the dotted lines of the
+    paper do.
 
     Args:
       groups: model -> curves of its runs.

@@ -159,5 +159,5 @@ class LanguageModelSize:
 
 
 def _shares(config: MatrixConfig) -> bool:
-    """Return whether matrices have more or fewer arrays than those of their form, or no form."""
+    """Return whether the matrices cannot be counted one by one: they are tied or weight-normalized, or their kind has no form."""
     return config.tied or config.weight_norm or config.kind not in FORMS

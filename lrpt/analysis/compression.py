@@ -305,7 +305,10 @@ def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool
 
 
 def _common_rank(groups: Sequence[_Group], error: float) -> int:
-    """Return the smallest rank that is sufficient for every group. One that a later group needs may be too high for a group before it."""
+    """Return the smallest rank that is sufficient for every group.
+
+    The error of a group may grow with the rank. So all groups are asked again whenever one of them has raised the rank.
+    """
     rank, found = 0, 1
     while found != rank:
         rank = found

@@ -65,7 +65,8 @@ def _held(params: Any, layer: int, bias: float) -> Any:
         raise UsageError(
             f"layer is {layer}: expected one of {layers}"
             if layers
-            else "these are no parameters of a recurrent highway network of one layer: give those of one, model.layers 1, of any depth"
+            else "the parameters are not of a recurrent highway network with one layer: give those of an RHN with model.layers 1; "
+            "any model.depth will do"
         )
 
     def held(path: Any, leaf: Any) -> Any:

@@ -144,7 +144,8 @@ def _sparse(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfig) ->
 def _householder(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfig) -> Arrays:
     """Keep the planes in which the polar factor turns most. A rotation takes two reflections, an eigenvalue of -1 takes one.
 
-    Reflections that are left over cancel in pairs; a single one falls on a direction that moves least by it.
+    Spare reflections share one vector, so that pairs of them cancel. The vector lies in the first plane that was left out, or is the first
+    Schur vector if none was.
     """
     U, _, V = np.linalg.svd(W)
     schur: Any = scipy.linalg.schur(U @ V, output="real")
@@ -162,9 +163,14 @@ def _householder(W: np.ndarray, name: str, spec: MatrixSpec, config: MatrixConfi
 
 
 def _planes(T: np.ndarray, Z: np.ndarray) -> list[tuple[float, list[np.ndarray]]]:
-    """Return for each rotation and eigenvalue -1 of an orthogonal matrix its squared norm for a reflection, and its reflections.
+    """Return (gain, vectors of reflections) for each plane that an orthogonal matrix rotates, and for each eigenvalue -1.
 
-    A rotation by an angle is two reflections whose vectors enclose half of it.
+    The gain is the squared distance from the identity for each reflection. A rotation is two reflections whose vectors enclose half of its
+    angle.
+
+    Args:
+      T: real Schur form of the matrix.
+      Z: its Schur vectors, as columns.
     """
     found, i = [], 0
     while i < len(T):

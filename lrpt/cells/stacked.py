@@ -19,7 +19,7 @@ class StackParams(NamedTuple):
 
 
 def layer_of(template: Any, path: tuple[Any, ...]) -> int | None:
-    """Return the number of the layer, from 0, to which a leaf of a template belongs, by the leaf's path; None if it is no stack's."""
+    """Return the number, from 0, of the layer that the leaf of a template at `path` belongs to. Return None if the cell is no stack."""
     return path[1].idx if isinstance(template, StackParams) else None
 
 

@@ -26,7 +26,7 @@ class Labelled(NamedTuple):
       inputs: (sequences, steps, features), zero after the end of a sequence.
       lengths: number of steps of each sequence.
       targets: a label for each sequence: numbers, or names of classes.
-      split: 'train', 'valid' or 'test' for each sequence; None if the file does not say.
+      split: 'train', 'valid' or 'test' for each sequence; None if the file has no splits.
     """
 
     inputs: Float[np.ndarray, "s t m"]

@@ -156,8 +156,8 @@ class _Task:
 class _Group:
     """Tasks of all processes that share one run, in places on the nodes that are reserved together.
 
-    First a task in the first place finds an address; then all join there. Where one is lost, the others are given some seconds to notice,
-    and are killed. The schedule then submits the unit again.
+    First a task in the first place finds an address; then all processes join there. If one process is lost, the others have `GRACE` seconds
+    to notice it, and are killed. The schedule then submits the unit again.
     """
 
     def __init__(self, remote: Callable[..., Any], unit: Unit, options: EngineOptions) -> None:

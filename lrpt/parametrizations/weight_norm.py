@@ -46,6 +46,15 @@ class WeightNorm(nn.Module):
         return {name: self.normalize(name, matrix) for name, matrix in matrices.items()}
 
     def normalize(self, name: str, matrix: Matrix) -> Matrix:
+        """Return a matrix whose rows have the trainable norms g, or `projection_scale` in projections R.
+
+        Args:
+          name: name of the matrix, under which g is stored.
+          matrix: the directions v.
+
+        Raises:
+          UsageError: the matrix has no array in `lrpt.matrices.ROW_AXIS`.
+        """
         leaves, treedef = jax.tree_util.tree_flatten_with_path(matrix)
         names = names_of([path for path, _ in leaves])
         norms = {path: row_norms(array, ROW_AXIS[field_of(path)]) for path, array in leaves if field_of(path) in ROW_AXIS}

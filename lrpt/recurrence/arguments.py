@@ -115,8 +115,8 @@ def _check_carry(before: Any, after: Any, x: Any) -> None:
     pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=False)
     if jax.tree.structure(before) != jax.tree.structure(after) or not all(_same(old, new) for old, new in pairs):
         raise UsageError(
-            f"the step makes the carry {_described(after)} of the carry {_described(before)} and the input {_described(x)}: give a carry "
-            f"and inputs of such shapes and types that the carry keeps its own{_integers(before)}"
+            f"the step changed the carry from {_described(before)} to {_described(after)}, with the input {_described(x)}: pass a carry "
+            f"with the shape and dtype that the step returns, or inputs of the carry's dtype{_integers(before)}"
         )
 
 

@@ -63,9 +63,9 @@ def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 
 def told_apart(arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays, with copies of those that are the same object as one before: by their identities, `places` knows them.
+    """Return the arrays, with a copy in place of every array that occurs a second time, so that `places` gives each its own place.
 
-    The arguments of a gradient are different objects, and may still have one array for their value.
+    Two arguments of a gradient may be one array object, and each needs its own gradient.
     """
     known: set[int] = set()
     found = []

@@ -87,7 +87,13 @@ class LinearStep:
         return core.jaxpr_as_fun(self._jaxpr)(*jax.tree.leaves((self._constants, step)))
 
     def pull(self, varying: Sequence[Any], fixed: Sequence[Any], cotangents: Any) -> tuple[Any, Any, Any, Any]:
-        """Map cotangents of a step's (carry, y) to those of its state, its products' outputs, its raw parameters and its input."""
+        """Return the cotangents of a step's carry, its products' outputs, its raw parameters and its input.
+
+        Args:
+          varying: residuals of this step.
+          fixed: residuals that are the same at every step.
+          cotangents: cotangents of the carry after the step, and of y.
+        """
         changing, constant = iter(varying), iter(fixed)
         vjp = jax.tree.unflatten(self._pull_tree, [next(changing) if varies else next(constant) for varies in self._varying])
         out = vjp(list(cotangents))

@@ -27,9 +27,10 @@ class Labels(NamedTuple):
     Attributes:
       targets: classes as numbers, or standardized targets of regression.
       outputs: width of the predictions.
-      metrics, summarize: as those of `Task`.
-      moments: of the targets of regression, in the units of the file; None for classes.
-      metadata: for readers of the results.
+      metrics: computes the metrics of predictions, as `Task.metrics` does.
+      summarize: computes further metrics from means of metrics, as `Task.summarize` does.
+      moments: mean and standard deviation of the targets of regression, in the units of the file; None for classes.
+      metadata: entries of `Task.metadata`.
     """
 
     targets: np.ndarray

@@ -1,4 +1,4 @@
-"""The data and the start arrays of a run, by SHA-256, so that a resumed run has those that it began with."""
+"""SHA-256 digests of the data and of the start arrays of a run. A resumed run is refused if its own are different."""
 
 from collections.abc import Mapping
 from pathlib import Path

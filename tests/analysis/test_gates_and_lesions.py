@@ -80,7 +80,7 @@ def test_only_one_bias_is_changed():
 
 def test_what_has_no_layers_is_refused():
     _, params, _ = model("gru")
-    with pytest.raises(UsageError, match="no parameters of a recurrent highway network of one layer"):
+    with pytest.raises(UsageError, match="not of a recurrent highway network with one layer: give those of"):
         lesions(params, lambda params: 0.0)
     with pytest.raises(UsageError, match=r"layer is 3: expected one of \[0, 1, 2\]"):
         shut_layer(model()[1], 3)

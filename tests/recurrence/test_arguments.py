@@ -31,9 +31,9 @@ REFUSED = {
     "integers": (of_shapes(types=(jnp.int32, jnp.float32)), rf"in a step with the carry int32 \({BATCH}, {SIZE}\)"),
     "complex": (
         of_shapes(types=(jnp.float32, jnp.complex64)),
-        "the carry complex64 .* of the carry float32 .* and the input complex64",
+        "the carry from float32 .* to complex64 .*, with the input complex64.*inputs of the carry's dtype",
     ),
-    "half": (of_shapes(types=(jnp.float16, jnp.float32)), "makes the carry float32 .* of the carry float16 .*: give a carry"),
+    "half": (of_shapes(types=(jnp.float16, jnp.float32)), "changed the carry from float16 .* to float32 .*: pass a carry"),
 }
 
 
@@ -103,7 +103,7 @@ def test_a_matrix_that_is_used_without_apply(use, loop):
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_step_that_changes_the_shape_of_its_carry(loop):
-    says = r"the step makes the carry float32 \(4, 2\) of the carry float32 \(4, 3\) and the input float32 \(4, 1\): give a carry"
+    says = r"the step changed the carry from float32 \(4, 3\) to float32 \(4, 2\), with the input float32 \(4, 1\): pass a carry"
     assert_one_line(says, lambda _, h, x: (h[:, :2], (h, None)), None, jnp.ones((4, 3)), jnp.ones((5, 4, 1)), loop=loop)
 
 

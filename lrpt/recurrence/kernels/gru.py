@@ -146,7 +146,7 @@ def _save(interpret: Any, recurrent: Recurrent, inputs: Array, h: Array) -> tupl
 
 
 def _pull(interpret: Any, saved: Any, d_states: Float[Array, "t b n"]) -> tuple[Recurrent, Array, Array]:
-    """Return the cotangents of the recurrent matrices, of the inputs' contributions and of the first state, given those of the states."""
+    """Return the cotangents of the recurrent matrices, of the inputs' contributions and of the first state."""
     from lrpt.recurrence.kernels import persistent
 
     recurrent, inputs, h, states = saved
