@@ -260,7 +260,8 @@ def train_steps(
 def starts_afresh(indices: Int[Array, " b"], place: Int[Array, ""], windows: int, size: int, fresh_every: int | None) -> Bool[Array, "*b"]:
     """Return which streams read a window from the initial state: all at the start of an epoch, and each once in `fresh_every` updates.
 
-    The starts of different streams are evenly spaced, so that every update has states of all ages up to `fresh_every` windows.
+    The starts of different streams are evenly spaced, so that every update has states of all ages up to `fresh_every` windows. If a batch
+    is so large that many examples are left over, the starts lie in the first part of each interval only.
 
     Args:
       indices: examples of the update. Row r of a batch reads part r of the examples, so `indices // windows` are the rows.
