@@ -43,8 +43,7 @@ def collect(runs: Path, results: Path, console: Console, data_dir: Path | None =
             if record.result is not None and not is_intact(record.result):
                 raise UsageError(f"{directory / RESULT} was changed after the run had written it: restore it", code=1)
             _add(plan, _target(results, record), _clean(record), directory, console)
-    summaries = [(source, *plan_of(source, results)) for source in studies]
-    for source, target, content in summaries:
+    for source, target, content in plan_of(studies, results):
         keep(source, target, content, console)
     for target, (source, record) in plan.items():
         _write(target, record)

@@ -1,13 +1,16 @@
 """Summaries of studies, whose many runs are kept in one JSON object and not in run directories."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from experiments.fair_crossing.options import Options as CrossingOptions
 from experiments.lattice.models import TEXTS
 from experiments.report.records import anonymous
 from lrpt.errors import UsageError
+from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 
@@ -22,15 +25,20 @@ def _of_lattice(summary: Summary) -> str:
     return f"lattice_{summary['study']}_{own[0]}"
 
 
+CROSSING = "fair_crossing.json"
+
 STUDIES: Mapping[str, Callable[[Summary], str]] = {
-    "fair_crossing.json": lambda summary: {kind: f"fair_crossing_{kind}" for kind in ("parameters", "time")}[summary["options"]["equal"]],
+    CROSSING: lambda summary: {kind: f"fair_crossing_{kind}" for kind in ("parameters", "time")}[summary["options"]["equal"]],
     "swarm.json": lambda summary: {"jsb": "jsb_swarm"}[summary["options"]["data"]["source"]],
     **dict.fromkeys(("convergence.json", "efficiency.json", "gradients.json"), _of_lattice),
 }
 """Summary in the work directory of a study -> name under which it is kept."""
 
-ROWS = "runs", "dots", "norms"
-"""Fields of which a summary has one: the last one in old files only."""
+ROWS = "runs", "dots"
+"""Fields of which a summary has one."""
+
+MAY_CHANGE = {"data.dir", "devices", "workdir", "preset", "huge", "seeds", "settings"}
+"""Options in which two summaries of one study may differ: they change no number, or only how many runs there are."""
 
 
 def load_summary(path: Path) -> dict[str, Any] | None:
@@ -47,18 +55,59 @@ def load_summary(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def plan_of(source: Path, results: Path) -> tuple[Path, dict[str, Any]]:
-    """Return where a summary is kept, and its content without paths of this machine.
+def plan_of(sources: Sequence[Path], results: Path) -> list[tuple[Path, Path, dict[str, Any]]]:
+    """Return for each summary its path, where it is kept, and its content without paths of this machine.
 
     Raises:
-      UsageError: it is damaged, or the text that the study read is in no paper.
+      UsageError: a summary is damaged, the text that the study read is in no paper, or its options are not those of the kept summary or of
+        the published comparison.
     """
-    content = _read(source)
+    plan: dict[Path, Summary] = {}
+    found = []
+    for source in sources:
+        content = _read(source)
+        target = results / f"{_name_of(source, content)}.json"
+        content = anonymous(content)
+        before = plan.get(target) or load_summary(target)
+        if before is not None and (name := _difference(before["options"], content["options"])):
+            raise UsageError(f"{source} and {target} differ in {name}: remove the one that is not to be kept", code=1)
+        plan[target] = content
+        found.append((source, target, content))
+    return found
+
+
+def _name_of(source: Path, content: Summary) -> str:
     try:
         name = STUDIES[source.name](content)
     except (LookupError, TypeError):
         raise UsageError(f"{source} is no study that the report shows: only the texts of the papers are kept", code=1) from None
-    return results / f"{name}.json", anonymous(content)
+    if source.name == CROSSING and (differs := _difference(_published(content["options"]["equal"]), content["options"])):
+        raise UsageError(f"{source} is no study that the report shows: {differs} is not that of the published comparison", code=1)
+    return name
+
+
+def _published(equal: str) -> dict[str, Any]:
+    """Return the options of the comparison that the report shows."""
+    usual = CrossingOptions()
+    return to_json(replace(usual, equal=equal, data=replace(usual.data, source="ptb")))
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the name of the first option that makes two summaries different studies; empty if there is none.
+
+    An option that one of them lacks did not exist when it was written. One of two lists may have more models, tasks or shares.
+    """
+    old, new = flatten(before), flatten(now)
+    names = sorted((old.keys() & new.keys()) - MAY_CHANGE)
+    return next((name for name in names if not _agree(name, old[name], new[name])), "")
+
+
+def _agree(name: str, old: Any, new: Any) -> bool:
+    if name == "data.file":  # the name of a file that a study may read is part of the name of the study
+        return (old is None) == (new is None)
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        return set(old) <= set(new) or set(new) <= set(old)
+    return old == new
 
 
 def keep(source: Path, target: Path, content: dict[str, Any], console: Console) -> None:

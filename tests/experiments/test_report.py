@@ -194,6 +194,37 @@ def test_studies_that_the_report_does_not_show_are_refused(name, data, tmp_path,
 
 
 @pytest.mark.parametrize(
+    ("name", "before", "now", "differs"),
+    [
+        ("fair_crossing.json", {}, {"data": {"source": "python"}}, "data.source is not that of the published comparison"),
+        ("fair_crossing.json", {}, {"budget": 9}, "budget is not that of the published comparison"),
+        ("fair_crossing.json", {"depth": 2, "rates": [0.01]}, {"depth": 2, "rates": [0.02]}, "rates is not that of the published"),
+        ("convergence.json", {"epochs": 20}, {"epochs": 2}, "lattice_convergence_ptb.json differ in epochs"),
+        ("swarm.json", {"parameters": [9, 19]}, {"parameters": [9, 29]}, "jsb_swarm.json differ in parameters"),
+    ],
+)
+def test_a_summary_of_other_options_does_not_replace_the_kept_one(name, before, now, differs, tmp_path, assert_refused):
+    data = {"fair_crossing.json": "ptb", "convergence.json": "ptb_joined", "swarm.json": "jsb"}[name]
+    usual = {"equal": "time", "data": {"source": data, "file": None}}
+    study(tmp_path / "study", name, 1, **usual, **before)
+    main(["--collect", str(tmp_path / "study")], tmp_path)
+    kept = files(tmp_path / "experiments")
+    study(tmp_path / "study", name, 2, **(usual | now))
+    assert_refused(command(tmp_path), ["--collect", str(tmp_path)], differs, code=1)
+    assert files(tmp_path / "experiments") == kept
+
+
+def test_a_summary_of_the_same_options_with_more_models_and_another_machine_replaces_the_kept_one(tmp_path):
+    usual = {"data": {"source": "ptb_joined", "file": None, "dir": "/data"}, "models": ["lru"], "seeds": 1, "devices": 1}
+    study(tmp_path / "study", "convergence.json", 1, **usual)
+    main(["--collect", str(tmp_path / "study")], tmp_path)
+    study(tmp_path / "study", "convergence.json", 2, **usual | {"models": ["gru", "lru"], "seeds": 3, "devices": None, "patience": 3})
+    main(["--collect", str(tmp_path / "study")], tmp_path)
+    kept = json.loads((tmp_path / "experiments" / "results" / "lattice_convergence_ptb.json").read_text())
+    assert len(kept["runs"]) == 2
+
+
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("[]", "has no options"),
