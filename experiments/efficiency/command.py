@@ -16,7 +16,7 @@ from typing import Any
 
 import tyro
 
-from experiments.efficiency.points import SIZES, Point, equivalent_size_figure, point_of
+from experiments.efficiency.points import SIZES, Point, equivalent_size_figure, lines, point_of
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
@@ -80,6 +80,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with leaving_with_a_line(console, RUN_UNCHANGED):
         options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
         found = points(options)
-        rows = [[point.label, point.family, f"{point.size:.0f}", f"{point.score:.4f}"] for point in found]
+        rows = [[p.label, name, f"{p.size:.0f}", f"{p.score:.4f}"] for name, own in lines(found).items() for p in own]
         console.table(["network", "line", "equivalent size", options.score.replace("_", " ")], rows)
         console.say(f"figure: {equivalent_size_figure(found, options.score, options.figure, convention=options.convention)}")

@@ -20,16 +20,18 @@ class Point(NamedTuple):
     """A run in the plot.
 
     Attributes:
-      family: the line it belongs to: networks with one cell, guided or not, that read the same data.
+      family: networks with one cell, guided or not, and one number of buffer bits.
       label: the network.
       size: size of the Elman network with as many operations.
       score: metric on the test split.
+      data: source or file that the network reads; empty if its task has neither.
     """
 
     family: str
     label: str
     size: float
     score: float
+    data: str = ""
 
 
 def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, convention: str = "paper") -> Point:
@@ -42,15 +44,16 @@ def point_of(result: Mapping[str, Any], config: Mapping[str, Any], score: str, c
       convention: a name in `SIZES`.
 
     Raises:
-      UsageError: the run has no such score, or no equivalent size.
+      UsageError: the run has no metrics on the test split, no such score, or no equivalent size.
     """
-    metrics, name = result["metrics"]["test"], SIZES[convention][0]
+    metrics, name = result["metrics"].get("test"), SIZES[convention][0]
+    if not metrics:
+        raise UsageError(f"the run of {result['model']} has no metrics on the test split: leave it out")
     for wanted in (score, name):
-        if wanted not in metrics:
-            raise UsageError(
-                f"the run of {result['model']} has no '{wanted}', only {', '.join(metrics)}: choose another score or convention"
-            )
-    return Point(_family(config), result["model"], metrics[name], metrics[score])
+        if metrics.get(wanted) is None:  # the file has null for numbers that are not finite
+            known = ", ".join(known for known, value in metrics.items() if value is not None)
+            raise UsageError(f"the run of {result['model']} has no '{wanted}', only {known}: choose another score or convention")
+    return Point(_family(config), result["model"], metrics[name], metrics[score], _data(config.get("data", {})))
 
 
 def _family(config: Mapping[str, Any]) -> str:
@@ -62,13 +65,27 @@ def _family(config: Mapping[str, Any]) -> str:
     return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer)
 
 
+def _data(config: Mapping[str, Any]) -> str:
+    """Return the name of the file that a run read, or its source."""
+    return Path(config["file"]).name if config.get("file") else config.get("source", "")
+
+
+def lines(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """Group points by the line they belong to: one family on one source of data, which is named if there are several."""
+    several = len({point.data for point in points}) > 1
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        found.setdefault(f"{point.family} on {point.data or 'other data'}" if several else point.family, []).append(point)
+    return found
+
+
 def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, convention: str = "paper") -> Path:
-    """Plot the score against the equivalent size, a line for each family, and write a PNG and a PDF."""
+    """Plot the score against the equivalent size, a line for each family and source of data, and write a PNG and a PDF."""
     with saved_figure(path) as figure:
         axes = figure.subplots()
-        for family in dict.fromkeys(point.family for point in points):
-            own = sorted((point for point in points if point.family == family), key=lambda point: point.size)
-            axes.plot([point.size for point in own], [point.score for point in own], "o-", label=family)
+        for name, own in lines(points).items():
+            by_size = sorted(own, key=lambda point: point.size)
+            axes.plot([point.size for point in by_size], [point.score for point in by_size], "o-", label=name)
         axes.set(xlabel=SIZES[convention][1], ylabel=f"test {score.replace('_', ' ')}")
         axes.legend()
     return path

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from experiments.efficiency.points import equivalent_size_figure, point_of
+from experiments.efficiency.points import equivalent_size_figure, lines, point_of
 from lrpt.analysis.schedule_groups import (
     OTHER,
     around,
@@ -70,7 +70,7 @@ def result(label, score, **figures):
 def test_points_of_runs():
     config = {"model": {"cell": "vcrnn", "guided_symbols": [0, 2]}}
     point = point_of(result("VCRNN 8", 1.5, paper_equivalent_size=6.0, equivalent_size=7.0), config, "bits_per_character")
-    assert point == ("VCRNN guided", "VCRNN 8", 6.0, 1.5)
+    assert point == ("VCRNN guided", "VCRNN 8", 6.0, 1.5, "")
     grouped = {"model": {"cell": "vcrnn", "schedule": {"guided_symbols": [0, 2]}}}
     assert point_of(result("VCRNN 8", 1.5, paper_equivalent_size=6.0), grouped, "bits_per_character") == point
     counted = point_of(result("RNN", 1.6, equivalent_size=7.0), {"model": {"cell": "elman"}}, "bits_per_character", "counted")
@@ -81,6 +81,21 @@ def test_points_of_runs():
     assert point_of(result("VCRNN", 1.6, paper_equivalent_size=6.0), buffered, "bits_per_character").family == "VCRNN, 8 buffer bits"
     with pytest.raises(UsageError, match=r"the run of RNN has no 'paper_equivalent_size', only bits_per_character, equivalent_size"):
         point_of(result("RNN", 1.6, equivalent_size=7.0), config, "bits_per_character")
+    with pytest.raises(UsageError, match="the run of RNN has no metrics on the test split"):
+        point_of({"model": "RNN", "metrics": {"valid": {"loss": 1.0}}}, config, "bits_per_character")
+    with pytest.raises(UsageError, match="has no 'bits_per_character', only paper_equivalent_size"):
+        point_of(result("RNN", None, paper_equivalent_size=6.0), config, "bits_per_character")
+
+
+def test_each_source_of_data_has_its_own_line():
+    def point(size, **data):
+        config = {"model": {"cell": "elman"}, "data": data}
+        return point_of(result(f"RNN {size}", 2.0, paper_equivalent_size=size), config, "bits_per_character")
+
+    czech = [point(size, source="europarl_cs", file=None) for size in (4, 2)]
+    assert lines(czech) == {"RNN": czech}
+    german, book = point(4, source="europarl_de", file=None), point(4, source="python", file="texts/book.txt")
+    assert lines([*czech, german, book]) == {"RNN on europarl_cs": czech, "RNN on europarl_de": [german], "RNN on book.txt": [book]}
 
 
 def test_figures_are_written(tmp_path):
