@@ -1,4 +1,4 @@
-"""Figures of trained networks that `result.json` lacks: what schedules follow, soft beside hard masks, layers of highway networks.
+"""Metrics of trained networks that `result.json` lacks: what schedules follow, soft beside hard masks, layers of highway networks.
 
 They need the weights and the data. So they are computed when a run is collected, kept as `analysis.json`, and computed again by `--verify`.
 """
@@ -30,9 +30,9 @@ SHOWN = 4
 STEPS, PART = 50_000, "valid"
 """number of steps, and split, that a schedule is read from"""
 ANALYSES = ("schedule", "masks", "notes", "words", "highway")
-"""groups of figures; the other fields say what they were computed from"""
+"""groups of metrics; the other fields say what they were computed from"""
 TOLERANCE = 1e-3
-"""Difference of means of m, of shares and of scores that another machine may make, relative for figures above 1."""
+"""Difference of means of m, of shares and of scores that another machine may make, relative for values above 1."""
 
 
 def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path | None = None) -> None:
@@ -44,7 +44,7 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
     best = best_evaluation(record) if record is not None else None
     if record is None or best is None or not _is_analysed(record):
         return
-    if record.analysis is not None and record.analysis["update"] == best["update"]:
+    if record.analysis is not None and _is_current(record.analysis, best):
         return
     (target / ANALYSIS).unlink(missing_ok=True)
     if not (source / "checkpoints").is_dir():
@@ -57,8 +57,13 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
         return
     if trained.update == best["update"]:
         of = {"part": PART, "steps": STEPS} if "schedule" in found else {}
-        write_json(target / ANALYSIS, sealed({"update": trained.update, **of, **found}))
+        write_json(target / ANALYSIS, sealed({"update": trained.update, "valid_loss": best["loss"], **of, **found}))
         console.say(f"{target}: {ANALYSIS} of update {trained.update:,}")
+
+
+def _is_current(analysis: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
+    """Return whether an analysis is that of the best evaluation. Those of earlier versions have no loss."""
+    return (analysis["update"], analysis.get("valid_loss", best["loss"])) == (best["update"], best["loss"])
 
 
 def _is_analysed(record: Record) -> bool:
@@ -73,7 +78,7 @@ def has_scheduler(trained: Loaded) -> bool:
 
 
 def analyse(trained: Loaded) -> dict[str, Any]:
-    """Return figures of a network by name; empty for those without a scheduler that are no recurrent highway network on chorales.
+    """Return metrics of a network by name; empty for those without a scheduler that are no recurrent highway network on chorales.
 
     'schedule' is a `ScheduleSummary`, 'masks' what `both_masks` returns. Networks on melodies have 'notes', those on characters 'words'.
     'highway' has 'lesions' of the whole training part, 'gates', 'discs', 'flow' and 'bounds' of `experiments.inspect_rhn.numbers`, and
@@ -113,19 +118,29 @@ def by_step(activity: Float[np.ndarray, "b l t"]) -> list[list[list[float]]]:
 
 
 def largest_difference(kept: Mapping[str, Any], computed: Mapping[str, Any]) -> float:
-    """Return the largest difference of two analyses, relative above 1; infinity if one has a figure that the other lacks."""
-    old, new = (dict(_figures(content)) for content in (kept, computed))
+    """Return the largest difference of two analyses, relative above 1.
+
+    Infinity if one has a number that the other lacks, or if one of two numbers is not finite.
+    """
+    old, new = (dict(_numbers(content)) for content in (kept, computed))
     if old.keys() != new.keys():
         return float("inf")
-    return max((abs(old[name] - new[name]) / max(1.0, abs(old[name])) for name in old), default=0.0)
+    return max((_difference(old[name], new[name]) for name in old), default=0.0)
 
 
-def _figures(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
+def _difference(old: float, new: float) -> float:
+    """Compare two numbers. Files have null for all numbers that are not finite, so that these count as equal."""
+    if not (np.isfinite(old) and np.isfinite(new)):
+        return 0.0 if np.isfinite(old) == np.isfinite(new) else float("inf")
+    return abs(old - new) / max(1.0, abs(old))
+
+
+def _numbers(content: Any, name: str = "") -> Iterator[tuple[str, float]]:
     if isinstance(content, Mapping):
         for key, value in content.items():
-            yield from _figures(value, f"{name}.{key}")
+            yield from _numbers(value, f"{name}.{key}")
     elif isinstance(content, list | tuple):
         for place, value in enumerate(content):
-            yield from _figures(value, f"{name}.{place}")
-    elif content is not None and not isinstance(content, str):
-        yield name, float(content)
+            yield from _numbers(value, f"{name}.{place}")
+    elif not isinstance(content, str):
+        yield name, float("nan") if content is None else float(content)

@@ -1,5 +1,6 @@
 """A model card for each kept result with weights, and the page that lists them."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
@@ -106,7 +107,8 @@ def _training(one: Described) -> str:
 
 def _scores(one: Described, metrics: dict[str, Any]) -> str:
     names = dict.fromkeys([one.experiment.score, "loss"])
-    return ", ".join(f"{name.replace('_', ' ')} {metrics[name]:.4g}" for name in names if metrics.get(name) is not None)
+    found = {name: metrics[name] for name in names if metrics.get(name) is not None and math.isfinite(metrics[name])}
+    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.items())
 
 
 def commands(one: Described) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Collection of run directories into the small files that are kept with the code."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from lrpt.errors import UsageError
 from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
-from lrpt.runs.files import DIGEST, is_intact, sealed, write_json, write_text
+from lrpt.runs.files import DIGEST, is_intact, json_line, sealed, write_json, write_text
 from lrpt.runs.run_directory import MAY_CHANGE, RUN
 
 LARGEST = 1_000_000
@@ -79,7 +78,7 @@ def _clean(record: Record) -> Record:
 
 
 def _add(plan: dict[Path, tuple[Path, Record]], target: Path, record: Record, source: Path, console: Console) -> None:
-    size = sum(len(json.dumps(line)) + 1 for line in record.metrics)
+    size = sum(len(json_line(line)) for line in record.metrics)
     if size > LARGEST:
         raise UsageError(f"{source / METRICS} has {size:,} bytes: only up to {LARGEST:,} are kept, so leave that run out", code=1)
     before = plan[target][1] if target in plan else read(target) if target.exists() else None
@@ -105,7 +104,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 def _write(target: Path, record: Record) -> None:
     write_json(target / CONFIG, record.config)
     write_json(target / ENVIRONMENT, record.environment)
-    write_text(target / METRICS, "".join(json.dumps(line) + "\n" for line in record.metrics))
+    write_text(target / METRICS, "".join(map(json_line, record.metrics)))
     for name, content in ((RESULT, record.result), (FAILURE, record.failure)):
         if content is None:
             (target / name).unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Kept runs, read with strict checks."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ OLDER = ".older"
 _FIELDS: dict[str, dict[str, Any]] = {
     CONFIG: {"experiment": str, "preset": str, "seed": int},
     ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
-    METRICS: {"update": int, "seconds": (int, float), "split": str, "loss": (int, float)},
+    METRICS: {"update": int, "seconds": (int, float), "split": str},
     FAILURE: {"update": int, "what": str},
     ANALYSIS: {"update": int},
     RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
@@ -40,11 +41,11 @@ class Record:
       name: of the run directory.
       config: `config.json`.
       environment: `environment.json`.
-      metrics: the lines of `metrics.jsonl`; at least one evaluation, unless the run diverged before the first one.
+      metrics: the lines of `metrics.jsonl`, with NaN for null; at least one evaluation, unless the run diverged before the first one.
       result: `result.json`, or None for a run that was stopped before its end.
       failure: `failure.json`, the update at which the loss was no longer finite, or None; a run that went past that update, or has a
         result of it, did not fail.
-      analysis: `analysis.json`, figures of the best state that need its weights, or None.
+      analysis: `analysis.json`, metrics of the best state that need its weights, or None.
     """
 
     name: str
@@ -112,8 +113,9 @@ class Record:
         return [line for line in self.metrics if line["split"] == "train"]
 
     def curve(self, score: str) -> dict[int, float]:
-        """Return a metric of the validation split by update."""
-        return {line["update"]: line[score] for line in self.metrics if line["split"] == "valid" and score in line}
+        """Return a metric of the validation split by update, without evaluations at which it was not finite."""
+        lines = [line for line in self.metrics if line["split"] == "valid" and math.isfinite(line.get(score, math.nan))]
+        return {line["update"]: line[score] for line in lines}
 
     def selectable(self, score: str) -> dict[int, float]:
         """Return the curve without evaluations at masks that were not as sharp as the last ones, if the run logs the sharpness."""
@@ -131,14 +133,14 @@ class Record:
         return values[-1] if values else None
 
     def analysed(self, *names: str) -> float | None:
-        """Return a figure of `analysis.json` by its keys, such as 'schedule', 'autocorrelation', '8'; None if it has none."""
+        """Return a value of `analysis.json` by its keys, such as 'schedule', 'autocorrelation', '8'; None if it has none."""
         found: Any = self.analysis
         for name in names:
             found = found[int(name)] if isinstance(found, list) else found.get(name) if found is not None else None
         return found
 
     def tested(self, score: str) -> float | None:
-        """Return a metric of the test split; None for an unfinished run."""
+        """Return a metric of the test split; None for an unfinished run, or if the metric was not finite."""
         return None if self.result is None else self.result["metrics"]["test"].get(score)
 
 
@@ -250,10 +252,18 @@ def _metrics(path: Path, growing: bool) -> tuple[dict[str, Any], ...]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text and not growing:
         raise _damaged(path, "its last line has no end")
-    lines = tuple(_parse(path, line) for line in whole.splitlines())
+    lines = tuple(_with_nan(_parse(path, line)) for line in whole.splitlines())
+    for line in lines:
+        if not (isinstance(line.get("loss"), float | int) and (math.isfinite(line["loss"]) or line["split"] != "valid")):
+            raise _damaged(path, "it has no usable 'loss'")
     if any(after["update"] < before["update"] for before, after in pairwise(lines)):
         raise _damaged(path, "its updates are out of order")
     return lines if any(line["split"] == "valid" for line in lines) else ()
+
+
+def _with_nan(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics with NaN for null, which the trainer writes for a number that is not finite."""
+    return {name: math.nan if value is None else value for name, value in line.items()}
 
 
 def _check_result(path: Path, result: Mapping[str, Any], config: Mapping[str, Any], last_update: int) -> None:
@@ -263,4 +273,4 @@ def _check_result(path: Path, result: Mapping[str, Any], config: Mapping[str, An
     if last_update < max(1, result["updates"]):
         raise _damaged(path, f"it is of update {result['updates']}, and {METRICS} ends at {last_update}")
     if not all(isinstance(result["metrics"].get(split), dict) for split in ("valid", "test")):
-        raise _damaged(path, "it has no figures of both splits")
+        raise _damaged(path, "it has no metrics of both splits")

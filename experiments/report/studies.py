@@ -1,5 +1,6 @@
 """Relations between models of studies, whose runs are kept in one JSON object and not in run directories."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,8 @@ class Score:
     def _read(self, run: Record) -> float | None:
         epoch = recorded(run)["train.evaluate_every"]
         if self.field == FIRST_EPOCH:
-            return next((line["loss"] for line in run.metrics if (line["split"], line["update"]) == ("test", epoch)), None)
+            losses = [line["loss"] for line in run.metrics if (line["split"], line["update"]) == ("test", epoch)]
+            return next(filter(math.isfinite, losses), None)
         return run.best_update / epoch if self.field == EPOCHS else run.tested(self.field)
 
 

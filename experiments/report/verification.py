@@ -1,5 +1,6 @@
 """Kept weights, evaluated again and compared with the metrics that the result prints."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,9 @@ TOLERANCE = 1e-5
 """Relative difference that another machine may make: sums of float32 are taken in another order there."""
 OF_SCHEDULES = 1e-3
 """The same for networks with a scheduler: a sharp mask turns rounding into another number of updated dimensions, which later steps keep."""
+
+OF_A_LINE = {"update", "seconds", "split"}
+"""Fields of a line of `metrics.jsonl` that are no metrics."""
 
 Outcome = Literal["equal", "close", "differs", "changed", "skipped", "no weights"]
 
@@ -114,7 +118,9 @@ def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple
     printed = {"valid": best} if record.result is None else {"valid": best, "test": record.result["metrics"]["test"]}
     computed = trained.evaluate()
     computed = {"valid": computed["test"], **computed}  # where both splits are the same
-    worst = max(differences(printed, computed), key=lambda one: one.relative)
+    worst = max(differences(printed, computed), key=lambda one: one.relative, default=None)
+    if worst is None:
+        return "differs", "the result prints no metrics"
     splits = " and ".join(printed)
     if worst.relative == 0:
         return "equal", f"all metrics of {splits}, to the last digit"
@@ -132,9 +138,18 @@ def _with_analysis(trained: Loaded, analysis: Mapping[str, Any], verdict: Outcom
 
 
 def differences(printed: Mapping[str, Mapping[str, Any]], computed: Mapping[str, Mapping[str, float]]) -> Iterator[Change]:
-    """Yield the relative difference of every metric that both have."""
+    """Yield the relative difference of every printed metric: infinity if it was not computed, or if one of both values is not finite."""
     for split, metrics in printed.items():
-        for name in sorted(metrics.keys() & computed[split].keys()):
-            old, new = float(metrics[name]), computed[split][name]
-            relative = 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))
-            yield Change(relative if relative == relative else float("inf"), f"{split} {name}: {old!r} printed, {new!r} computed")
+        for name in sorted(metrics.keys() - OF_A_LINE):
+            old, new = metrics[name], computed.get(split, {}).get(name)
+            said = "not computed" if new is None else f"{new!r} computed"
+            yield Change(_relative(old, new), f"{split} {name}: {'not finite' if old is None else repr(old)} printed, {said}")
+
+
+def _relative(old: float | None, new: float | None) -> float:
+    """Compare two values. None is a printed value that is not finite, or a metric that was not computed."""
+    if new is None:
+        return math.inf
+    if old is None or not (math.isfinite(old) and math.isfinite(new)):
+        return 0.0 if (old is None or not math.isfinite(old)) and not math.isfinite(new) else math.inf
+    return 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))
