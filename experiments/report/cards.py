@@ -11,6 +11,7 @@ from experiments.report.markdown import RESULTS, table
 from experiments.report.pages import page_path
 from experiments.report.records import Record
 from experiments.report.weights import best_evaluation
+from lrpt.cells import CELLS
 from lrpt.cli.trained import experiment_with
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
@@ -122,6 +123,7 @@ def commands(one: Described) -> Iterator[str]:
         yield f"python -m experiments.{one.record.experiment} schedule {place}{data}"
     if isinstance(config, ModelConfig):
         yield f"python -m experiments.inspect_rhn discs {place}{data}"
+    if isinstance(config, ModelConfig) and CELLS[config.cell].has_recurrent_matrices:
         matrices = config.matrices
         rank = max(1, (matrices.rank if matrices.kind in LOW_RANK else config.size // 4) // 2)
         yield f"python -m experiments.compress {place} --rank {rank}{data}"

@@ -21,12 +21,6 @@ _DRAWN = "none needed: the code draws them"
 _WIKIPEDIA = "GNU Free Documentation License (Wikipedia in 2006)"
 _EUROPARL = "the source knows of no restrictions"
 
-GENERATED = {
-    "Adding": Terms("sequences of the adding task, drawn at random", _DRAWN, False),
-    "CopyMemory": Terms("sequences of the copy task, drawn at random", _DRAWN, False),
-}
-"""Terms by class of the task, for tasks that read nothing."""
-
 SOURCES = {
     "python": Terms("documentation that every Python includes", "PSF License 2", False),
     "digits": Terms("8x8 digits of scikit-learn (UCI: Optical Recognition of Handwritten Digits)", "CC BY 4.0", False),
@@ -47,6 +41,13 @@ SOURCES = {
 }
 """Terms by the field `source` of a task."""
 
+WITHOUT_SOURCE = {
+    "Adding": Terms("sequences of the adding task, drawn at random", _DRAWN, False),
+    "CopyMemory": Terms("sequences of the copy task, drawn at random", _DRAWN, False),
+    "LabelledSequences": SOURCES["digits"],
+}
+"""Terms by class of the task, for tasks that have no field `source`."""
+
 OWN_FILE = Terms("a file of the user", "that of the file")
 
 
@@ -55,4 +56,4 @@ def terms_of(data: Any) -> Terms:
     if getattr(data, "file", None) is not None:
         return OWN_FILE
     source = getattr(data, "source", None)
-    return GENERATED[type(data).__name__] if source is None else SOURCES[source]
+    return WITHOUT_SOURCE[type(data).__name__] if source is None else SOURCES[source]

@@ -1,7 +1,7 @@
 """Model cards of kept results: what they say, and that their commands exist."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 
 import pytest
 from kept_runs import make_run
@@ -9,7 +9,7 @@ from kept_runs import make_run
 import experiments
 from experiments.report.cards import card, card_pages, commands, described, models_page
 from experiments.report.command import ROOT, main
-from experiments.report.data_terms import GENERATED, OWN_FILE, SOURCES, terms_of
+from experiments.report.data_terms import OWN_FILE, SOURCES, WITHOUT_SOURCE, terms_of
 from experiments.report.records import load
 from lrpt import tasks
 from lrpt.tasks import bits, bytes, chorales, images, music, text, words
@@ -23,8 +23,11 @@ def results():
 def test_every_source_of_every_task_has_terms():
     modules = (bits, bytes, chorales, images, music, text, words)
     assert {name for module in modules for name in module.SOURCES} == SOURCES.keys()
-    for name in GENERATED:
-        assert not hasattr(getattr(tasks, name)(), "source")
+    others = {name for name in tasks.__all__ if is_dataclass(getattr(tasks, name)) and hasattr(getattr(tasks, name), "build")}
+    without = {name for name in others if not hasattr(getattr(tasks, name)(), "source")}
+    assert without == WITHOUT_SOURCE.keys()
+    for name in without:
+        assert terms_of(getattr(tasks, name)()).licence
 
 
 def test_a_file_of_the_user_has_its_own_terms(tmp_path):
@@ -65,6 +68,12 @@ def test_commands_of_cards_are_understood(results):
             module = experiments.module(words[2].removeprefix("experiments."))
             held = getattr(module, "EXPERIMENT", None)
             assert held is None or words[3] in held.subcommands, line
+
+
+def test_only_networks_with_recurrent_matrices_are_compressed(results):
+    found = {one.label: any("compress" in line for line in commands(one)) for one in results if one.record.experiment == "copy_memory"}
+    assert set(found.values()) == {True, False}
+    assert all(compressed == ("uRNN" not in label) for label, compressed in found.items())
 
 
 @pytest.mark.slow
