@@ -3,7 +3,7 @@
     python -m experiments.report --collect RUNS_DIR     copies the small files of every run below RUNS_DIR to experiments/results
     python -m experiments.report                        writes REPRODUCTION.md, docs/reproduction, model cards and figures from
                                                         experiments/results
-    python -m experiments.report --check                exits with 1 if that would change a page, or a figure is missing
+    python -m experiments.report --check                exits with 1 if that would change a page, or an image of one is missing
     python -m experiments.report --verify adding        evaluates the kept weights of an experiment again, and exits with 1 if they disagree
 
 A run is kept as `experiments/results/<experiment>/<run directory>/` with `config.json`, `environment.json`, `metrics.jsonl` and, unless it
@@ -13,9 +13,11 @@ was stopped before its end, `result.json`; a run whose loss was not finite also 
 `experiments/results/fair_crossing_time.json`, and not its runs. What was published is in `experiments.report.papers`.
 """
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -38,14 +40,17 @@ from experiments.report.study_figures import DRAWN_BY, draw_studies
 from experiments.report.summaries import load_summary
 from experiments.report.verdicts import Status
 from experiments.report.verification import verify
+from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 from lrpt.runs.files import write_text
 
 PROGRAM = "python -m experiments.report"
 ROOT = Path(__file__).parents[2]
 REPORT = PurePosixPath("REPRODUCTION.md")
+AGAIN = "correct this and repeat the command"
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)]+)\)")
 PAPERS = (low_rank.PAPER, variable_computation.PAPER, highway.PAPER, lattice.PAPER)
 
 
@@ -91,7 +96,7 @@ def run(options: Options, root: Path, console: Console) -> None:
         if record.result is None:
             console.warn(f"{RESULTS / record.experiment / record.name} is partial: {record.state}")
     if options.check:
-        _check(root, texts, judged)
+        _check(root, texts)
     else:
         _draw(root, judged)
         for path, text in texts.items():
@@ -106,7 +111,7 @@ def evidence_of(root: Path) -> Evidence:
     Raises:
       UsageError: a file is damaged.
     """
-    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in DRAWN_BY}
+    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in (*map(crossing.name_of, crossing.TERMS), *DRAWN_BY)}
     return Evidence(load(root / RESULTS), {name: study for name, study in studies.items() if study is not None})
 
 
@@ -122,7 +127,7 @@ def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:
     }
 
 
-def _check(root: Path, texts: Mapping[PurePosixPath, str], judged: Sequence[Judged]) -> None:
+def _check(root: Path, texts: Mapping[PurePosixPath, str]) -> None:
     for path, text in texts.items():
         if not (root / path).exists() or (root / path).read_text() != text:
             raise UsageError(f"{path} is not what the results say: run {PROGRAM}", code=1)
@@ -133,17 +138,15 @@ def _check(root: Path, texts: Mapping[PurePosixPath, str], judged: Sequence[Judg
     for path in sorted((root / RESULTS).glob(f"*/*/{CARD}")):
         if path.relative_to(root).as_posix() not in {str(name) for name in texts}:
             raise UsageError(f"{path.relative_to(root)} is a card of weights that are not kept: remove it", code=1)
-    for path in _figures(judged):
-        if not (root / path).exists():
-            raise UsageError(f"{path} is missing: run {PROGRAM}", code=1)
+    for image, page_of in _images(texts).items():
+        if not (root / image).exists():
+            raise UsageError(f"{image}, which {page_of} shows, is missing: run {PROGRAM}, or restore it", code=1)
 
 
-def _figures(judged: Sequence[Judged]) -> list[PurePosixPath]:
-    """Return the figures of everything that has runs."""
-    evidence = judged[0].evidence
-    studies = [study for one in judged for study in one.paper.studies if study.runs(evidence)]
-    drawn = [name for study in studies for name in (study.name, *analysis_figures(study, evidence))]
-    return [figure_path(f"{name}.png") for name in (*drawn, *evidence.studies)]
+def _images(texts: Mapping[PurePosixPath, str]) -> dict[PurePosixPath, PurePosixPath]:
+    """Return the images that pages show, each with a page that shows it."""
+    shown = [(path, link) for path, text in texts.items() for link in IMAGE.findall(text)]
+    return {PurePosixPath(normpath(path.parent / link)): path for path, link in shown}
 
 
 def _draw(root: Path, judged: Sequence[Judged]) -> None:
@@ -161,10 +164,6 @@ def _draw(root: Path, judged: Sequence[Judged]) -> None:
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     """Run the command; exit with 2 for a wrong flag, with 1 for a damaged file or a stale page."""
     console = Console()
-    try:
-        with Explained(console):
-            description = "Compare published and own results: write REPRODUCTION.md and its pages from experiments/results."
-            run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
-    except OSError as error:
-        console.error(f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}")
-        sys.exit(1)
+    with leaving_with_a_line(console, AGAIN):
+        description = "Compare published and own results: write REPRODUCTION.md and its pages from experiments/results."
+        run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)

@@ -52,13 +52,18 @@ Found = Mapping[str, Mapping[str, Difference]]
 """task -> parametrization -> its difference from another one, over all cells"""
 
 
+def name_of(terms: str) -> str:
+    """Return the name under which a comparison is kept."""
+    return f"fair_crossing_{terms}"
+
+
 def kept(root: Path) -> dict[str, Summary]:
     """Return the comparisons that are kept, by their terms.
 
     Raises:
       UsageError: a file is damaged.
     """
-    found = {terms: load_summary(root / RESULTS / f"fair_crossing_{terms}.json") for terms in TERMS}
+    found = {terms: load_summary(root / RESULTS / f"{name_of(terms)}.json") for terms in TERMS}
     return {terms: summary for terms, summary in found.items() if summary is not None}
 
 
@@ -87,7 +92,7 @@ def draw(root: Path) -> None:
 
 
 def _figure(terms: str, task: str) -> Any:
-    return figure_path(f"fair_crossing_{terms}_{task}.png")
+    return figure_path(f"{name_of(terms)}_{task}.png")
 
 
 def _comparison(terms: str, summary: Summary) -> Iterator[str]:

@@ -43,6 +43,8 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         "A setting is a commit of this repository on one kind of machine.",
         table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
+        "Commands are as given at the commit of the setting. Presets may have changed since; `config.json` of a run has its configuration. "
+        "`reproduce` and `--vary` train several runs.",
         f"```bash\n{commands}\n```",
     ]
     return "\n\n".join(parts) + "\n"

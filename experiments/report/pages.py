@@ -9,6 +9,7 @@ from experiments.report.figures import tabulated
 from experiments.report.judged import NONE, Judged, JudgedQuantity
 from experiments.report.markdown import figure_path, table
 from experiments.report.paper import Plot, Study
+from experiments.report.study_figures import shown
 from experiments.report.texts import capitalized
 from experiments.report.verdicts import Verdict
 
@@ -35,11 +36,7 @@ def page(judged: Judged, seeds: Sequence[int]) -> str:
         *_relations(judged),
         *_plots(judged),
         *(part for study in paper.studies for part in _study(study, judged)),
-        *(
-            [f"![{paper.caption}]({UP}/{figure_path(paper.telling)})"]
-            if paper.telling not in {f"{name}.png" for study in paper.studies for name in _drawn(study, judged)}
-            else []
-        ),
+        *_studies(judged),
         *_remarks(judged),
         *_commands(judged, seeds),
     ]
@@ -139,6 +136,16 @@ def _study(study: Study, judged: Judged) -> list[str]:
     image = f"![{study.title}]({UP}/{figure_path(f'{study.name}.png')})"
     others = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, (shows, _) in analysis_figures(study, judged.evidence).items()]
     return [title, image, *others, f"{capitalized(study.score_name)} by update:", *blocks]
+
+
+def _studies(judged: Judged) -> list[str]:
+    """Return the figures of kept studies, and the most telling figure if it is none of them and stands nowhere else."""
+    paper = judged.paper
+    images = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, shows in shown(paper.name, judged.evidence).items()]
+    others = [name for study in paper.studies for name in _drawn(study, judged)] + list(shown(paper.name, judged.evidence))
+    if paper.telling not in {f"{name}.png" for name in others}:
+        images.append(f"![{paper.caption}]({UP}/{figure_path(paper.telling)})")
+    return ["## Figures of studies", *images] if images else []
 
 
 def _remarks(judged: Judged) -> list[str]:

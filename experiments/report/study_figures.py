@@ -13,7 +13,7 @@ from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Evidence
 from experiments.report.lattice_studies import norms_of, runs_from, scale_of, starts_in
-from experiments.report.papers.highway_takeaways import CELLS, constant_of
+from experiments.report.papers.highway_takeaways import CELLS, SWARM, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from experiments.report.summaries import Summary
 from lrpt.analysis.plots import saved_figure
@@ -25,20 +25,33 @@ def draw_studies(evidence: Evidence, folder: Path) -> None:
         if name in evidence.studies:
             draw(evidence.studies[name], folder / f"{name}.png")
     for text, name in STUDIES.items():
-        if name in evidence.studies:
-            _losses(evidence.studies[name], folder, text)
+        for start, curves in _curves(evidence.studies.get(name)).items():
+            title = f"{text}: {scale_of(evidence.studies[name], start)}"
+            losses_figure(curves, folder / f"{_of_losses(name, start)}.png", title)
 
 
-def _losses(summary: Summary, folder: Path, text: str) -> None:
-    """Draw Figures 3 and 4 for each start."""
-    for start in starts_in(summary):
-        groups: dict[str, list[Any]] = {}
-        for run in runs_from(summary, start):
+def shown(paper: str, evidence: Evidence) -> dict[str, str]:
+    """Return the figures of kept studies that belong to the page of a paper: name -> what it shows."""
+    found = {name: SHOWS[name] for name in DRAWN_BY if name in evidence.studies}
+    for text, name in STUDIES.items():
+        for start in _curves(evidence.studies.get(name)):
+            found[_of_losses(name, start)] = f"{text}: test loss by epoch, start {start}"
+    return {name: shows for name, shows in found.items() if paper == ("recurrent_highway" if name == SWARM else "lattice")}
+
+
+def _of_losses(study: str, start: str) -> str:
+    """Return the name of the figure of learning curves of a study."""
+    return f"{study.replace('convergence', 'losses')}_{start}"
+
+
+def _curves(summary: Summary | None) -> dict[str, dict[str, list[Any]]]:
+    """Return start -> model -> losses of each seed by epoch, as in Figures 3 and 4, of runs that have them."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for start in starts_in(summary) if summary else ():
+        for run in runs_from(summary or {}, start):
             if "losses" in run:
-                groups.setdefault(NAMES[run["model"]], []).append(run["losses"])
-        if groups:
-            name = STUDIES[text].replace("convergence", "losses")
-            losses_figure(groups, folder / f"{name}_{start}.png", f"{text}: {scale_of(summary, start)}")
+                found.setdefault(start, {}).setdefault(NAMES[run["model"]], []).append(run["losses"])
+    return found
 
 
 def _swarm(summary: Summary, path: Path) -> None:
@@ -49,7 +62,7 @@ def _swarm(summary: Summary, path: Path) -> None:
 
 
 def _by_model(summary: Summary, field: str, start: str) -> dict[str, dict[float, list[float]]]:
-    """Return model -> share of the data -> figures of the seeds."""
+    """Return model -> share of the data -> values of the seeds."""
     groups: dict[str, dict[float, list[float]]] = {}
     for run in runs_from(summary, start):
         groups.setdefault(NAMES[run["model"]], {}).setdefault(run["share"], []).append(run[field])
@@ -113,9 +126,17 @@ def _gradients(summary: Summary, path: Path) -> None:
 
 
 DRAWN_BY: dict[str, Callable[[Summary, Path], None]] = {
-    "jsb_swarm": _swarm,
+    SWARM: _swarm,
     **{study: _epochs(text) for text, study in STUDIES.items()},
     **{study: _efficiency(text) for text, study in EFFICIENCY.items()},
     GRADIENTS: _gradients,
 }
 """File of a study, without ending -> what draws its figure."""
+
+SHOWS = {
+    SWARM: "JSB Chorales: lowest training loss by architecture and depth, a dot for each setting",
+    **{study: f"{text}: epochs until the lowest validation loss" for text, study in STUDIES.items()},
+    **{study: f"{text}: test loss by share of the data" for text, study in EFFICIENCY.items()},
+    GRADIENTS: "PTB: norms of gradients by layer and epoch",
+}
+"""File of a study, without ending -> what its figure shows."""

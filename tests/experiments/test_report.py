@@ -9,6 +9,7 @@ from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 from experiments import adding, copy_memory
 from experiments.report.command import ROOT, main
 from experiments.report.markdown import runs_page
+from experiments.report.pages import UP
 from experiments.report.records import anonymous, load, read
 
 
@@ -45,6 +46,19 @@ def test_the_overview_is_short_and_leaves_details_to_the_pages():
         text, _, details = (ROOT / "docs" / "reproduction" / f"{name}.md").read_text().partition("\n    - ")
         assert text.rpartition("\n- ")[2] in overview
         assert details
+
+
+def test_every_kept_figure_is_shown_on_a_page():
+    texts = [path.read_text() for path in (ROOT / "docs" / "reproduction").glob("*.md")]
+    drawn = [f"{folder}/{path.name}" for folder in ("figures", "schedules") for path in (ROOT / "experiments/results" / folder).glob("*.png")]
+    assert not [name for name in drawn if not any(f"({UP}/experiments/results/{name})" in text for text in texts)]
+
+
+def test_every_kept_study_is_listed_with_its_command():
+    text = (ROOT / "docs" / "reproduction" / "runs.md").read_text()
+    studies = [path.name for path in (ROOT / "experiments" / "results").glob("*.json") if "options" in json.loads(path.read_text())]
+    assert len(studies) > 5
+    assert not [name for name in studies if f"\n# {name}\n" not in text]
 
 
 def test_committed_files_are_small():
@@ -385,11 +399,16 @@ def test_curve_beside_the_published_log(kept):
 @pytest.mark.slow
 def test_check_finds_what_is_stale(kept, assert_refused):
     assert_refused(command(kept), ["--check"], "REPRODUCTION.md", code=1)
+    for folder in ("figures", "schedules"):  # pages show them, whatever is kept
+        shutil.copytree(ROOT / "experiments" / "results" / folder, kept / "experiments" / "results" / folder)
     main([], kept)
     main(["--check"], kept)
-    (kept / "experiments" / "results" / "figures" / "copy_variable_length.png").unlink()
-    assert_refused(command(kept), ["--check"], "copy_variable_length.png is missing", code=1)
-    main([], kept)
+    for image in ("figures/copy_variable_length.png", "schedules/bits-vcrnn-seed0.png"):
+        path = kept / "experiments" / "results" / image
+        before = path.read_bytes()
+        path.unlink()
+        assert_refused(command(kept), ["--check"], f"results/{image}, which ", code=1)
+        path.write_bytes(before)
     for page in ("low_rank", "lattice", "runs", "verdicts"):
         path = kept / "docs" / "reproduction" / f"{page}.md"
         before = path.read_text()
