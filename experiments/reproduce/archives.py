@@ -114,20 +114,26 @@ def restore(path: Path, folder: Path, config: RunConfig[Any] | None = None) -> U
       config: what will be trained there. Its paths take the place of PATH, so that the run counts as the same one.
 
     Raises:
-      UsageError: the archive is damaged, is too large, or holds files that are not those of a run; another command trains the older run.
+      UsageError: the archive is damaged, is too large, or holds files that are not those of a run; another command trains the older run;
+        the run directory cannot be written.
     """
     source, update = archive_of(path, folder), newest(path, folder)
     if not source.exists() or (path.exists() and _reached(path) >= update):
         return None
+    with _reading(source) as archive:
+        contents = _files_in(source, archive)
     half = path.with_name(f".{path.name}.unpacking")
     shutil.rmtree(half, ignore_errors=True)  # of a process that was killed while it unpacked another version
     try:
-        with _reading(source) as archive:
-            _extract(source, archive, half)
-            if config is not None:
-                _put_paths_back(half / CONFIG, asdict(config))
-            aside = _move_aside(path)
-            half.rename(path)
+        for name, content in contents.items():
+            write_bytes(half / name, content)
+        if config is not None:
+            _put_paths_back(half / CONFIG, asdict(config))
+        aside = _move_aside(path)
+        half.rename(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise UsageError(f"{path} cannot be written ({reason}): free space there, and repeat the command", code=1) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return Unpacked(update, aside)
@@ -143,11 +149,12 @@ def _reading(source: Path) -> Iterator[tarfile.TarFile]:
         raise UsageError(f"{source} is damaged ({type(error).__name__}): restore or remove it", code=1) from error
 
 
-def _extract(source: Path, archive: tarfile.TarFile, folder: Path) -> None:
+def _files_in(source: Path, archive: tarfile.TarFile) -> dict[str, bytes]:
+    """Return the content of every file in an archive by name."""
     members = archive.getmembers()
     _check(source, members)
-    archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later have it
-    archive.extractall(folder, members)
+    files = ((member, archive.extractfile(member)) for member in members)
+    return {member.name: file.read() for member, file in files if file is not None}
 
 
 def _check(source: Path, members: list[tarfile.TarInfo]) -> None:

@@ -41,6 +41,13 @@ PROGRAM = "python -m experiments.search"
 USAGE = "Successive halving: NAME --over FLAG=LOW..HIGH FLAG=VALUE,VALUE --runs N [any flags of the experiment]"
 
 
+REFUSED = {
+    "--seeds": "all trials have one seed, --seed; repeat the search with another one",
+    "--vary": "name what to search with --over",
+}
+"""Flags of experiments that a search does not use -> what to do instead."""
+
+
 @dataclass(frozen=True)
 class Options(EngineOptions):
     """Flags of the search. All other flags are passed to the experiment."""
@@ -77,6 +84,9 @@ class Search:
     def __init__(self, experiment: Experiment[Any], options: Options, flags: Sequence[str]) -> None:
         if not options.over:
             raise UsageError("over is empty: name what to search, as in --over optim.learning-rate=1e-4..1e-2 model.rank=8,24")
+        for word in flags:
+            if (flag := word.partition("=")[0].replace("_", "-")) in REFUSED:
+                raise UsageError(f"{flag} is no flag of a search: {REFUSED[flag]}")
         check_runs(options.runs, options.huge)
         space = [read(word) for word in options.over]
         if len({one.flag for one in space}) < len(space):
@@ -89,18 +99,20 @@ class Search:
         self.rungs = rungs(len(self.trials), train.updates, train.evaluate_every, options.keep)
 
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
-        """Return what a trial is: the flags of all, and its own."""
+        """Parse the flags that all trials share, and the values of one trial."""
         own = [f"--{flag}={value}" for flag, value in trial.items()]
         command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
+        if command.distributed.wanted:
+            raise UsageError("the engine joins the processes of a run: leave --distributed out, and give --engine ray --hosts N")
         check_sizes([command.config], self.options.huge)
         return command
 
     def run(self, console: Console) -> tuple[list[int], int]:
-        """Train all rungs, those that failed or diverged no further.
+        """Train the trials in rounds, each with the best trials of the round before. Trials that failed or diverged are left out.
 
         Returns:
-          The trials, the best first: those that went further before those that were dropped, and those that are out last; and how many are
-          not out.
+          The numbers of all trials, and how many of them neither failed nor diverged. The best trial comes first. Trials that were trained
+          for longer come before those that were dropped earlier, and trials that failed or diverged come last.
         """
         order, out = list(range(len(self.trials))), list[int]()
         for rung in self.rungs:
@@ -133,7 +145,7 @@ class Search:
 
 
 def label(trial: Trial) -> str:
-    """Return 'learning-rate 0.0031, rank 8'."""
+    """Return the values of a trial as text: 'learning-rate 0.0031, rank 8'."""
     return ", ".join(f"{flag.partition('.')[2]} {value}" for flag, value in trial.items())
 
 

@@ -15,7 +15,7 @@ Trial = dict[str, str]
 
 FORM = "expected a flag of model, optim, train or data with a range or values, as in optim.learning-rate=1e-4..1e-2 or model.rank=8,24"
 ATTEMPTS = 1_000
-"""draws in a row that may give nothing new"""
+"""draws that may repeat an earlier trial"""
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,15 @@ class Range:
     low: float
     high: float
     whole: bool
+
+    @property
+    def size(self) -> float:
+        """Return the number of values; infinity unless they are whole numbers."""
+        return self.high - self.low + 1 if self.whole else math.inf
+
+    def all(self) -> Sequence[str]:
+        """Return all values of a range of whole numbers."""
+        return [str(value) for value in range(int(self.low), int(self.high) + 1)]
 
     def draw(self, rng: np.random.Generator) -> str:
         """Draw a value, rounded to three significant digits."""
@@ -42,6 +51,15 @@ class Choice:
     flag: str
     values: tuple[str, ...]
 
+    @property
+    def size(self) -> float:
+        """Return the number of values."""
+        return len(self.values)
+
+    def all(self) -> Sequence[str]:
+        """Return all values."""
+        return self.values
+
     def draw(self, rng: np.random.Generator) -> str:
         """Draw one of the values."""
         return self.values[rng.integers(len(self.values))]
@@ -54,6 +72,7 @@ def read(word: str) -> Range | Choice:
       UsageError: it is neither.
     """
     flag, _, text = word.partition("=")
+    flag = flag.replace("_", "-")
     if not re.fullmatch(r"(model|optim|train|data)\.[\w.-]+", flag) or flag in ("train.updates", "train.evaluate-every") or not text:
         raise UsageError(f"over is '{word}': {FORM}; train.updates and train.evaluate-every are those of the halving")
     if ".." not in text:
@@ -71,11 +90,13 @@ def read(word: str) -> Range | Choice:
 
 
 def draw(space: Sequence[Range | Choice], count: int, seed: int) -> list[Trial]:
-    """Return `count` different trials, or the whole grid if it has no more; a function of the arguments alone."""
-    if all(isinstance(one, Choice) for one in space):
-        choices = [one.values for one in space if isinstance(one, Choice)]
-        if math.prod(map(len, choices)) <= count:
-            return [dict(zip((one.flag for one in space), values, strict=True)) for values in itertools.product(*choices)]
+    """Return different trials: all of a grid of choices and whole numbers with at most `count` of them, otherwise a random sample.
+
+    The sample has `count` trials, or fewer if `ATTEMPTS` draws in excess of `count` gave too many repetitions. The result depends on the
+    arguments alone.
+    """
+    if math.prod(one.size for one in space) <= count:
+        return [dict(zip((one.flag for one in space), values, strict=True)) for values in itertools.product(*(one.all() for one in space))]
     rng = np.random.default_rng(seed)
     trials: list[Trial] = []
     for _ in range(ATTEMPTS + count):

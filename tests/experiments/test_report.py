@@ -50,7 +50,9 @@ def test_the_overview_is_short_and_leaves_details_to_the_pages():
 
 def test_every_kept_figure_is_shown_on_a_page():
     texts = [path.read_text() for path in (ROOT / "docs" / "reproduction").glob("*.md")]
-    drawn = [f"{folder}/{path.name}" for folder in ("figures", "schedules") for path in (ROOT / "experiments/results" / folder).glob("*.png")]
+    drawn = [
+        f"{folder}/{path.name}" for folder in ("figures", "schedules") for path in (ROOT / "experiments/results" / folder).glob("*.png")
+    ]
     assert not [name for name in drawn if not any(f"({UP}/experiments/results/{name})" in text for text in texts)]
 
 

@@ -35,7 +35,9 @@ def test_a_small_grid_is_taken_whole():
     space = [read("model.rank=1,2"), read("train.batch-size=4,8")]
     assert len(draw(space, 20, 0)) == 4
     assert len(draw(space, 3, 0)) == 3
-    assert len(draw([read("model.rank=1..3")], 20, 0)) == 3
+    assert [trial["model.rank"] for trial in draw([read("model.rank=1..3")], 20, 0)] == ["1", "2", "3"]
+    grid = [read("model.size=1..30"), read("model.rank=1,2,3")]
+    assert len({tuple(trial.values()) for trial in draw(grid, 90, 1)}) == 90
 
 
 def test_rungs_end_at_evaluations_and_the_last_one_is_whole():
@@ -114,7 +116,13 @@ def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(
         (["adding", "--over", "model.rank=a..b"], "expected a flag"),
         (["adding", "--over", "model.rank=8..2"], "the first is the smaller"),
         (["adding", "--over", "train.updates=1,2"], "those of the halving"),
+        (["adding", "--over", "train.evaluate_every=1,2"], "those of the halving"),
         (["adding", "--over", "model.rank=1,2", "model.rank=3,4"], "a flag twice"),
+        (["adding", "--over", "optim.learning_rate=1,2", "optim.learning-rate=3,4"], "a flag twice"),
+        (["adding", "--over", "model.rank=1,2", "--seeds", "3"], "--seeds is no flag of a search"),
+        (["adding", "--over", "model.rank=1,2", "--seeds=3"], "--seeds is no flag of a search"),
+        (["adding", "--over", "model.rank=1,2", "--vary", "model.size=8,16"], "--vary is no flag of a search"),
+        (["adding", "--over", "model.rank=1,2", "--distributed.auto"], "leave --distributed out"),
         (["adding", "--over", "model.nothing=1,2"], "model.nothing"),
         (["adding", "--over", "model.rank=1,2", "--runs", "1000000"], "limit is 10,000"),
         (["adding", "--over", "model.rank=1,2", "--keep", "1"], "keep is 1"),

@@ -1,9 +1,11 @@
 """Runs that one machine leaves unfinished and another one goes on with: their archives."""
 
+import errno
 import io
 import json
 import shutil
 import tarfile
+from pathlib import Path
 
 import pytest
 from kept_runs import write
@@ -216,6 +218,19 @@ def test_a_damaged_archive(stopped, tmp_path):
     with pytest.raises(UsageError, match="is damaged"):
         restore(stopped, tmp_path / "archives")
     assert not list(stopped.parent.iterdir())
+
+
+def test_a_full_disk_is_no_damage_of_the_archive(stopped, tmp_path, monkeypatch):
+    keep(stopped, tmp_path / "archives")
+    moved = tmp_path / "second" / "copy_memory" / "quick-seed0"
+
+    def full(path, *_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match=r"second/copy_memory/quick-seed0 cannot be written \(No space left on device\): free space"):
+        restore(moved, tmp_path / "archives")
+    assert not list(moved.parent.iterdir())
 
 
 def test_nothing_is_left_of_an_unpacking_that_was_killed(stopped, tmp_path):
