@@ -59,6 +59,9 @@ class Options:
             check_distinct(name, getattr(self, name))
             for one in getattr(self, name):
                 check_choice(name, one, known)
+        for cell in self.cells:
+            if not CELLS[cell].has_recurrent_matrices:
+                raise UsageError(f"cells is '{cell}': it has no recurrent matrices, whose parametrizations are compared")
         check_choice("equal", self.equal, ("parameters", "time"))
         check_at_least(1, self, "budget", "depth", "lag", "updates", "evaluations", "seeds")
         if not 0 < self.share <= 1:

@@ -14,6 +14,7 @@ the depth alone. So commands for other `--cells`, or for other `--depths` with t
 `--workdir` and with `--devices 1`; then the command for all of them writes the summary.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from lrpt.cli.flags import check_seeds
 from lrpt.cli.limits import check_runs
 from lrpt.cli.studies import Finished, Row, Study
 from lrpt.datasets.piano_roll import NOTES
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.console import Console
@@ -85,6 +86,8 @@ class Options:
     """go on even if the estimate exceeds the limit"""
 
     def __post_init__(self) -> None:
+        check_distinct("cells", self.cells)
+        check_distinct("depths", [str(depth) for depth in self.depths])
         for cell in self.cells:
             check_choice("cells", cell, [name for name in CELLS if CELLS[name].deep])
         if len(self.parameters) != len(self.depths):
@@ -93,8 +96,8 @@ class Options:
         check_runs(self.settings, self.huge)
         for name in ("learning_rate", "spread"):
             low, high = getattr(self, name)
-            if not 0 < low <= high:
-                raise UsageError(f"{name} is {low} {high}: expected two numbers above 0, the smaller one first")
+            if not 0 < low <= high < math.inf:
+                raise UsageError(f"{name} is {low} {high}: expected two finite numbers above 0, the smaller one first")
         if not self.carry_bias:
             raise UsageError("carry_bias is empty: give at least one number")
         check_seeds(self.seed, self.settings)
@@ -145,7 +148,7 @@ def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
     """Return the study of an experiment in which every setting changes `base`."""
     return Study(
         experiment=experiment,
-        preset="paper",
+        preset=lambda options: options.preset,
         summary=SWARM,
         rows="dots",
         together=lambda options: (options.settings, base.train.batch_size),

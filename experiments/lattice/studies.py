@@ -304,7 +304,7 @@ def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[
     """Return the study of this name, whose summary is `<name>.json`."""
     return Study(
         experiment="lattice",
-        preset="paper",
+        preset=lambda options: "custom",
         summary=f"{name}.json",
         rows="runs",
         together=lambda options: (options.seeds * len(options.initialization), options.batch_size),

@@ -140,8 +140,8 @@ class Configuration:
 
     @cache  # noqa: B019  # a command has few plans, and a study reads its data to plan its runs
     def _jobs_of_study(self, workdir: Path) -> list[NamedJob]:
-        study = self._study[0]
-        return [NamedJob(job, study.names) for job in study.jobs(self.options(workdir))]
+        study, options = self._study[0], self.options(workdir)
+        return [NamedJob(job, study.names(options)) for job in study.jobs(options)]
 
 
 class State(NamedTuple):

@@ -50,8 +50,7 @@ class Preset(Generic[D]):
 class ManyRuns(Protocol):
     """A study of many runs, as another command needs it to plan them and to train them itself (`lrpt.cli.studies.Study`)."""
 
-    @property
-    def names(self) -> Mapping[str, str]:
+    def names(self, options: Any) -> Mapping[str, str]:
         """Return the names that the runs record."""
         ...
 

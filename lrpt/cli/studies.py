@@ -46,7 +46,7 @@ class Study(Generic[O]):
 
     Attributes:
       experiment: name of the experiment that the runs record.
-      preset: name of the preset that the runs record.
+      preset: options -> name of the preset that the runs record.
       summary: name of the JSON file in `--workdir`. It holds `head`, 'options', 'environment', the rows, and what `show` adds.
       rows: key of the rows in the JSON file.
       together: options -> (largest number of models that train together, batch size), by which devices are requested.
@@ -57,7 +57,7 @@ class Study(Generic[O]):
     """
 
     experiment: str
-    preset: str
+    preset: Callable[[O], str]
     summary: str
     rows: str
     together: Callable[[O], tuple[int, int]]
@@ -71,16 +71,15 @@ class Study(Generic[O]):
         parallel.request_devices(options.devices, *self.together(options))  # before `jobs`, which may start JAX
         jobs = self.jobs(options)
         with concluding(partial(self.conclude, options, jobs, console)):
-            fit_all(jobs, names=self.names, devices=options.devices, console=console)
+            fit_all(jobs, names=self.names(options), devices=options.devices, console=console)
 
-    @property
-    def names(self) -> dict[str, str]:
+    def names(self, options: O) -> dict[str, str]:
         """Return the names that the runs record."""
-        return {"experiment": self.experiment, "preset": self.preset}
+        return {"experiment": self.experiment, "preset": self.preset(options)}
 
     def conclude(self, options: O, jobs: Sequence[Job], console: Console) -> None:
         """Show the finished runs and write the JSON file, if there are finished runs."""
-        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self.names)]
+        results = [(job, RunDirectory(job.path).result()) for job in jobs if is_finished(job, self.names(options))]
         found = [Finished(job, result, self.keep(options, job, result)) for job, result in results if result is not None]
         if not found:
             return

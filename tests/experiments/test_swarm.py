@@ -81,6 +81,7 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
     assert summary["options"]["settings"] == 2
     assert summary["constant_predictor_loss"] == constant_loss(Chorales(length=4).build(0).splits["train"])
     assert (tmp_path / "figures" / "swarm.png").exists()
+    assert json.loads((tmp_path / "rhn-depth1-setting0" / "config.json").read_text())["preset"] == "quick"
     assert "rhn" in capsys.readouterr().out
     for name in ("result.json", "environment.json"):
         (tmp_path / "rhn-depth1-setting0" / name).unlink()
@@ -118,7 +119,10 @@ def test_no_two_dots_are_at_one_place():
         ("--cells gru", "cells is 'gru': choose from "),
         ("--depths 1 2", "parameters has 4 numbers and depths 2: give as many"),
         ("--settings 0", "settings is 0: expected 1 or more"),
-        ("--learning-rate 1 0.1", "learning_rate is 1.0 0.1: expected two numbers above 0, the smaller one first"),
+        ("--learning-rate 1 0.1", "learning_rate is 1.0 0.1: expected two finite numbers above 0, the smaller one first"),
+        ("--learning-rate 1e-3 inf", "learning_rate is 0.001 inf: expected two finite numbers"),
+        ("--cells rhn rhn", "cells is rhn rhn"),
+        ("--depths 2 2 --parameters 2000 3000", "depths is 2 2"),
         ("--carry-bias", "carry_bias is empty: give at least one number"),
     ],
 )
