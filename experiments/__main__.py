@@ -11,9 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import experiments
+from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import parse_dataclass
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments"
 WIDTH = 100
@@ -67,9 +68,9 @@ def _entry(start: str, text: str) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the list. Exit with 2 if a flag is wrong."""
-    with Explained(Console()):
+    with leaving_with_a_line(Console()):
         parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Lists experiments and tools.", Options())
-    print("\n".join(listing(modules())))
+        print("\n".join(listing(modules())))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ PROGRAM = "python -m experiments.benchmark"
 QUICK_WORKLOADS = ("permuted_mnist", "copy", "char", "sentences", "word_rhn_5", "vcrnn")
 QUICK_CONTENDERS = ("plain", "fast-2-devices-multi-update", "fast-padded", "fast-equal-operations", "flax", "torch-2-threads")
 
+OF_A_REPORT = ("date", "processor", "cores", "versions", "rounds", "rows")
+OF_A_ROW = ("workload", "contender", "measure", "median_ms", "min_ms", "max_ms")
+"""Fields that tables and plots of earlier measurements read."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -61,11 +65,19 @@ class Options:
         check_at_least(1, self, "rounds")
 
     def chosen(self) -> Self:
-        """Return the options with what `quick` leaves of workloads, contenders and rounds."""
+        """Return the options with what `quick` leaves of workloads, contenders and rounds.
+
+        Raises:
+          UsageError: it leaves no workload, or no contender.
+        """
         if not self.quick:
             return self
         workloads = tuple(name for name in self.workloads if name in QUICK_WORKLOADS)
         contenders = tuple(name for name in self.contenders if name in QUICK_CONTENDERS)
+        for name, left, known in (("workloads", workloads, QUICK_WORKLOADS), ("contenders", contenders, QUICK_CONTENDERS)):
+            if not left:
+                given = ", ".join(getattr(self, name)) or "empty"
+                raise UsageError(f"{name} is {given}: --quick measures only {', '.join(known)}; choose one, or leave --quick out")
         return replace(self, workloads=workloads, contenders=contenders, rounds=min(self.rounds, 3))
 
 
@@ -104,7 +116,9 @@ def _take(options: Options, console: Console) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         report = json.loads(path.read_text())
-        report["rows"][0]["median_ms"]
+        if any(name not in report for name in OF_A_REPORT) or any(name not in row for row in report["rows"] for name in OF_A_ROW):
+            raise KeyError
+        report["rows"][0]
         return report
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"from-json is {path}: expected a file that {PROGRAM} --json wrote") from None

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from experiments.benchmark.contenders import CONTENDERS
 from experiments.benchmark.workloads import ALL
+from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 
 Row = dict[str, Any]
@@ -55,7 +56,11 @@ class Process:
 
 
 def measure(workload: str, contenders: Sequence[str], rounds: int, console: Console) -> list[Row]:
-    """Time all contenders that fit a workload. Return a row for each contender and measurement."""
+    """Time all contenders that fit a workload. Return a row for each contender and measurement.
+
+    Raises:
+      UsageError: the process that measures the machine's peak cannot be started.
+    """
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
         for name in [*contenders, "peak"]:
@@ -64,6 +69,8 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
             try:
                 processes[name] = stack.enter_context(Process(workload, name))
             except RuntimeError as error:
+                if name == "peak":
+                    raise UsageError(f"{workload}: the peak of this machine cannot be measured: {error}", code=1) from None
                 console.warn(f"{workload}: {name} is left out: {error}")
         for _ in range(rounds):
             for process in processes.values():

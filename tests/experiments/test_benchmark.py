@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.benchmark import rounds
 from experiments.benchmark.command import Options, main
 from experiments.benchmark.contenders import CONTENDERS, equal_operations
 from experiments.benchmark.presentation import COLUMNS, best_against_rivals, markdown, table
@@ -132,10 +133,29 @@ def test_reports_are_joined_and_told_in_markdown(tmp_path, capsys):
         (["--contenders", "fast", "tortoise"], "contenders is 'tortoise'"),
         (["--rounds", "0"], "rounds is 0"),
         (["--from-json", "nowhere.json"], "from-json is nowhere.json"),
+        (["--quick", "--workloads", "adding"], "workloads is adding: --quick measures only permuted_mnist, copy"),
+        (["--quick", "--contenders", "fast"], "contenders is fast: --quick measures only plain"),
     ],
 )
 def test_bad_input_is_one_line(arguments, says, assert_refused):
     assert_refused(main, arguments, says)
+
+
+@pytest.mark.parametrize("lacks", ["processor", "min_ms"])
+def test_a_report_without_a_field_is_refused(lacks, tmp_path, assert_refused):
+    content = report({name: value for name, value in row("plain", 1.0).items() if name != lacks})
+    (tmp_path / "a").write_text(json.dumps({name: value for name, value in content.items() if name != lacks}))
+    arguments = ["--from-json", tmp_path / "a", "--markdown", "--figure", tmp_path / "a.png"]
+    assert_refused(main, arguments, "expected a file that python -m experiments.benchmark --json wrote")
+
+
+def test_a_peak_that_cannot_be_measured_is_one_line(monkeypatch, assert_refused):
+    def fail(workload, name):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(rounds, "Process", fail)
+    arguments = ["--workloads", "adding", "--contenders", "fast"]
+    assert_refused(main, arguments, "adding: the peak of this machine cannot be measured: out of memory", code=1, warned=True)
 
 
 def test_reports_of_two_machines_are_not_joined(tmp_path, assert_refused):

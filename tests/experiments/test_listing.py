@@ -14,6 +14,7 @@ import experiments
 from experiments import char_lm
 from experiments.__main__ import WIDTH, listing, main, modules
 from lrpt.cli import command
+from lrpt.cli.command import OF_A_BROKEN_PIPE
 from lrpt.cli.experiment import Experiment, Preset
 
 FOLDER = Path(experiments.__file__).parent
@@ -68,6 +69,16 @@ def test_starts_no_backend_and_works_on_a_pipe():
     run = subprocess.run(command, cwd=FOLDER.parent, env=environment, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == printed(modules()) + "\n"
+
+
+def test_a_reader_that_stops_reading_is_no_error():
+    """As in `python -m experiments | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "experiments"]
+    run = subprocess.run(command, cwd=FOLDER.parent, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (OF_A_BROKEN_PIPE, "")
 
 
 def test_a_wrong_argument_is_one_line(assert_refused):
