@@ -51,23 +51,22 @@ def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[flo
     return {cell: {kind: [row["score"] for row in own] for kind, own in kinds.items()} for cell, kinds in found.items()}
 
 
-def differences(scores: Scores, score: str, level: float = 0.05) -> list[Difference]:
-    """Compare each parametrization with full matrices in each cell.
+def differences(scores: Scores, score: str) -> list[Difference]:
+    """Compare each parametrization with full matrices in each cell, at a family-wise error rate of 5 %.
 
     Args:
       scores: scores of one task.
       score: metric that they are.
-      level: family-wise error rate, as in `holm`.
     """
-    return _tested(scores, score, level, "dense", lambda cell: cell)
+    return _tested(scores, score, "dense", lambda cell: cell)
 
 
 def overall(scores: Scores, score: str, other: str = "dense") -> list[Difference]:
     """Compare each parametrization with another one over all cells, each with the same weight, at a family-wise error rate of 5 %."""
-    return _tested(scores, score, 0.05, other, lambda cell: None)
+    return _tested(scores, score, other, lambda cell: None)
 
 
-def _tested(scores: Scores, score: str, level: float, other: str, group: Callable[[str], str | None]) -> list[Difference]:
+def _tested(scores: Scores, score: str, other: str, group: Callable[[str], str | None]) -> list[Difference]:
     """Return a difference for each parametrization and group of cells."""
     logs = {cell: {kind: _log_errors(own, score) for kind, own in kinds.items()} for cell, kinds in scores.items()}
     deviation, freedom = _pooled(own for kinds in logs.values() for own in kinds.values())
@@ -77,7 +76,7 @@ def _tested(scores: Scores, score: str, level: float, other: str, group: Callabl
             if kind != other:
                 gaps.setdefault((group(cell), kind), []).append(_gap(kinds[kind], kinds[other]))
     found = [_difference(cell, kind, own, deviation, freedom) for (cell, kind), own in gaps.items()]
-    return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found], level), strict=True)]
+    return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found]), strict=True)]
 
 
 def _log_errors(scores: Sequence[float], score: str) -> np.ndarray:

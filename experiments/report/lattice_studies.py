@@ -1,4 +1,4 @@
-"""Content of the JSON files of `experiments.lattice`, of every version: what a file lacks means what it meant when it was written."""
+"""Content of the JSON files of `experiments.lattice`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,20 +14,14 @@ STARTS = {"lru": "initialized as in the authors' code", "glorot": "Glorot's init
 """Starts of the parameters, the one of the published runs first, and what they are in words."""
 
 
-def start_of(run: Run, study: Study) -> str:
-    """Return the start of a run; older files have one for all runs, or Glorot's."""
-    return run.get("initialization") or study["options"].get("initialization", "glorot")
-
-
 def runs_from(study: Study, start: str) -> list[Run]:
-    """Return the runs of a start. Older files call an RHN of two layers 'rhn', which is the published one of one layer."""
-    found = [run for run in study.get("runs", ()) if start_of(run, study) == start]
-    return [{**run, "model": "rhn-2-layers"} if (run["model"], run.get("layers")) == ("rhn", 2) else run for run in found]
+    """Return the runs of a start."""
+    return [run for run in study.get("runs", ()) if run["initialization"] == start]
 
 
 def starts_in(study: Study) -> list[str]:
     """Return the starts that a study has runs of."""
-    return [start for start in STARTS if runs_from(study, start) or norms_of(study, start)]
+    return [start for start in STARTS if runs_from(study, start)]
 
 
 def is_as_written(study: Study) -> bool:
@@ -45,9 +39,7 @@ def scores(study: Study, start: str, share: float = 100) -> dict[str, dict[int, 
 
 
 def norms_of(study: Study, start: str) -> dict[str, dict[int, np.ndarray]]:
-    """Return title of a model -> seed -> norms of gradients, layers by epochs. Older files have one start, and means over their seeds."""
-    if study.get("norms") and start_of({}, study) == start:
-        return {title: {study["options"]["seed"]: np.asarray(norms)} for title, norms in study["norms"].items()}
+    """Return title of a model -> seed -> norms of gradients, layers by epochs."""
     found: dict[str, dict[int, np.ndarray]] = {}
     for run in runs_from(study, start):
         if "gradient_norms" in run:

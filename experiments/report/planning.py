@@ -15,13 +15,11 @@ class Need(NamedTuple):
     """A claim and the runs it needs.
 
     Attributes:
-      paper: name of the paper's page.
       claim: place, and model or sentence.
       runs: empty if nothing here can run it.
       best: whether it depends on which evaluation was the best.
     """
 
-    paper: str
     claim: str
     runs: tuple[Planned, ...]
     best: bool = False
@@ -29,8 +27,8 @@ class Need(NamedTuple):
 
 def needs(papers: Sequence[Paper], seeds: Sequence[int] = SEEDS, scale: Scale = "published") -> list[Need]:
     """Return for each claim the runs that it needs, of this scale."""
-    claims = [(paper.name, claim) for paper in papers for claim in (*paper.rows, *paper.relations)]
-    return [Need(name, name_of(claim), tuple(claim.planned(seeds, scale)), claim.best) for name, claim in claims]
+    claims = [claim for paper in papers for claim in (*paper.rows, *paper.relations)]
+    return [Need(name_of(claim), tuple(claim.planned(seeds, scale)), claim.best) for claim in claims]
 
 
 def distinct_runs(needed: Sequence[Need]) -> dict[Planned, list[str]]:

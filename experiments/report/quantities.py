@@ -76,19 +76,15 @@ def error_after(update: int, published: float, decimals: int) -> Quantity:
     return Quantity(f"test MSE after {update:,} updates", read, "{:.4f}", f"{published:.{decimals}f}", criterion, update)
 
 
-def from_test(name: str, score: str, published: float | None, decimals: int, criterion: Criterion | None = None) -> Quantity:
+def from_test(name: str, score: str, published: float, decimals: int, criterion: Criterion | None = None) -> Quantity:
     """Read a test metric at the best validation loss, and expect at most the published value."""
-    if published is None:
-        return Quantity(name, lambda run: run.tested(score), f"{{:.{decimals}f}}", best=True)
     criterion = criterion or at_most(published, decimals)
     return Quantity(name, lambda run: run.tested(score), f"{{:.{decimals}f}}", f"{published:.{decimals}f}", criterion, best=True)
 
 
-def lowest(name: str, score: str, published: float | None, decimals: int) -> Quantity:
+def lowest(name: str, score: str, published: float, decimals: int) -> Quantity:
     """Read the lowest value of a validation metric, and expect at most the published value."""
     read = lambda run: min(run.selectable(score).values(), default=None)  # noqa: E731
-    if published is None:
-        return Quantity(name, read, f"{{:.{decimals}f}}", best=True)
     return Quantity(name, read, f"{{:.{decimals}f}}", f"{published:.{decimals}f}", at_most(published, decimals), best=True)
 
 
@@ -165,5 +161,5 @@ def mean_of_m(published: float, *names: str) -> Quantity:
 
 
 def analysed(name: str, form: str, *names: str) -> Quantity:
-    """Read a figure of `analysis.json` for which the paper prints none."""
+    """Read a value of `analysis.json` for which the paper prints none."""
     return Quantity(name, lambda run: run.analysed(*names), form, best=True)

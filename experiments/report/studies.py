@@ -228,8 +228,11 @@ def concentration(norms: Any) -> float:
 NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")
 
 
+SWARM = "jsb_swarm"
+"""Name under which the swarm is kept."""
+
 TIMES_NOISE = 2
-"""Differences of best settings that decide something are larger than so many times that of two samples of one network."""
+"""A difference of best settings decides something if it is more than twice as large as that of two samples of one network."""
 
 
 @dataclass(frozen=True)
@@ -241,32 +244,30 @@ class OfSwarm(Source):
       worse: architecture and depth of the other.
       flags: of `experiments.jsb`, the command that makes the swarm.
       margin: share of the second loss by which the first may be higher, or must be lower if it is negative.
-      study: name of its JSON object.
     """
 
     better: tuple[str, int]
     worse: tuple[str, int]
     flags: str
     margin: float = 0.0
-    study: str = "jsb_swarm"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair: a swarm is one sample of settings.
 
         It decides nothing if neither group is better than a constant predictor, or if the groups differ by no more than twice `noise`.
         """
-        found = [best_dot(evidence, group, self.study) for group in (self.better, self.worse)]
+        found = [best_dot(evidence, group) for group in (self.better, self.worse)]
         if found[0] is None or found[1] is None:
             return []
-        study = evidence.studies[self.study]
+        study = evidence.studies[SWARM]
         pair = compared(study["options"]["seed"], found[1] - found[0], strict)
         pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
-        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TIMES_NOISE * noise(evidence, self.study)
+        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TIMES_NOISE * noise(evidence)
         return [pair if decides else pair._replace(agrees=None)]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""
-        options = evidence.studies[self.study]["options"]
+        options = evidence.studies[SWARM]["options"]
         sizes = options["parameters"]
         ranges = [
             f"{words} from {low:g} to {high:g}"
@@ -287,16 +288,16 @@ class OfSwarm(Source):
         return [Planned("jsb", self.flags, (0,))]
 
 
-def noise(evidence: Evidence, study: str = "jsb_swarm") -> float:
+def noise(evidence: Evidence) -> float:
     """Return how far the best settings of two samples of one network are apart: at depth 1, DT-RNN and DT(S)-RNN are the same.
 
     0 if one of them was not run.
     """
-    found = [best_dot(evidence, (cell, 1), study) for cell in ("dt_rnn", "dts_rnn")]
+    found = [best_dot(evidence, (cell, 1)) for cell in ("dt_rnn", "dts_rnn")]
     return 0.0 if found[0] is None or found[1] is None else abs(found[1] - found[0])
 
 
-def best_dot(evidence: Evidence, group: tuple[str, int], study: str = "jsb_swarm") -> float | None:
+def best_dot(evidence: Evidence, group: tuple[str, int]) -> float | None:
     """Return the lowest training loss of an architecture and depth; None if it has no runs."""
-    dots = evidence.studies.get(study, {}).get("dots", ())
+    dots = evidence.studies.get(SWARM, {}).get("dots", ())
     return min((dot[NATS.field] for dot in dots if (dot["cell"], dot["depth"]) == group), default=None)

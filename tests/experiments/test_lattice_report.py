@@ -32,7 +32,7 @@ SCALE = (
 
 def trained(model, seed, loss, best=8, share=100, epochs=None):
     sizes = {"parameters": 299_999, "seconds": 60.0, "epochs": epochs or min(20, best + 3)}
-    return {"model": model, "seed": seed, "share": share, "loss": loss, "epochs_to_best": best, **sizes}
+    return {"model": model, "initialization": "glorot", "seed": seed, "share": share, "loss": loss, "epochs_to_best": best, **sizes}
 
 
 def study(runs, **more):
@@ -89,7 +89,7 @@ def test_an_epoch_of_vanishing_gradients_is_not_averaged_away():
     vanishing = [[1e-3, 10.0], [1e-3, 10.0], [1e-3, 10.0], [1.0, 10.0]]
     assert concentration(steady) == pytest.approx(0.0)
     assert concentration(vanishing) == pytest.approx((3 + 0) / 2)
-    summary = study([], norms={"GRU": vanishing, "LRU": steady})
+    summary = study([trained(model, 0, 1.0) | {"gradient_norms": norms} for model, norms in (("gru", vanishing), ("lru", steady))])
     assert concentration([[10.0, 10.0], [10.0, 10.0], [10.0, 10.0], [1.0, 1.0]]) == pytest.approx(1.0)  # first layers are no better
     found = judged(lattice_gradients_ptb=summary).relation("gradients of ten layers are more even in an LRU than in a GRU (Glorot")
     assert (found.advantage, found.verdict.finding.value) == ("+1.50", "one seed")
@@ -269,14 +269,6 @@ def test_gradients_of_each_seed_and_start_are_compared():
     assert "Figure 7, LRU, initialization glorot.**" in text
 
 
-def test_an_older_file_with_one_start_is_still_read():
-    """Recorded with Glorot's start, which neither its rows nor its options may name. Its RHNs of two layers are not the published ones."""
-    found = judged(lattice_convergence_ptb=study([trained("rhn", 0, 1.7) | {"layers": 2}, trained("lru", 0, 1.6)]))
-    assert str(found.quantity("RHN", "test loss", "Table 1, PTB, 10M").verdict) == "not yet run"
-    one = judged(lattice_convergence_ptb=study([trained("rhn", 0, 1.7) | {"layers": 1}]))
-    assert str(one.quantity("RHN", "test loss", "Table 1, PTB, 10M").verdict) == f"run at smaller scale ({SCALE})"
-
-
 def test_a_study_at_the_published_size_is_at_no_smaller_scale():
     published = {"parameters": 10_000_000, "epochs": 100, "batch_size": 250, "data": RAW | {"text_share": None}}
     runs = of_start("lru", *(trained(name, seed, loss) for seed in (0, 1) for name, loss in (("lru", 0.96), ("gru", 0.98))))
@@ -343,7 +335,7 @@ def test_figures_of_studies_are_drawn(tmp_path):
     studies = {
         "lattice_convergence_ptb": study([trained("lru", 0, 1.8)]),
         "lattice_efficiency_ptb": study(runs),
-        "lattice_gradients_ptb": study([], norms={"GRU": [[0.1, 0.3], [0.4, 0.4]]}),
+        "lattice_gradients_ptb": study([trained("gru", 0, 1.0) | {"gradient_norms": [[0.1, 0.3], [0.4, 0.4]]}]),
         "jsb_swarm": swarm([dot("rhn", 1, 9.7), dot("dts_rnn", 1, 10.7)]),
     }
     draw_studies(Evidence((), studies), tmp_path)

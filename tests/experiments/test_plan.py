@@ -102,5 +102,5 @@ def test_a_book_takes_the_place_of_a_book_and_of_no_other_text(experiment, words
 
 def test_a_run_is_needed_with_all_seeds_and_at_the_strictest_of_its_claims():
     one, other = Planned("adding", "--preset paper", (0,)), Planned("adding", "--preset paper", (0, 2))
-    needed = [Need("a", "first", (one,)), Need("b", "second", (other,), best=True), Need("b", "second", (other,), best=True)]
+    needed = [Need("first", (one,)), Need("second", (other,), best=True), Need("second", (other,), best=True)]
     assert distinct_runs(needed) == {Planned("adding", "--preset paper", (0, 2), best=True): ["first", "second"]}
