@@ -7,7 +7,7 @@
 A cost is the processor time of the runs that the command trains: one seed, all updates and evaluations, each variant and learning rate of a
 comparison. Start, compilation and checkpoints come on top. A run that meets a criterion earlier costs less. A few updates of each run are
 measured, as `experiments.reproduce --measure` does, in a process that is bound to one core. Measurements are stored in the user's cache, so
-that the same command goes on after an interruption.
+that the same command goes on after an interruption. The date in the file is that of the last measurement of any preset.
 
 Where updates are long, few presets of each experiment are measured. The other presets, and those whose data are missing, are estimated: the
 estimate from counts of operations is multiplied by the ratio of measured to estimated cost of measured presets of the experiment. It is
@@ -74,6 +74,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.presets:
             check_distinct("presets", self.presets)
+            if not self.measure:
+                raise UsageError("--presets names what to measure, and --no-measure measures nothing: give only one of them")
         if not self.limit >= 0:
             raise UsageError(f"limit is {self.limit:g}: expected a number of seconds, 0 or more")
 
@@ -227,7 +229,8 @@ def measure(options: Options, console: Console) -> None:
         reasons = measure_each(wanted, costs, options.limit, console)
         now = {one.name: hours for one in wanted if not reasons[one.name] and (hours := one.measured(costs))}
     found = entries(known, {**before, **now})
-    write_json(options.output, {**machine, "date": date.today().isoformat(), "presets": found})
+    last = None if now else experiments.read_costs(options.output).get("date")
+    write_json(options.output, {**machine, "date": last or date.today().isoformat(), "presets": found})
     console.table(COLUMNS, list(_rows(wanted, found, reasons)))
 
 
@@ -246,7 +249,8 @@ def estimate_again(path: Path, known: Mapping[str, Runs]) -> None:
 def _rows(wanted: Sequence[Runs], found: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str]) -> Iterator[list[str]]:
     for one in wanted:
         cost = found[one.experiment][one.preset]
-        how = "measured" if cost["measured"] else f"estimated: {reasons[one.name].partition(':')[0]}"
+        reason = reasons[one.name].partition(":")[0]
+        how = f"estimated: {reason}" if not cost["measured"] else f"measured earlier, not now: {reason}" if reason else "measured"
         yield [one.name, str(len(one.jobs)), f"{one.updates:,}", f"{cost['hours']:,g}", how]
 
 

@@ -76,7 +76,7 @@ class Contender:
 
 
 def contenders(trained: Loaded) -> list[Contender]:
-    """Return a network as it was trained, and with its matrices in 8-bit integers.
+    """Return a network with the weights of its run, and with its matrices in 8-bit integers.
 
     Raises:
       UsageError: it is no recurrent network.

@@ -55,19 +55,19 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A figure of one run.
+    """A value that is read from one run.
 
     Attributes:
       name: what it is, with its unit.
-      read: the figure of a run, or None if it has none (yet).
+      read: returns the value of a run, or None if it has none (yet).
       form: format string.
       published: as printed; empty if nothing was.
       criterion: when ours counts as the published one; None if nothing was published to hold it against.
-      settled_by: the number of updates after which the figure cannot change, or None if it can until training is over.
-      event: whether the figure is the update at which something first happened, which later updates do not change.
+      settled_by: the number of updates after which the value cannot change, or None if it can until training is over.
+      event: whether the value is the update at which something first happened, which later updates do not change.
       open_ended: whether the paper sets no limit to the updates, so that an event that has not happened yet is neither for nor against it.
-      best: whether the figure depends on which evaluation was the best.
-      field: the name of the figure in the JSON object of a study; empty if studies do not have it.
+      best: whether the value depends on which evaluation was the best.
+      field: the name of the value in the JSON object of a study; empty if studies do not have it.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Quantity:
     field: str = ""
 
     def observe(self, run: Record, config: RunConfig[Any]) -> Observation:
-        """Return the figure of a run, and whether it is settled."""
+        """Return the value of a run, and whether it is settled."""
         value, length = self.read(run), config.train.updates
         if self.open_ended and value is None and run.failure is None:
             return Observation(run.seed, None, settled=False, progress=run.updates)
@@ -116,7 +116,7 @@ class Network:
         return runs_of(self.config, self.experiment, evidence.records, best)
 
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
-        """Return the figure of each seed."""
+        """Return the value of each seed."""
         return [quantity.observe(run, self.config) for run in self.runs(evidence, quantity.best).values()]
 
     def planned(self, seeds: Sequence[int]) -> Planned:
@@ -143,7 +143,7 @@ class StudyModel:
     flags: str = ""
 
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
-        """Return the figure of each seed; epochs at the cap are at least as many."""
+        """Return the value of each seed. Numbers of epochs are lower bounds for runs that the cap on epochs ended."""
         if not quantity.field:
             return []
         return [
@@ -214,7 +214,7 @@ class Row:
 
     @property
     def best(self) -> bool:
-        """Return whether a figure depends on which evaluation was the best."""
+        """Return whether a value depends on which evaluation was the best."""
         return any(quantity.best for quantity in self.quantities)
 
     @property

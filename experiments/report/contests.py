@@ -62,16 +62,16 @@ def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | Non
 
 @dataclass(frozen=True)
 class Final:
-    """A figure of the test split where both trained to the end; otherwise the best validation figure up to the last common update.
+    """A metric of the test split if both trained to the end; otherwise the best validation metric up to the last common update.
 
     Attributes:
       name: what it is, with its unit.
       score: as `metrics.jsonl` names it.
       form: format string.
       higher: whether higher is better.
-      best: whether the figure depends on which evaluation was the best.
-      decimals: to which figures are rounded before they are compared, where the paper prints equal ones; None for no rounding.
-      cut_short: whether validation figures of unfinished networks are compared.
+      best: whether the metric depends on which evaluation was the best.
+      decimals: to which values are rounded before they are compared, where the paper prints equal ones; None for no rounding.
+      cut_short: whether validation metrics of unfinished networks are compared.
     """
 
     name: str
@@ -103,14 +103,14 @@ class Final:
         return (max if self.higher else min)(values, default=None)
 
     def last_gain(self, run: Record) -> float:
-        """Return by how much the last validation figure of a run is better than all before it; 0 if it is not."""
+        """Return by how much the last validation metric of a run is better than all before it; 0 if it is not."""
         *before, last = [value if self.higher else -value for value in run.selectable(self.score).values()] or [0.0]
         return max(0.0, last - max(before)) if before else 0.0
 
 
 @dataclass(frozen=True)
 class Last:
-    """A validation figure at the last update that both have, lower is better. Attributes are as in `Final`."""
+    """A validation metric at the last update that both have; lower is better. Attributes are as in `Final`."""
 
     name: str
     score: str
@@ -131,11 +131,11 @@ class Last:
 
 @dataclass(frozen=True)
 class First:
-    """Updates until a validation figure meets a condition; a run that never meets it took longer than it ran.
+    """Updates until a validation metric meets a condition; a run that never meets it took longer than it ran.
 
     Attributes:
       name: what is counted.
-      score: as `metrics.jsonl` names the figure.
+      score: as `metrics.jsonl` names the metric.
       holds: the condition.
       form: format string.
       best: whether the count depends on which evaluation was the best.

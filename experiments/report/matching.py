@@ -53,7 +53,7 @@ class Wanted:
 
     Args:
       config: the configuration.
-      best: whether figures of the best evaluation are compared, so that the evaluation interval is part of the configuration.
+      best: whether metrics of the best evaluation are compared, so that the evaluation interval is part of the configuration.
     """
 
     def __init__(self, config: RunConfig[Any], best: bool = False) -> None:

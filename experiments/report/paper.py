@@ -28,7 +28,7 @@ class Study:
       updates: at which the learning curve is tabulated.
       log_of: the model whose training log was published.
       log: update -> score in that log.
-      levels: published figures, drawn as lines: name -> score.
+      levels: published values, drawn as lines: name -> score.
       baseline: name and score of a predictor without memory or of a constant, drawn as a line.
       over: setting over which test scores are drawn, by its dotted name; none if empty.
     """
@@ -59,7 +59,8 @@ class Plot:
     Attributes:
       where: its place in the paper.
       shows: what it shows.
-      place: beginning of the place of the claims that it is judged by, or another text if no claim is about it.
+      place: `where` of the claims that the figure is judged by, or the beginning of it. A text that begins with "no " says why no claim is
+        about the figure.
       about: what the names of those claims contain.
     """
 

@@ -166,8 +166,8 @@ class OfCurve(_StudySource):
     def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed whose losses are kept by epoch."""
         curves = {seed: run.get("losses", {}).get("test", ()) for seed, run in sorted(self.model.runs(evidence).items())}
-        figures = {seed: (self.larger(losses), self.other(losses)) for seed, losses in curves.items()}
-        return [compared(seed, one - other, strict) for seed, (one, other) in figures.items() if one is not None and other is not None]
+        values = {seed: (self.larger(losses), self.other(losses)) for seed, losses in curves.items()}
+        return [compared(seed, one - other, strict) for seed, (one, other) in values.items() if one is not None and other is not None]
 
     def smaller(self, evidence: Evidence) -> str:
         """Return what is smaller than published."""

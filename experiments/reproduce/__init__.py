@@ -1,1 +1,1 @@
-"""`python -m experiments.reproduce`: trains what the claims of the papers need."""
+"""`python -m experiments.reproduce`: training of the runs that the claims of the papers need."""

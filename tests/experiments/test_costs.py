@@ -171,6 +171,20 @@ def test_other_presets_stay_as_they_are(tool, tmp_path, monkeypatch):
     assert (found["quick"]["hours"], found["quick"]["measured"]) == (hours(8.0), True)
 
 
+def test_a_measurement_that_fails_leaves_the_earlier_one_with_its_date_and_says_so(tool, tmp_path, monkeypatch, capsys):
+    tool()
+    content = json.loads(experiments.COSTS.read_text())
+    experiments.COSTS.write_text(json.dumps({**content, "date": "2001-01-01"}))
+    experiments.read_costs.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    monkeypatch.setitem(SECONDS, 40, "missing data: nobody has them")
+    capsys.readouterr()
+    wide = tool("--presets", "first/wide")["first"]["wide"]
+    assert (wide["hours"], wide["measured"]) == (hours(1.5), True)
+    assert json.loads(experiments.COSTS.read_text())["date"] == "2001-01-01"
+    assert "measured earlier, not now: missing data" in capsys.readouterr().out
+
+
 def test_costs_of_two_processors_are_not_mixed(tool, assert_refused):
     tool()
     content = json.loads(experiments.COSTS.read_text())
@@ -264,6 +278,7 @@ def test_hours_that_are_none_give_no_costs(tool, number):
         (["--presets", "first/nope"], "unknown preset 'first/nope': choose from first/quick, first/wide"),
         (["--presets", "nope/quick"], "unknown preset 'nope/quick': give EXPERIMENT/PRESET"),
         (["--presets", "first/wide", "first/wide"], "give at least one, and none twice"),
+        (["--presets", "first/wide", "--no-measure"], "--no-measure measures nothing"),
         (["--limit", "nan"], "limit is nan: expected a number of seconds"),
     ],
 )
