@@ -269,7 +269,7 @@ class Tripled(LowRank):
 def test_a_subclass_of_a_composite_may_apply_it_in_another_way(holder):
     params, _, _, _ = network(5)
     low_rank = params.recurrent.terms[0]
-    assert_like_plain([holder(Tripled(low_rank.left, low_rank.right))])
+    assert_like_plain([holder(Tripled(low_rank.left / 3, low_rank.right))])  # larger products would amplify rounding errors
 
 
 @register_fields
