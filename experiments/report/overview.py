@@ -67,7 +67,7 @@ def _paper(judged: Judged) -> list[str]:
         f"## {paper.title}",
         f"{paper.citation}. [Every claim]({page_path(paper.name)})",
         counts,
-        f"![{paper.caption}]({telling})",
+        f"![{paper.caption.partition(':')[0].partition(',')[0]}]({telling})",  # the caption below says the rest
         f"*{paper.caption}.*",
         sentences,
     ]
