@@ -22,7 +22,7 @@ from typing import Any
 import experiments
 from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import combinations, parse_dataclass
+from lrpt.cli.flags import Command, combinations, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.summary import has_rates_to_choose, summarize
 from lrpt.engines.engine import EngineOptions
@@ -81,8 +81,7 @@ def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Se
         own = ["--preset", preset, "--seed", str(options.seed), "--seeds", str(options.seeds), "--workdir", str(root)]
         commands = combinations(experiment, [*flags, *own])
         first = next(iter(commands.values()))
-        if first.distributed.wanted:
-            raise UsageError("the engine joins the processes of a run: leave --distributed out, and give --engine ray --hosts N")
+        refuse_distributed(first)
         devices = first.devices
         names = {"experiment": experiment.name, "preset": preset}
         jobs += [NamedJob(job, names) for job in planned(experiment, commands, several=True)]
@@ -123,6 +122,16 @@ def _summarize(part: Part, report: Report, all_rates: bool, console: Console) ->
         if chooses:
             console.say("each model with the learning rate that is best on the validation split (--all-rates lists all)")
         summarize(part.root, part.score, results, paths, title, console, chooses)
+
+
+def refuse_distributed(command: Command[Any, Any]) -> None:
+    """Check that a command does not join processes by itself.
+
+    Raises:
+      UsageError: it has flags of `--distributed`.
+    """
+    if command.distributed.wanted:
+        raise UsageError("the engine joins the processes of a run: leave --distributed out, and give --engine ray --hosts N")
 
 
 def experiment_named(name: str) -> Experiment[Any]:

@@ -4,6 +4,7 @@ They need the weights and the data. So they are computed when a run is collected
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -129,10 +130,12 @@ def largest_difference(kept: Mapping[str, Any], computed: Mapping[str, Any]) -> 
 
 
 def _difference(old: float, new: float) -> float:
-    """Compare two numbers. Files have null for all numbers that are not finite, so that these count as equal."""
-    if not (np.isfinite(old) and np.isfinite(new)):
-        return 0.0 if np.isfinite(old) == np.isfinite(new) else float("inf")
-    return abs(old - new) / max(1.0, abs(old))
+    return abs(old - new) / max(1.0, abs(old)) if math.isfinite(old) and math.isfinite(new) else without_a_number(old, new)
+
+
+def without_a_number(old: float, new: float) -> float:
+    """Return the difference of two values of which one is not finite: 0 if neither is, because files have null for all such values."""
+    return math.inf if math.isfinite(old) or math.isfinite(new) else 0.0
 
 
 def _numbers(content: Any, name: str = "") -> Iterator[tuple[str, float]]:

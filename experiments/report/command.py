@@ -37,7 +37,7 @@ from experiments.report.papers import highway, lattice, low_rank, variable_compu
 from experiments.report.planning import SEEDS
 from experiments.report.records import FIGURES, load
 from experiments.report.study_figures import DRAWN_BY, draw_studies
-from experiments.report.summaries import load_summary
+from experiments.report.summaries import crossing_name, load_summary
 from experiments.report.verdicts import Status
 from experiments.report.verification import verify
 from lrpt.cli.command import leaving_with_a_line
@@ -111,8 +111,9 @@ def evidence_of(root: Path) -> Evidence:
     Raises:
       UsageError: a file is damaged.
     """
-    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in (*map(crossing.name_of, crossing.TERMS), *DRAWN_BY)}
-    return Evidence(load(root / RESULTS), {name: study for name, study in studies.items() if study is not None})
+    crossings = {crossing_name(equal): summary for equal, summary in crossing.kept(root).items()}
+    studies = {name: load_summary(root / RESULTS / f"{name}.json") for name in DRAWN_BY}
+    return Evidence(load(root / RESULTS), {**crossings, **{name: study for name, study in studies.items() if study is not None}})
 
 
 def pages(judged: Sequence[Judged], root: Path) -> dict[PurePosixPath, str]:

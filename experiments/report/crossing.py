@@ -12,7 +12,7 @@ from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.rows import by_pair, columns, row, words
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
 from experiments.report.markdown import RESULTS, figure_path, table
-from experiments.report.summaries import Summary, load_summary
+from experiments.report.summaries import Summary, crossing_name, load_summary
 from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
 from lrpt.metrics import LOWER_IS_BETTER
@@ -52,18 +52,13 @@ Found = Mapping[str, Mapping[str, Difference]]
 """task -> parametrization -> its difference from another one, over all cells"""
 
 
-def name_of(terms: str) -> str:
-    """Return the name under which a comparison is kept."""
-    return f"fair_crossing_{terms}"
-
-
 def kept(root: Path) -> dict[str, Summary]:
     """Return the comparisons that are kept, by their terms.
 
     Raises:
       UsageError: a file is damaged.
     """
-    found = {terms: load_summary(root / RESULTS / f"{name_of(terms)}.json") for terms in TERMS}
+    found = {terms: load_summary(root / RESULTS / f"{crossing_name(terms)}.json") for terms in TERMS}
     return {terms: summary for terms, summary in found.items() if summary is not None}
 
 
@@ -92,7 +87,7 @@ def draw(root: Path) -> None:
 
 
 def _figure(terms: str, task: str) -> Any:
-    return figure_path(f"{name_of(terms)}_{task}.png")
+    return figure_path(f"{crossing_name(terms)}_{task}.png")
 
 
 def _comparison(terms: str, summary: Summary) -> Iterator[str]:

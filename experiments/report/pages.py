@@ -141,9 +141,10 @@ def _study(study: Study, judged: Judged) -> list[str]:
 def _studies(judged: Judged) -> list[str]:
     """Return the figures of kept studies, and the most telling figure if it is none of them and stands nowhere else."""
     paper = judged.paper
-    images = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, shows in shown(paper.name, judged.evidence).items()]
-    others = [name for study in paper.studies for name in _drawn(study, judged)] + list(shown(paper.name, judged.evidence))
-    if paper.telling not in {f"{name}.png" for name in others}:
+    of_studies = shown(paper.name, judged.evidence)
+    images = [f"![{shows}]({UP}/{figure_path(f'{name}.png')})" for name, shows in of_studies.items()]
+    elsewhere = (name for study in paper.studies for name in _drawn(study, judged))
+    if paper.telling not in {f"{name}.png" for name in (*elsewhere, *of_studies)}:
         images.append(f"![{paper.caption}]({UP}/{figure_path(paper.telling)})")
     return ["## Figures of studies", *images] if images else []
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from lrpt.errors import UsageError
 from lrpt.runs.files import is_intact
+from lrpt.runs.run_directory import with_nan
 from lrpt.training.run import ENDED
 
 CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
@@ -252,18 +253,13 @@ def _metrics(path: Path, growing: bool) -> tuple[dict[str, Any], ...]:
     whole = text[: text.rfind("\n") + 1]
     if whole != text and not growing:
         raise _damaged(path, "its last line has no end")
-    lines = tuple(_with_nan(_parse(path, line)) for line in whole.splitlines())
+    lines = tuple(with_nan(_parse(path, line)) for line in whole.splitlines())
     for line in lines:
         if not (isinstance(line.get("loss"), float | int) and (math.isfinite(line["loss"]) or line["split"] != "valid")):
             raise _damaged(path, "it has no usable 'loss'")
     if any(after["update"] < before["update"] for before, after in pairwise(lines)):
         raise _damaged(path, "its updates are out of order")
     return lines if any(line["split"] == "valid" for line in lines) else ()
-
-
-def _with_nan(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metrics with NaN for null, which the trainer writes for a number that is not finite."""
-    return {name: math.nan if value is None else value for name, value in line.items()}
 
 
 def _check_result(path: Path, result: Mapping[str, Any], config: Mapping[str, Any], last_update: int) -> None:

@@ -12,9 +12,10 @@ from experiments.lattice.gradients_figure import layer_gradients_figure, mean_no
 from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims import EPOCHS, Evidence
-from experiments.report.lattice_studies import norms_of, runs_from, scale_of, starts_in
-from experiments.report.papers.highway_takeaways import CELLS, SWARM, constant_of
+from experiments.report.lattice_studies import STARTS, norms_of, runs_from, scale_of, starts_in
+from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
+from experiments.report.studies import SWARM
 from experiments.report.summaries import Summary
 from lrpt.analysis.plots import saved_figure
 
@@ -47,11 +48,10 @@ def _of_losses(study: str, start: str) -> str:
 def _curves(summary: Summary | None) -> dict[str, dict[str, list[Any]]]:
     """Return start -> model -> losses of each seed by epoch, as in Figures 3 and 4, of runs that have them."""
     found: dict[str, dict[str, list[Any]]] = {}
-    for start in starts_in(summary) if summary else ():
-        for run in runs_from(summary or {}, start):
-            if "losses" in run:
-                found.setdefault(start, {}).setdefault(NAMES[run["model"]], []).append(run["losses"])
-    return found
+    for run in summary["runs"] if summary else ():
+        if "losses" in run:
+            found.setdefault(run["initialization"], {}).setdefault(NAMES[run["model"]], []).append(run["losses"])
+    return {start: found[start] for start in STARTS if start in found}
 
 
 def _swarm(summary: Summary, path: Path) -> None:

@@ -25,10 +25,15 @@ def _of_lattice(summary: Summary) -> str:
     return f"lattice_{summary['study']}_{own[0]}"
 
 
+def crossing_name(equal: str) -> str:
+    """Return the name under which a comparison of `experiments.fair_crossing` is kept, from what is equal in it."""
+    return f"fair_crossing_{equal}"
+
+
 CROSSING = "fair_crossing.json"
 
 STUDIES: Mapping[str, Callable[[Summary], str]] = {
-    CROSSING: lambda summary: {kind: f"fair_crossing_{kind}" for kind in ("parameters", "time")}[summary["options"]["equal"]],
+    CROSSING: lambda summary: {equal: crossing_name(equal) for equal in ("parameters", "time")}[summary["options"]["equal"]],
     "swarm.json": lambda summary: {"jsb": "jsb_swarm"}[summary["options"]["data"]["source"]],
     **dict.fromkeys(("convergence.json", "efficiency.json", "gradients.json"), _of_lattice),
 }

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from experiments.report.analyses import ANALYSES, analyse, has_scheduler, largest_difference
+from experiments.report.analyses import ANALYSES, analyse, has_scheduler, largest_difference, without_a_number
 from experiments.report.analyses import TOLERANCE as OF_ANALYSES
 from experiments.report.records import ANALYSIS, Record, load
 from experiments.report.weights import best_evaluation
@@ -150,6 +150,7 @@ def _relative(old: float | None, new: float | None) -> float:
     """Compare two values. None is a printed value that is not finite, or a metric that was not computed."""
     if new is None:
         return math.inf
-    if old is None or not (math.isfinite(old) and math.isfinite(new)):
-        return 0.0 if (old is None or not math.isfinite(old)) and not math.isfinite(new) else math.inf
+    old = math.nan if old is None else old
+    if not (math.isfinite(old) and math.isfinite(new)):
+        return without_a_number(old, new)
     return 0.0 if old == new else abs(new - old) / max(abs(old), abs(new))

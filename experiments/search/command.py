@@ -22,7 +22,7 @@ from typing import Any
 from experiments.search.figure import NAMED, draw_search
 from experiments.search.halving import lowest, ranked, rungs
 from experiments.search.space import Trial, draw, read
-from experiments.sweep import experiment_named, split
+from experiments.sweep import experiment_named, refuse_distributed, split
 from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
@@ -102,8 +102,7 @@ class Search:
         """Parse the flags that all trials share, and the values of one trial."""
         own = [f"--{flag}={value}" for flag, value in trial.items()]
         command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
-        if command.distributed.wanted:
-            raise UsageError("the engine joins the processes of a run: leave --distributed out, and give --engine ray --hosts N")
+        refuse_distributed(command)
         check_sizes([command.config], self.options.huge)
         return command
 

@@ -161,7 +161,7 @@ class RunDirectory:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return every complete line of `metrics.jsonl`, with NaN for null. A line that a crash left half-written is skipped."""
-        return [_with_nan(line) for _, line in self._lines()]
+        return [with_nan(line) for _, line in self._lines()]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
@@ -273,13 +273,13 @@ def _record(lines: list[str]) -> dict[str, Any]:
     return {"lines": len(lines), "sha256": hashlib.sha256("".join(lines).encode(errors="replace")).hexdigest()}
 
 
-def _with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
+def with_nan(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return metrics with NaN for null, which JSON holds for a number that is not finite, such as the perplexity of a huge loss."""
     return {name: math.nan if value is None else value for name, value in metrics.items()}
 
 
 def _with_nan_metrics(result: dict[str, Any]) -> dict[str, Any]:
-    return {**result, "metrics": {split: _with_nan(metrics) for split, metrics in result["metrics"].items()}}
+    return {**result, "metrics": {split: with_nan(metrics) for split, metrics in result["metrics"].items()}}
 
 
 def _identity_of(result: dict[str, Any] | None) -> dict[str, Any] | None:

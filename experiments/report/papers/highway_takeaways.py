@@ -12,13 +12,11 @@ from experiments.report.matching import recorded
 from experiments.report.paper import Study, Takeaway
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.records import Record
-from experiments.report.studies import NATS, best_dot, noise
+from experiments.report.studies import NATS, SWARM, best_dot, noise
 from experiments.report.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving
 from experiments.report.verdicts import Status, agreement
 from lrpt.runs.console import in_series
 
-SWARM = "jsb_swarm"
-"""The study of Figure 4."""
 EQUAL = "word_lm_equal"
 """The study of depth at an equal number of parameters."""
 
@@ -180,8 +178,6 @@ def _noise(evidence: Evidence) -> str:
 
 def _losses(evidence: Evidence) -> str:
     """Return the best and the median loss of RHNs at the first and the last depth."""
-    if SWARM not in evidence.studies:
-        return ""
     depths = evidence.studies[SWARM]["options"]["depths"]
     of = {d: [dot[NATS.field] for dot in evidence.studies[SWARM]["dots"] if (dot["cell"], dot["depth"]) == ("rhn", d)] for d in depths}
     one, other = min(of), max(of)
@@ -193,8 +189,6 @@ def _losses(evidence: Evidence) -> str:
 
 def _extent(evidence: Evidence) -> str:
     """Return how large the swarm is."""
-    if SWARM not in evidence.studies:
-        return ""
     options = evidence.studies[SWARM]["options"]
     sizes = options["parameters"]
     return (
