@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from experiments.benchmark.workloads import Workload, make_task, sizes
 from lrpt.analysis.block_timing import BASE
 from lrpt.devices import parallel
 from lrpt.networks.configuration import TiedStorageConfig
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel, suits_kernel
 from lrpt.optim import OptimConfig
 from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
 
@@ -34,7 +34,7 @@ class Timed:
     Attributes:
       train: makes one call and waits for it.
       forward: computes the loss of the batch and waits; None if another contender already measures that.
-      updates: updates per call of `train`.
+      updates: updates per call of `train`, of all models together.
       metrics: parameters, operations, memory, compile time.
     """
 
@@ -42,6 +42,11 @@ class Timed:
     forward: Callable[[], Any] | None
     updates: int
     metrics: dict[str, Any]
+
+
+def always(workload: Workload) -> bool:
+    """Return true: the contender supports every workload."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,15 @@ class Contender:
       flags: flags of XLA.
       threads: threads of PyTorch; None for other contenders, which use all available threads.
       fits: whether it supports the workload's cell.
+      accelerated: whether it needs an NVIDIA GPU.
     """
 
     about: str
     build: Callable[[Workload], Timed]
     flags: tuple[str, ...] = ()
     threads: int | None = None
-    fits: Callable[[Workload], bool] = field(default=lambda workload: True)
+    fits: Callable[[Workload], bool] = always
+    accelerated: bool = False
 
 
 Build = Callable[[Workload], tuple[nn.Module, ModelConfig]]
@@ -84,11 +91,32 @@ class FlaxNetwork(nn.Module):
         return nn.Dense(w.output_size)(ys if w.reads == "all" else last), carry
 
 
-def lrpt_network(recurrence: str, parametrization: str | None = None, pack: str = "auto") -> Build:
+class CudnnLSTM(nn.Module):
+    """An LSTM as wide as the workload's network, computed by cuDNN through `jax.experimental.rnn`, and a readout."""
+
+    workload: Workload
+
+    def __call__(self, inputs: Array, mask: None = None) -> Array:
+        return self.advance(inputs)[0]
+
+    @nn.compact
+    def advance(self, inputs: Array, mask: None = None, start: None = None, *, train: bool = False) -> tuple[Array, Any]:
+        from jax.experimental import rnn
+
+        w, batch = self.workload, inputs.shape[0]
+        shape: tuple[int, int, int, bool] = (w.input_size, w.model.size, 1, False)  # one layer, in one direction
+        weights = self.param("weights", lambda key: rnn.init_lstm_weight(key, *shape))
+        xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
+        zero, lengths = jnp.zeros((1, batch, w.model.size)), jnp.full(batch, w.steps, jnp.int32)
+        ys, h, _ = rnn.lstm(xs, zero, zero, weights, lengths, *shape[:3], 0.0, shape[3])
+        return nn.Dense(w.output_size)(ys if w.reads == "all" else h[0]), h[0]
+
+
+def lrpt_network(recurrence: str, parametrization: str | None = None, pack: str = "auto", chunk: int | None = None) -> Build:
     """Return a builder of this library's model with the given loop, and optionally with other matrices than the workload's."""
 
     def network(w: Workload) -> tuple[nn.Module, ModelConfig]:
-        changes = {"recurrence": recurrence, "pack": pack}
+        changes = {"recurrence": recurrence, "pack": pack, "chunk": chunk}
         config = replace(w.model, **changes | ({"parametrization": parametrization, "tied": False} if parametrization else {}))
         return config.build(w.input_size, w.output_size, w.reads), config
 
@@ -106,16 +134,20 @@ def flax_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
     return FlaxNetwork(w), replace(w.model, parametrization="dense", tied=False, trainable_initial_state=False)
 
 
-def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shards: int = 1) -> Timed:
-    """Compile a network with the library's own training step, so that contenders differ only in the network."""
+def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shards: int = 1, models: int = 1) -> Timed:
+    """Compile a network with the library's own training step, so that contenders differ only in the network.
+
+    Several models are stacked on one device. Their times are those of one model: the time of a call, divided by the models.
+    """
     model, config = network(workload)
-    task, layout, optimizer = make_task(workload), parallel.Layout(1, shards), OptimConfig("permuted_mnist").build()
+    task, optimizer = make_task(workload), OptimConfig("permuted_mnist").build()
+    layout = parallel.Layout(models, shards, models)
     if isinstance(model, SequenceModel):
         model = model.clone(sharers=parallel.sharers(layout))
     shares, train = Shares(parallel.average(layout)), task.splits["train"]
-    state = parallel.place(layout, [init_state(model, task, optimizer, 0)])
-    arrays = parallel.place(layout, [train.arrays])
-    indices = parallel.shard_batch(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))])
+    state = parallel.place(layout, [init_state(model, task, optimizer, seed) for seed in range(models)])
+    arrays = parallel.place(layout, [train.arrays] * models)
+    indices = parallel.shard_batch(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))] * models)
 
     def step(state: Any, arrays: Any, indices: Any) -> Any:
         if updates > 1:
@@ -136,8 +168,13 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
         jax.block_until_ready((state, metrics))
 
     metrics = {**sizes(workload, config), "temporary_bytes": program.memory_analysis().temp_size_in_bytes, "compile_seconds": seconds}
-    alone = (lambda: jax.block_until_ready(losses(state.params, arrays, indices))) if updates == 1 else None
-    return Timed(one_call, alone, updates, metrics)
+    alone = (lambda: jax.block_until_ready(losses(state.params, arrays, indices))) if updates == models == 1 else None
+    return Timed(one_call, alone, updates * models, metrics)
+
+
+def cudnn_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
+    """Build cuDNN's LSTM, and the configuration of our LSTM with full matrices of the same width."""
+    return CudnnLSTM(w), replace(w.model, cell="lstm", parametrization="dense", tied=False, trainable_initial_state=False)
 
 
 def torch_contender(low_rank: bool, workload: Workload) -> Timed:
@@ -164,6 +201,11 @@ def is_variable(workload: Workload) -> bool:
     return workload.model.cell in BASE
 
 
+def fits_kernel(workload: Workload) -> bool:
+    """Return whether the kernel supports the workload's network."""
+    return suits_kernel(workload.model)
+
+
 def is_gru(workload: Workload) -> bool:
     """Return whether the loop written in PyTorch supports the workload's cell."""
     return workload.model.cell.startswith("gru")
@@ -174,7 +216,10 @@ def _ours(about: str, network: Build = lrpt_network("fast"), flags: tuple[str, .
 
 
 PLAIN = lrpt_network("plain", pack="never")
+KERNEL = lrpt_network("kernel", pack="never")
 
+NO_GRAPHS = "--xla_gpu_enable_command_buffer="
+LOOP_GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE"
 
 CONTENDERS = {
     "plain": _ours("lax.scan and reverse mode, XLA's default flags", PLAIN, flags=()),
@@ -202,3 +247,38 @@ CONTENDERS = {
         "PyTorch, a loop over time with low-rank matrices, 2 threads", partial(torch_contender, True), threads=2, fits=is_gru
     ),
 }
+
+
+def _on_gpu(about: str, network: Build, flags: tuple[str, ...] = (), fits: Callable[[Workload], bool] = always, **how: int) -> Contender:
+    return Contender(about, partial(jax_contender, network, **how), flags, fits=fits, accelerated=True)
+
+
+CONTENDERS |= {
+    "plain-no-graphs": _on_gpu("`plain` without command buffers", PLAIN, (NO_GRAPHS,)),
+    "plain-loop-graphs": _on_gpu("`plain`, its loops in command buffers", PLAIN, (LOOP_GRAPHS,)),
+    "checkpoint-loop-graphs": _on_gpu("`checkpoint`, its loops in command buffers", lrpt_network("checkpoint"), (LOOP_GRAPHS,)),
+    "fast-no-graphs": _on_gpu("`fast` without command buffers", lrpt_network("fast"), (NO_GRAPHS,)),
+    "fast-loop-graphs": _on_gpu("`fast`, its loops in command buffers", lrpt_network("fast"), (LOOP_GRAPHS,)),
+    "fast-chunk-112": _on_gpu("`fast` with chunks of 112 steps", lrpt_network("fast", chunk=112)),
+    "fast-one-chunk": _on_gpu("`fast` with one chunk for all steps", lrpt_network("fast", chunk=1000)),
+    "flax-loop-graphs": Contender(
+        "`flax`, its loops in command buffers", partial(jax_contender, flax_network), (LOOP_GRAPHS,), fits=has_flax_cell, accelerated=True
+    ),
+    "cudnn-lstm": _on_gpu("an LSTM by cuDNN through jax.experimental.rnn, full matrices", cudnn_network),
+    "kernel": _on_gpu("the persistent kernel", KERNEL, fits=fits_kernel),
+    "kernel-multi-update": _on_gpu(f"the same, {UPDATES} updates per call", KERNEL, fits=fits_kernel, updates=UPDATES),
+}
+
+
+def _stacked(models: int) -> dict[str, Contender]:
+    """Return contenders that train several models of one shape in one program."""
+    how = f"{models} models stacked, time for one"
+    return {
+        f"plain-{models}-models": _on_gpu(f"`plain`, {how}", PLAIN, models=models),
+        f"fast-{models}-models": _on_gpu(f"`fast`, {how}", lrpt_network("fast"), models=models),
+        f"flax-{models}-models": _on_gpu(f"`flax`, {how}", flax_network, fits=has_flax_cell, models=models),
+        f"kernel-{models}-models": _on_gpu(f"`kernel`, {how}", KERNEL, fits=fits_kernel, models=models),
+    }
+
+
+CONTENDERS |= _stacked(8) | _stacked(32)

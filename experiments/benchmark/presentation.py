@@ -16,6 +16,7 @@ COLUMNS = (
     "temporary MiB", "faults", "compile s",
 )  # fmt: skip
 RIVALS = ("plain", "flax", "torch")
+OURS = ("fast", "kernel")
 OTHER_WORK = ("fast-dense", "fast-padded", "fast-equal-operations")
 
 
@@ -61,20 +62,21 @@ def markdown(report: dict[str, Any]) -> Iterator[str]:
     yield "|---|" + "---:|" * len(groups)
     for name in names:
         yield f"| `{name}`: {CONTENDERS[name].about} | " + " | ".join(_cell(name, rows) for rows in groups.values()) + " |"
-    yield "| best of `fast` against the fastest rival | " + " | ".join(best_against_rivals(rows) for rows in groups.values()) + " |"
+    yield "| best of ours against the fastest rival | " + " | ".join(best_against_rivals(rows) for rows in groups.values()) + " |"
     versions = ", ".join(f"{package} {version}" for package, version in report["versions"].items())
     yield ""
-    yield f"{report['date']}, {report['processor']}, {report['cores']} cores, {versions}, medians of {report['rounds']} rounds."
+    gpu = f"{report['gpu']}, " if "gpu" in report else ""
+    yield f"{report['date']}, {gpu}{report['processor']}, {report['cores']} cores, {versions}, medians of {report['rounds']} rounds."
 
 
 def best_against_rivals(rows: Sequence[Row]) -> str:
     """Return how many times as fast our fastest contender is as the fastest of the others: '1.9x torch-2-threads'. Empty without rivals.
 
-    Contenders that do something else do not count: equal operations, full matrices, and the fast loop without packing.
+    Contenders that do something else do not count: equal operations, full matrices, the fast loop without packing, stacked models.
     """
-    times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train"}
-    ours = {name: ms for name, ms in times.items() if name.startswith("fast") and name not in OTHER_WORK}
-    rivals = {name: ms for name, ms in times.items() if not name.startswith("fast")}
+    times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train" and not row["contender"].endswith("-models")}
+    ours = {name: ms for name, ms in times.items() if name.startswith(OURS) and name not in OTHER_WORK}
+    rivals = {name: ms for name, ms in times.items() if not name.startswith(OURS)}
     if not ours or not rivals:
         return ""
     rival = min(rivals, key=lambda name: rivals[name])
@@ -89,7 +91,7 @@ def _cell(name: str, rows: Sequence[Row]) -> str:
     if "plain" not in times or name == "plain":
         return f"{times[name]:.1f}"
     ratio = times["plain"] / times[name]
-    return f"{times[name]:.1f} ({ratio:.{1 if ratio >= 0.1 else 2}f}x)"
+    return f"{times[name]:.{1 if times[name] >= 1 else 2}f} ({ratio:.{1 if ratio >= 0.1 else 2}f}x)"
 
 
 def draw(report: dict[str, Any], path: Path) -> Path:
@@ -106,7 +108,7 @@ def draw(report: dict[str, Any], path: Path) -> Path:
 def _bars(axes: "Axes", workload: str, rows: Sequence[Row]) -> None:
     names, medians = [row["contender"] for row in rows], [row["median_ms"] for row in rows]
     whiskers = [[row["median_ms"] - row["min_ms"] for row in rows], [row["max_ms"] - row["median_ms"] for row in rows]]
-    colors = ["#0072B2" if name.startswith("fast") else "0.6" for name in names]
+    colors = ["#0072B2" if name.startswith(OURS) else "0.6" for name in names]
     axes.barh(names, medians, xerr=whiskers, color=colors, error_kw={"elinewidth": 0.8, "ecolor": "0.3"})
     axes.invert_yaxis()
     axes.set_title(workload)

@@ -57,14 +57,17 @@ class LowRankGRU(nn.Module):
 
 
 def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callable[[], Any], int]:
-    """Return a function for one update, a function for one forward pass, and the number of parameters."""
+    """Return a function for one update, a function for one forward pass, and the number of parameters. A GPU is used if there is one."""
     torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     inputs, targets, *mask = make_task(workload).splits["train"].arrays
     counts = torch.as_tensor(mask[0].T.copy()).flatten() if mask else slice(None)
     xs = torch.as_tensor(inputs).transpose(0, 1).contiguous()
     xs = nn.functional.one_hot(xs.long(), workload.input_size).float() if workload.symbols else xs
     ts = torch.as_tensor(targets.swapaxes(0, 1).copy() if workload.reads == "all" else targets)
-    model = LowRankGRU(workload) if low_rank else Layer(workload)
+    xs, ts = xs.to(device), ts.to(device)
+    model = (LowRankGRU(workload) if low_rank else Layer(workload)).to(device)
     optimizer = torch.optim.RMSprop(model.parameters(), lr=5e-4, alpha=0.9)
 
     def loss() -> Any:
@@ -78,9 +81,11 @@ def build(workload: Workload, low_rank: bool) -> tuple[Callable[[], Any], Callab
         loss().backward()
         nn.utils.clip_grad_value_(model.parameters(), 1.0)
         optimizer.step()
+        wait()
 
     def forward() -> None:
         with torch.no_grad():
             loss()
+        wait()
 
     return train, forward, sum(p.numel() for p in model.parameters())

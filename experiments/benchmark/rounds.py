@@ -5,16 +5,23 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Timer
 from typing import Any, Self
 
 from experiments.benchmark.contenders import CONTENDERS
 from experiments.benchmark.workloads import ALL
+from lrpt.devices.parallel import cores, visible_accelerators
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 
 Row = dict[str, Any]
+
+PATIENCE = 600
+"""Seconds in which a contender must be compiled; then it is stopped, and left out."""
 
 
 class Process:
@@ -27,18 +34,28 @@ class Process:
     def __init__(self, workload: str, contender: str) -> None:
         command = [sys.executable, "-m", "experiments.benchmark.worker", workload, contender]
         flags = " ".join(CONTENDERS[contender].flags) if contender in CONTENDERS else ""
-        environment = {**os.environ, "XLA_FLAGS": flags, "OMP_WAIT_POLICY": "passive"}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        environment = {**os.environ, "XLA_FLAGS": flags, "OMP_WAIT_POLICY": "passive", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # a pipe that nobody reads would block the process when it is full
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._said}
         self._process = subprocess.Popen(command, text=True, env=environment, **pipes)
         self.times: dict[str, list[dict[str, float]]] = {}
-        self.metrics = self._answer()
+        limit = Timer(PATIENCE, self._process.kill)
+        limit.start()
+        try:
+            self.metrics = self._answer()
+        except RuntimeError:
+            self.__exit__()
+            raise
+        finally:
+            limit.cancel()
         self.measures = self.metrics.pop("measures")
 
     def _answer(self) -> dict[str, Any]:
         line = self._process.stdout.readline()  # type: ignore[union-attr]
         if not line:
-            _, said = self._process.communicate()
-            raise RuntimeError((said.strip().splitlines() or ["it ended without a word"])[-1])
+            self._process.wait()
+            self._said.seek(0)
+            raise RuntimeError((self._said.read().strip().splitlines() or ["it ended without a word"])[-1])
         return json.loads(line)
 
     def time(self, measure: str) -> None:
@@ -53,6 +70,7 @@ class Process:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+        self._said.close()
 
 
 def measure(workload: str, contenders: Sequence[str], rounds: int, console: Console) -> list[Row]:
@@ -63,14 +81,17 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     """
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
-        for name in [*contenders, "peak"]:
-            if name != "peak" and not CONTENDERS[name].fits(ALL[workload]):
-                continue
-            try:
-                processes[name] = stack.enter_context(Process(workload, name))
-            except RuntimeError as error:
-                if name == "peak":
-                    raise UsageError(f"{workload}: the peak of this machine cannot be measured: {error}", code=1) from None
+        names = ["peak", *(name for name in contenders if _takes_part(name, workload))]
+        with ThreadPoolExecutor(max(1, cores() // 2)) as pool:  # compiling has threads of its own
+            started = {name: pool.submit(Process, workload, name) for name in names}
+        for name, process in started.items():
+            if not process.exception():
+                processes[name] = stack.enter_context(process.result())
+        for name, process in started.items():
+            error = process.exception()
+            if name == "peak" and error:
+                raise UsageError(f"{workload}: the peak of this machine cannot be measured: {error}", code=1)
+            if error:
                 console.warn(f"{workload}: {name} is left out: {error}")
         for _ in range(rounds):
             for process in processes.values():
@@ -79,6 +100,12 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     peak = processes.pop("peak")
     operations = peak.metrics["flops"] / _median(peak, "train", "ms") * 1e3
     return [_row(workload, name, process, m, operations) for name, process in processes.items() for m in process.measures]
+
+
+def _takes_part(name: str, workload: str) -> bool:
+    """Return whether a contender supports the workload and this machine."""
+    contender = CONTENDERS[name]
+    return contender.fits(ALL[workload]) and (not contender.accelerated or bool(visible_accelerators()))
 
 
 def _median(process: Process, measure: str, name: str) -> float:

@@ -24,21 +24,22 @@ def timed(call: Callable[[], Any], updates: int) -> dict[str, float]:
     return {"ms": 1e3 * seconds / each, "cpu_ms": 1e3 * cpu / each, "page_faults": (after.ru_minflt - before.ru_minflt) / each}
 
 
-def peak() -> Callable[[], Any]:
-    """Return a function that multiplies two 1024 x 1024 matrices, 2.1 GFLOP."""
+def peak() -> tuple[Callable[[], Any], int]:
+    """Return a function that multiplies two square matrices, of 1024 rows on a CPU and 8192 elsewhere, and its number of operations."""
     import jax
-    import jax.numpy as jnp
 
-    a = jnp.ones((1024, 1024))
+    size = 1024 if jax.default_backend() == "cpu" else 8192
+    a = jax.random.normal(jax.random.key(0), (size, size))
     product = jax.jit(lambda a: a @ a)
-    return lambda: product(a).block_until_ready()
+    return lambda: product(a).block_until_ready(), 2 * size**3
 
 
 def main(workload: str, contender: str) -> None:
     """Serve measurements of one contender until its input ends."""
     if contender == "peak":
-        calls: dict[str, Any] = {"train": peak()}
-        updates, metrics = 1, {"flops": 2 * 1024**3}
+        product, flops = peak()
+        calls: dict[str, Any] = {"train": product}
+        updates, metrics = 1, {"flops": flops}
     else:
         from experiments.benchmark.contenders import CONTENDERS
         from experiments.benchmark.workloads import ALL

@@ -78,8 +78,17 @@ DENSE_GRUS = {
 }
 """Dense GRUs of several widths on characters, which show from which width on one device is faster than two. They run if they are named."""
 
+PIXELS = {
+    f"pixels_{size}_{batch}": Workload(
+        ModelConfig(size=size, matrices=TiedStorageConfig("low_rank_plus_diagonal", 24)), 1, 10, 784, batch, "last"
+    )
+    for size in (128, 256, 512)
+    for batch in (20, 128)
+}
+"""LRD-GRUs of several widths and batch sizes on 784 pixels, for GPUs. They run if they are named."""
+
 UNTIED = replace(CHAR, matrices=TiedStorageConfig("low_rank_plus_diagonal", 64))
-ALL = WORKLOADS | DENSE_GRUS | {"sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED)}
+ALL = WORKLOADS | DENSE_GRUS | PIXELS | {"sentences_untied": replace(WORKLOADS["sentences"], model=UNTIED)}
 
 
 def make_task(workload: Workload) -> Task:

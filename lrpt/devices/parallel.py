@@ -187,10 +187,18 @@ def check_devices(count: int, batch_size: int) -> None:
         )
 
 
+def on_hopper() -> bool:
+    """Return whether the devices are NVIDIA GPUs of compute capability 9.0, for which the kernel is written."""
+    return str(getattr(jax.local_devices()[0], "compute_capability", "")) == "9.0"
+
+
 def check_gpu() -> None:
     """Raise a UsageError unless the devices can run the kernel."""
-    if _platform() != "gpu":
-        raise UsageError(f"model.loop.kind is {KERNEL}, which needs an NVIDIA GPU, and JAX runs on {_platform()}: choose fast")
+    if not on_hopper():
+        found = jax.local_devices()[0].device_kind
+        raise UsageError(
+            f"model.loop.kind is {KERNEL}, which needs an NVIDIA GPU of compute capability 9.0, and this is {found}: choose fast"
+        )
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:

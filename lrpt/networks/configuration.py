@@ -161,7 +161,7 @@ class SequenceLoopConfig(LoopConfig):
             LOOPS,
             [KERNEL],
             notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan, kernel is for "
-            "low-rank GRUs on NVIDIA Hopper GPUs (not yet run on hardware)",
+            "low-rank GRUs on NVIDIA Hopper GPUs",
         ),
     ] = "fast"
     materialize: Annotated[

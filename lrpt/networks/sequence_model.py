@@ -28,6 +28,7 @@ from lrpt.networks.layers import split_by_layer
 from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.kernels.plan import MAX_RANK, MAX_SIZE
 from lrpt.recurrence.materialize import materialized
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 from lrpt.symbols import Weighted, check_symbols, rows_of
@@ -325,6 +326,17 @@ class Embedding(nn.Module):
     def transposed(self) -> Operator:
         """Return E^T, which maps an output to its inner products with the vectors of all symbols."""
         return Dense(self.table.T) if self.spread is None else LowRank(self.table.T, self.spread)
+
+
+def suits_kernel(model: Any) -> bool:
+    """Return whether the kernel for low-rank GRUs can run a configured network."""
+    return (
+        isinstance(model, ModelConfig)
+        and (model.cell, model.layers, model.matrices.weight_norm, model.dropout.drops) == ("gru", 1, False, False)
+        and model.matrices.kind in ("low_rank", "low_rank_plus_diagonal")
+        and model.size <= MAX_SIZE
+        and model.matrices.rank <= MAX_RANK
+    )
 
 
 class SequenceModel(nn.Module):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.networks.counting import count
+from lrpt.networks.sequence_model import suits_kernel
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.signals import StopRequests
@@ -177,6 +178,9 @@ class _Together:
         """Train to the end. Return the errors of runs that failed; the other runs go on without them."""
         if not self.unfinished:
             return []
+        model = self.unfinished[0].config.model
+        if suits_kernel(model) and not model.needs_gpu and parallel.on_hopper():
+            console.say("on this GPU, --model.recurrence kernel trains this network several times as fast, with products rounded to TF32")
         with ExitStack() as stack:
             for run in self.unfinished:
                 stack.enter_context(closing(run))

@@ -1,6 +1,7 @@
 """How many host devices one model gets by rule."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import pytest
 
 from lrpt import ModelConfig
 from lrpt.devices import parallel
+from lrpt.errors import UsageError
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks.synthetic import Adding
@@ -37,6 +39,17 @@ def test_a_batch_is_split_unless_the_dense_matrices_are_wide(
     config = RunConfig(ModelConfig(size=size, matrices=storage), OptimConfig("adding"), TrainConfig(batch_size=batch), Adding())
     parallel.request_devices(None, 1, batch, config.dense_width, keep=False)
     assert asked == {"jax_num_cpu_devices": devices}
+
+
+def test_the_kernel_needs_a_hopper_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    for capability, fits in (("9.0", True), ("8.0", False)):
+        device = SimpleNamespace(compute_capability=capability, device_kind="a GPU")
+        monkeypatch.setattr(jax, "local_devices", lambda device=device: [device])
+        assert parallel.on_hopper() == fits
+    with pytest.raises(
+        UsageError, match=r"^model\.loop\.kind is kernel, which needs an NVIDIA GPU of compute capability 9\.0, and this is a GPU"
+    ):
+        parallel.check_gpu()
 
 
 def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from experiments.benchmark.workloads import ALL, WORKLOADS, make_task, sizes
 from lrpt.networks.sequence_model import ModelConfig
 
 ROOT = Path(__file__).parents[2]
-COMMITTED = ROOT / "experiments" / "results" / "benchmark.json"
+RESULTS = ROOT / "experiments" / "results"
 
 
 def row(contender, ms, measure="train", workload="adding"):
@@ -110,6 +110,32 @@ def test_the_fastest_rival_is_named():
     assert best_against_rivals(rows[:2]) == ""
 
 
+def test_the_kernel_is_ours_and_stacked_models_are_no_rivals():
+    rows = [row("plain", 60.0), row("fast", 24.0), row("kernel", 3.0), row("plain-8-models", 1.0), row("kernel-8-models", 0.5)]
+    assert best_against_rivals(rows) == "20.0x plain"
+
+
+def test_only_a_gpu_has_contenders_for_gpus(monkeypatch):
+    names = {name: rounds._takes_part(name, "pixels_512_20") for name in ("fast", "cudnn-lstm", "kernel")}
+    assert names == {"fast": True, "cudnn-lstm": False, "kernel": False}
+    monkeypatch.setattr(rounds, "visible_accelerators", lambda: ["0"])
+    assert rounds._takes_part("cudnn-lstm", "pixels_512_20")
+    assert [rounds._takes_part("kernel", f"pixels_{n}_20") for n in (128, 256, 512)] == [True, True, False]
+
+
+def test_a_contender_that_takes_too_long_is_left_out(monkeypatch):
+    monkeypatch.setattr(rounds, "PATIENCE", 0.01)
+    with pytest.raises(RuntimeError, match="it ended without a word"):
+        Process("adding", "fast")
+
+
+def test_times_of_stacked_models_are_those_of_one():
+    small = replace(WORKLOADS["adding"], steps=3, batch=2)
+    timed = CONTENDERS["plain-8-models"].build(small)
+    timed.train()
+    assert (timed.updates, timed.forward) == (8, None)
+
+
 def test_ratios_are_against_rivals_in_the_same_table():
     columns, lines = table([row("plain", 60.0), row("fast", 24.0), row("fast", 8.0, "forward"), row("flax", 78.0)])
     assert columns == COLUMNS
@@ -169,7 +195,8 @@ def test_options_name_everything_there_is():
     assert Options().contenders == tuple(CONTENDERS)
 
 
-def test_the_table_of_the_documentation_is_that_of_the_committed_times():
-    said = list(markdown(json.loads(COMMITTED.read_text())))
+@pytest.mark.parametrize("name", ["benchmark.json", "benchmark_gpu.json"])
+def test_the_table_of_the_documentation_is_that_of_the_committed_times(name):
+    said = list(markdown(json.loads((RESULTS / name).read_text())))
     page = (ROOT / "docs" / "performance.md").read_text()
     assert [line for line in said if line not in page] == []

@@ -1,7 +1,8 @@
-"""The persistent GRU against the plain path, in Pallas's GPU interpret mode, and whether it lowers for CUDA. Nothing here runs on a GPU."""
+"""The persistent GRU against the plain path: in Pallas's GPU interpret mode, and on a Hopper GPU if there is one."""
 
 from functools import partial
 
+import chex
 import jax
 import jax.numpy as jnp
 import jaxtyping
@@ -13,6 +14,7 @@ from lrpt.cells import CELLS
 from lrpt.cells.cell import Gate
 from lrpt.cells.gru import GRUParams, gru, gru_reset_after
 from lrpt.cells.stacked import StackParams, stacked
+from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
 from lrpt.recurrence import recur
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("jax.experimental.pallas.mosaic_gpu", reason="this JAX has no Mosaic GPU")
 interpreter = pytest.importorskip("jax._src.pallas.mosaic_gpu.interpret.interpret_pallas_call", reason="this JAX has no GPU interpret mode")
+persistent = pytest.importorskip("lrpt.recurrence.kernels.persistent")
 INTERPRET = interpreter.InterpretGPUParams(detect_races=True)
 
 
@@ -118,6 +121,54 @@ def test_lowers_for_cuda(size, rank, parts):
     gradient = jax.grad(lambda p, h, xs: weighted_sum(sequence(gru, p, h, xs)), argnums=(0, 1, 2))
     text = jax.jit(jax.vmap(gradient)).trace(*shapes).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count("mosaic_gpu_v2") == 2
+
+
+def relative_error(actual, expected):
+    """The largest norm of the difference of two arrays, over the norm of the second."""
+    pairs = zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True)
+    return max(float(np.linalg.norm(np.float64(a) - np.float64(e)) / np.linalg.norm(np.float64(e))) for a, e in pairs)
+
+
+ON_GPU = {
+    "one block": ((128, (24,) * 3, 1, 20, 784, True), {}),
+    "one block, registers in memory": ((256, (24,) * 3, 1, 20, 784, True), {}),
+    "two blocks": ((256, (64,) * 3, 3, 20, 200, False), {"tied": True}),
+    "padded": ((100, (20, 9, 3), 4, 9, 60, True), {"symbols": True}),
+}
+
+
+def check_on_gpu(name, interpret):
+    """Assert that the kernel rounds no more than the plain path does by default, and gives the same numbers again. Print the errors."""
+    arguments, options = ON_GPU[name]
+    arrays = network(*arguments, **options)
+    with jax.default_matmul_precision("highest"):
+        expected = results(partial(recur, gru), *arrays)
+    by_default = results(partial(recur, gru), *arrays)
+    actual, again = (results(partial(sequence, gru, interpret=interpret), *arrays) for _ in range(2))
+    chex.assert_trees_all_equal(actual, again)
+    for what, own, plain, exact in zip(("values", "gradients"), actual, by_default, expected, strict=True):
+        errors = relative_error(own, exact), relative_error(plain, exact)
+        print(f"{name}: relative errors of {what}: kernel {errors[0]:.1e}, plain {errors[1]:.1e}")
+        assert errors[0] < max(1.5 * errors[1], 1e-5)
+
+
+@pytest.mark.skipif(not parallel.on_hopper(), reason="needs an NVIDIA GPU of compute capability 9.0")
+@pytest.mark.parametrize("name", ON_GPU)
+def test_on_a_gpu_it_rounds_as_the_plain_path_does(name):
+    check_on_gpu(name, interpret=False)
+
+
+def test_the_check_for_gpus_passes_in_interpret_mode(monkeypatch):
+    monkeypatch.setitem(ON_GPU, "small", ((10, (3,) * 3, 2, 3, 4, True), {}))
+    check_on_gpu("small", INTERPRET)
+
+
+def test_operands_are_rounded_to_the_nearest_number_of_the_tensor_cores():
+    a = np.float32(np.random.default_rng(0).standard_normal(1000))
+    kept = np.asarray(persistent._to_tf32(jnp.asarray(a))).view(np.int32) & ~0x1FFF  # the tensor cores drop 13 bits
+    errors = np.abs(kept.view(np.float32) - a)
+    assert np.all(errors <= np.abs(a - np.asarray(jax.lax.reduce_precision(a, exponent_bits=8, mantissa_bits=10))))
+    assert np.isnan(persistent._to_tf32(jnp.float32(jnp.nan)))
 
 
 def test_everything_that_is_accepted_fits_shared_memory():

@@ -1,13 +1,16 @@
 """Observers see every evaluation and change no number; event files of TensorBoard; texts at evaluations and at the end."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 from tiny import CONFIG, lines, numbers
 
 from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
+from lrpt.devices import parallel
 from lrpt.errors import UsageError
+from lrpt.runs.console import Console
 from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, fit_all
 
@@ -18,6 +21,14 @@ class Recorder:
 
     def evaluated(self, evaluation):
         self.seen.append(evaluation)
+
+
+@pytest.mark.parametrize("kind", ["low_rank", "dense"])
+def test_a_hopper_gpu_says_that_there_is_a_kernel(kind, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(parallel, "on_hopper", lambda: True)
+    model = replace(CONFIG.model, cell="gru", parametrization=kind)
+    fit_all([Job(replace(CONFIG, model=model, train=replace(CONFIG.train, updates=1)), 0, tmp_path / "run")], devices=1, console=Console())
+    assert ("on this GPU, --model.recurrence kernel" in capsys.readouterr().out) == (kind == "low_rank")
 
 
 @pytest.fixture(scope="module")

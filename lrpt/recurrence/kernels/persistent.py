@@ -1,13 +1,15 @@
 """Two Pallas kernels for Mosaic GPU: a low-rank GRU over a whole sequence in one launch, forward and backward.
 
-**Not yet run on hardware.** The bodies are checked in Pallas's GPU interpret mode on CPU, and lower for CUDA; their speed is unknown.
-Interpret mode has no clusters, tensor-core rounding, register layouts or swizzled memory: code that depends on those is only known to
-compile.
+The bodies are tested in Pallas's GPU interpret mode on CPU, which has no clusters, tensor-core rounding, register layouts or swizzled
+memory. On a Hopper GPU, tests compare values and gradients with the plain path in full precision. docs/performance.md has errors and times.
 
 A block of threads processes 8 examples, which are the columns of its tiles. It copies the factors to shared memory once and keeps the
 state in registers; only the inputs and outputs of each step pass through global memory. Products run on the tensor cores (`wgmma`), which
-round single-precision operands to TF32 (10 bits of mantissa) and accumulate in float32. XLA does about the same on these devices by
-default, but the kernels do it for every `jax_default_matmul_precision`.
+take single-precision operands as TF32 (10 bits of mantissa, rounded to nearest) and accumulate in float32. XLA does the same on these
+devices by default, but the kernels do it for every `jax_default_matmul_precision`.
+
+Products run while the block goes on with element-wise functions that do not need them: the reset gate and its product come first, and the
+update gate is computed meanwhile.
 
 Factors that do not fit one block are split over a cluster of blocks, each with its own part of the state's components. A low-rank product
 then needs one exchange: the sum over the parts of d numbers for each example, which the blocks write into each other's shared memory.
@@ -32,8 +34,9 @@ from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, Plan
 
 UPDATE, RESET, CANDIDATE = range(3)
 
-# Index argument that loads a whole reference: JAX 0.10 requires it, JAX 0.12 has no such argument.
-_WHOLE = ((),) if "idx" in inspect.signature(plgpu.load).parameters else ()
+_IDX = inspect.signature(plgpu.load).parameters.get("idx")
+# Index argument that loads a whole reference: JAX 0.10 requires it, JAX 0.11 deprecates it, JAX 0.12 has no such argument.
+_WHOLE = ((),) if _IDX is not None and _IDX.default is _IDX.empty else ()
 
 
 def forward(
@@ -100,7 +103,18 @@ def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int]
         mesh = {"num_threads": plan.parts, "thread_name": "part"}
     else:
         mesh = {"cluster": (plan.parts,), "cluster_names": ("part",), "num_threads": 1, "thread_name": "warpgroup"}
-    return plgpu.kernel(body, out_type=out, scratch_types=scratch, grid=(tiles,), grid_names=("tile",), interpret=plan.interpret, **mesh)
+    launch = {"grid": (tiles,), "grid_names": ("tile",), "interpret": plan.interpret, "compiler_params": _compiler(plan)}
+    return plgpu.kernel(body, out_type=out, scratch_types=scratch, **launch, **mesh)
+
+
+def _compiler(plan: Plan) -> Any:
+    """Return settings of the compiler.
+
+    `exp` is that of the special function unit, with a relative error of about 1e-7. A block that works alone needs no barriers but those of
+    `_Block.write`: threads read shared memory only through products, and between the last product that reads an operand and the next write
+    to it, all threads have waited for that product and then met at the barrier of another write.
+    """
+    return plgpu.CompilerParams(approx_math=True, unsafe_no_auto_barriers=plan.parts == 1)
 
 
 def _shared(shape: tuple[int, ...], minor: int | None = None) -> Any:
@@ -150,19 +164,21 @@ class _Block:
 
     def write(self, ref: Any, value: Array) -> None:
         """Write an operand to the shared memory that the tensor cores read."""
-        ref[...] = value if self.plan.interpret else plgpu.layout_cast(value, plgpu.Layout.WGMMA_TRANSPOSED)
+        ref[...] = value if self.plan.interpret else plgpu.layout_cast(_to_tf32(value), plgpu.Layout.WGMMA_TRANSPOSED)
         plgpu.commit_smem()
 
     def times_diagonal(self, gate: int, value: Array) -> Array:
         return lax.broadcast_in_dim(self.diagonal[gate], value.shape, (0,)) * value
 
-    def shrink(self, gate: int, slot: int, product: int) -> Any:
-        """Multiply a vector by the narrow factor of a gate, and of gates in the same tiles, and sum over the parts."""
-        target = self.narrowed[product]
+    def start_shrinking(self, total: Any, gate: int, slot: int, product: int) -> None:
+        """Start to multiply a vector by the narrow factor of a gate, and of gates in the same tiles."""
         first = gate * self.plan.rank
-        total = self.sum_over_parts(_matmul(self.narrow.at[first : first + target.shape[0]], self.vectors[slot]), product)
-        self.write(target, total)
-        return target
+        plgpu.wgmma(total, self.narrow.at[first : first + self.narrowed[product].shape[0]], self.vectors[slot])
+
+    def end_shrinking(self, total: Any, product: int, in_flight: int = 0) -> Any:
+        """Sum over the parts what `start_shrinking` computes, and return the operand that holds it."""
+        self.write(self.narrowed[product], self.sum_over_parts(_result(total, in_flight), product))
+        return self.narrowed[product]
 
     def sum_over_parts(self, summand: Array, product: int) -> Array:
         """Send this block's summand to all blocks, and sum theirs. A block overwrites a summand only once it has this block's next one."""
@@ -179,24 +195,33 @@ class _Block:
         summands = [self.read(received, (part,)) for part in range(self.plan.parts)]
         return sum(summands[1:], summands[0])
 
-    def widen(self, *factors_and_vectors: tuple[int, Any]) -> Array:
-        """Sum the products of the gates' wide factors with vectors of d components."""
-        return _matmul(*(x for gate, vector in factors_and_vectors for x in (self.wide.at[gate], vector)))
+    def start_widening(self, total: Any, gate: int, vector: Any) -> None:
+        """Start to add the product of a gate's wide factor with a vector of d components."""
+        plgpu.wgmma(total, self.wide.at[gate], vector)
+
+    def accumulators(self, body: Any, products: Sequence[int], wide: int) -> Any:
+        """Call `body` with the totals of the narrow products and of `wide` products of n components, which start at zero."""
+        rows = (*products, *(self.plan.rows for _ in range(wide)))
+        return pl.run_scoped(body, *(plgpu.WGMMAAccumulatorRef((n, EXAMPLES), jnp.float32) for n in rows))
 
 
-def _matmul(*operands: Any) -> Array:
-    """Compute a @ b + c @ d + ... from shared memory."""
+def _result(total: Any, in_flight: int = 0) -> Array:
+    """Wait until at most so many of the products started last are unfinished, and return the total of a finished one."""
+    return plgpu.wgmma_accumulator_load(total, wait_n=in_flight)
 
-    def product(total: Any) -> Array:
-        for a, b in zip(operands[::2], operands[1::2], strict=True):
-            plgpu.wgmma(total, a, b)
-        return total[...]
 
-    return pl.run_scoped(product, plgpu.WGMMAAccumulatorRef((operands[0].shape[0], operands[1].shape[1]), jnp.float32))
+def _to_tf32(a: Array) -> Array:
+    """Add half of the 13 bits that the tensor cores drop: they round to the nearest number then, and the error is half as large."""
+    half = lax.bitcast_convert_type(lax.bitcast_convert_type(a, jnp.int32) + 0x1000, jnp.float32)
+    return jnp.where(a == a, half, a)  # NaN stays NaN
 
 
 def _sigmoid(a: Array) -> Array:
     return 1 / (1 + jnp.exp(-a))
+
+
+def _tanh(a: Array) -> Array:
+    return 1 - 2 / (1 + jnp.exp(2 * a))
 
 
 def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide: Any, diagonal: Any, states: Any, **scratch: Any) -> None:
@@ -206,18 +231,25 @@ def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide:
     def read(t: Any) -> tuple[Array, ...]:
         return tuple(block.read(inputs, (t, *here, gate)) for gate in range(3))
 
+    def compute(h: Array, x: tuple[Array, ...], pair_total: Any, last_total: Any, of_u: Any, of_r: Any, of_m: Any) -> Array:
+        block.write(block.vectors[0], h)
+        block.start_shrinking(pair_total, UPDATE, 0, 0)
+        pair = block.end_shrinking(pair_total, 0)
+        block.start_widening(of_r, RESET, pair.at[rank : 2 * rank])
+        block.start_widening(of_u, UPDATE, pair.at[:rank])
+        v = h * _sigmoid(x[RESET] + block.times_diagonal(RESET, h) + _result(of_r, in_flight=1))
+        block.write(block.vectors[0], v)
+        block.start_shrinking(last_total, CANDIDATE, 0, 1)
+        u = _sigmoid(x[UPDATE] + block.times_diagonal(UPDATE, h) + _result(of_u, in_flight=1))
+        last = block.end_shrinking(last_total, 1)
+        block.start_widening(of_m, CANDIDATE, last.at[:rank])
+        m = _tanh(x[CANDIDATE] + block.times_diagonal(CANDIDATE, v) + _result(of_m))
+        return (1 - u) * m + u * h
+
     def step(t: Any, carry: Any) -> Any:
         h, x = carry
         following = read(jnp.minimum(t + 1, steps - 1))  # loads while this step computes
-        block.write(block.vectors[0], h)
-        pair = block.shrink(UPDATE, 0, 0)
-        u = _sigmoid(x[UPDATE] + block.times_diagonal(UPDATE, h) + block.widen((UPDATE, pair.at[:rank])))
-        r = _sigmoid(x[RESET] + block.times_diagonal(RESET, h) + block.widen((RESET, pair.at[rank : 2 * rank])))
-        v = h * r
-        block.write(block.vectors[0], v)
-        last = block.shrink(CANDIDATE, 0, 1)
-        m = jnp.tanh(x[CANDIDATE] + block.times_diagonal(CANDIDATE, v) + block.widen((CANDIDATE, last.at[:rank])))
-        h = (1 - u) * m + u * h
+        h = block.accumulators(partial(compute, h, x), (plan.pair_rows, ROWS), wide=3)
         states[(t, *here)] = h
         return h, following
 
@@ -233,23 +265,35 @@ def _backward(
     def read(t: Any) -> tuple[Array, ...]:
         return tuple(block.read(streams, (t, *here, stream)) for stream in range(5))
 
-    def step(i: Any, carry: Any) -> Any:
-        d_h, (h, u, r, m, d_y) = carry
-        t = steps - 1 - i
-        following = read(jnp.maximum(t - 1, 0))
-        d_h = d_h + d_y
-        d_u, d_m = d_h * (h - m) * u * (1 - u), d_h * (1 - u) * (1 - m * m)
+    def compute(t: Any, d_h: Array, saved: tuple[Array, ...], of_m: Any, of_u: Any, of_r: Any, v_total: Any, h_total: Any) -> Array:
+        h, u, r, m, _ = saved
+        d_m = d_h * (1 - u) * (1 - m * m)
         block.write(block.vectors[0], d_m)
+        block.start_shrinking(of_m, CANDIDATE, 0, 0)
+        d_u = d_h * (h - m) * u * (1 - u)
         block.write(block.vectors[1], d_u)
-        of_m, of_u = block.shrink(CANDIDATE, 0, 0), block.shrink(UPDATE, 1, 1)
-        d_v = block.times_diagonal(CANDIDATE, d_m) + block.widen((CANDIDATE, of_m.at[:rank]))
+        narrow_m = block.end_shrinking(of_m, 0)
+        block.start_widening(v_total, CANDIDATE, narrow_m.at[:rank])
+        block.start_shrinking(of_u, UPDATE, 1, 1)
+        d_inputs[(t, *here, UPDATE)] = d_u
+        d_inputs[(t, *here, CANDIDATE)] = d_m
+        d_v = block.times_diagonal(CANDIDATE, d_m) + _result(v_total, in_flight=1)
         d_r = d_v * h * r * (1 - r)
         block.write(block.vectors[0], d_r)
-        of_r = block.shrink(RESET, 0, 2)
+        block.start_shrinking(of_r, RESET, 0, 2)
+        d_inputs[(t, *here, RESET)] = d_r
+        narrow_u = block.end_shrinking(of_u, 1, in_flight=1)
+        block.start_widening(h_total, UPDATE, narrow_u.at[:rank])
         d_h = d_h * u + d_v * r + block.times_diagonal(UPDATE, d_u) + block.times_diagonal(RESET, d_r)
-        d_h = d_h + block.widen((UPDATE, of_u.at[:rank]), (RESET, of_r.at[:rank]))
-        for gate, value in ((UPDATE, d_u), (RESET, d_r), (CANDIDATE, d_m)):
-            d_inputs[(t, *here, gate)] = value
+        narrow_r = block.end_shrinking(of_r, 2, in_flight=1)
+        block.start_widening(h_total, RESET, narrow_r.at[:rank])
+        return d_h + _result(h_total)
+
+    def step(i: Any, carry: Any) -> Any:
+        d_h, saved = carry
+        t = steps - 1 - i
+        following = read(jnp.maximum(t - 1, 0))
+        d_h = block.accumulators(partial(compute, t, d_h + saved[4], saved), (ROWS,) * 3, wide=2)
         return d_h, following
 
     d_h, _ = lax.fori_loop(0, steps, step, (block.zeros(), read(steps - 1)))
