@@ -108,7 +108,8 @@ class CudnnLSTM(nn.Module):
         weights = self.param("weights", lambda key: rnn.init_lstm_weight(key, *shape))
         xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
         zero, lengths = jnp.zeros((1, batch, w.model.size)), jnp.full(batch, w.steps, jnp.int32)
-        ys, h, _ = rnn.lstm(xs, zero, zero, weights, lengths, *shape[:3], 0.0, shape[3])
+        lstm: Any = rnn.lstm
+        ys, h, _ = lstm(xs, zero, zero, weights, lengths, *shape[:3], 0.0, shape[3])
         return nn.Dense(w.output_size)(ys if w.reads == "all" else h[0]), h[0]
 
 
