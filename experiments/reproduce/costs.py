@@ -50,6 +50,10 @@ LOW_RANK = 1.35
 """seconds of an operation on a core for products by low-rank factors, relative to products by a full matrix, which reach a higher share of
 the peak (presets of char_lm on a Xeon: 1.4 for lrd-3298-128 and 1.5 for lrd-1000-64-tied, relative to gru-1000, 1.2 for LSTMs)"""
 
+LAUNCHES = 4e-5
+"""seconds of one step of one layer on an accelerator, forward and back, however few numbers it computes (docs/performance.md: 32 ms for 784
+steps of a GRU of 128 units on an H100)"""
+
 ENDLESS = 10**9
 PIXELS = {"digits": 64, "mnist": 784}
 """pixels of the images of a source: steps if they are read one by one, inputs if they are read at once"""
@@ -159,14 +163,17 @@ def comparable(config: RunConfig[Any], group: str = "") -> str:
 def estimate(config: RunConfig[Any], accelerated: bool) -> float:
     """Return about how many seconds an update takes: six operations for each weight that a step multiplies by, example and step.
 
-    Those of networks with low-rank matrices take `LOW_RANK` times as long on a core. The estimate reads no data, so it knows neither the
-    vocabulary nor the length of sentences: most runs take 5 to 50 times as long on a core.
+    Those of networks with low-rank matrices take `LOW_RANK` times as long on a core. On an accelerator, every step of every layer takes
+    `LAUNCHES` more. The estimate reads no data, so it knows neither the vocabulary nor the length of sentences: most runs take 5 to 50
+    times as long on a core.
     """
     weights = _weights(config.model.compiled, PIXELS[config.data.source] if isinstance(config.data, ImageVectors) else 1)
     operations = 6 * weights * config.train.batch_size * _steps(config.data)
     if not accelerated and _has_low_rank(config.model):
         operations *= LOW_RANK
-    return operations / parallel.operations_per_second(cpu=not accelerated)
+    layers = getattr(config.model, "depth", 1) * getattr(config.model, "layers", 1)
+    launches = LAUNCHES * _steps(config.data) * layers if accelerated else 0
+    return operations / parallel.operations_per_second(cpu=not accelerated) + launches
 
 
 def _has_low_rank(model: Any) -> bool:

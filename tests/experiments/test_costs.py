@@ -213,8 +213,16 @@ def test_ratios_are_interpolated_between_presets_that_read_the_same_data():
     assert ratio("tunes", 0.2, [], []) == 1.0
 
 
-def test_low_rank_products_take_longer_on_a_core_alone():
+def test_every_step_of_every_layer_takes_time_on_an_accelerator():
+    """However narrow the network is: two layers of a few units take as long as the launches of their steps."""
+    one, two = (estimate(changed(CONFIG, model={"layers": layers}), accelerated=True) for layers in (1, 2))
+    assert two - one == pytest.approx(one, rel=1e-3)
+    assert one > measurement.LAUNCHES * measurement._steps(CONFIG.data)
+
+
+def test_low_rank_products_take_longer_on_a_core_alone(monkeypatch):
     """Both factors of 4 x 2 have as many weights as the full matrix."""
+    monkeypatch.setattr(measurement, "LAUNCHES", 0)
     full, low_rank, diagonal = (changed(CONFIG, model={"size": 4, "rank": 2, "parametrization": kind}) for kind in KINDS)
     on_core, elsewhere = ([estimate(one, accelerated=there) for one in (full, low_rank, diagonal)] for there in (False, True))
     assert elsewhere[0] == elsewhere[1] < elsewhere[2]
