@@ -332,7 +332,7 @@ def suits_kernel(model: Any) -> bool:
     """Return whether the kernel for low-rank GRUs can run a configured network."""
     return (
         isinstance(model, ModelConfig)
-        and (model.cell, model.layers, model.matrices.weight_norm, model.dropout.drops) == ("gru", 1, False, False)
+        and (model.cell, model.layers, model.dropout.drops) == ("gru", 1, False)
         and model.matrices.kind in ("low_rank", "low_rank_plus_diagonal")
         and model.size <= MAX_SIZE
         and model.matrices.rank <= MAX_RANK

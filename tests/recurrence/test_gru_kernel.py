@@ -1,5 +1,6 @@
 """The persistent GRU against the plain path: in Pallas's GPU interpret mode, and on a Hopper GPU if there is one."""
 
+from dataclasses import replace
 from functools import partial
 
 import chex
@@ -17,6 +18,8 @@ from lrpt.cells.stacked import StackParams, stacked
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
+from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.networks.sequence_model import ModelConfig, suits_kernel
 from lrpt.recurrence import recur
 from lrpt.recurrence.kernels import plan as plans
 from lrpt.recurrence.kernels import sequence
@@ -169,6 +172,32 @@ def test_operands_are_rounded_to_the_nearest_number_of_the_tensor_cores():
     errors = np.abs(kept.view(np.float32) - a)
     assert np.all(errors <= np.abs(a - np.asarray(jax.lax.reduce_precision(a, exponent_bits=8, mantissa_bits=10))))
     assert np.isnan(persistent._to_tf32(jnp.float32(jnp.nan)))
+
+
+CONFIGURED = {
+    "low rank": {"parametrization": "low_rank"},
+    "plus diagonal, tied": {"tied": True},
+    "wide": {"size": 257, "rank": 4},
+    "dense": {"parametrization": "dense"},
+    "layers": {"layers": 2},
+    "another cell": {"cell": "gru_reset_after"},
+    "weight norm": {"weight_norm": True},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_what_is_said_to_suit_the_kernel_is_what_it_takes(name, monkeypatch):
+    """A command on a Hopper GPU recommends the kernel for configurations that it then accepts, and for no others."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    config = ModelConfig(**{"size": 10, "rank": 3, **CONFIGURED[name]})
+    shapes = jax.eval_shape(lambda: config.build(1, 2, "last").init(jax.random.key(0), jnp.zeros((2, 3, 1))))
+    model = replace(config, loop=SequenceLoopConfig(kind="kernel")).build(1, 2, "last")
+    try:
+        jax.jit(model.apply).trace(shapes, jnp.zeros((2, 3, 1))).lower(lowering_platforms=("cuda",))
+        accepted = True
+    except UsageError:
+        accepted = False
+    assert accepted == suits_kernel(config)
 
 
 def test_everything_that_is_accepted_fits_shared_memory():
