@@ -1,5 +1,6 @@
 """Counts of parameters, computed from the shapes of a model's own parameters."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -36,7 +37,7 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
     Raises:
       UsageError: the settings contradict each other, for example a rank above the size.
     """
-    params = config.parameter_shapes(input_size, output_size)
+    params = _shapes(config, input_size, output_size)
     true = num_params(params)
     if not isinstance(config, ModelConfig):
         return Counts(true, true)
@@ -55,7 +56,7 @@ def averaged_bytes(config: NetworkConfig, input_size: int, output_size: int, num
       output_size: width of the predictions.
       num_metrics: number of scalar metrics of a task, including 'loss'.
     """
-    shapes = config.parameter_shapes(input_size, output_size)
+    shapes = _shapes(config, input_size, output_size)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)) + 4 * num_metrics
 
 
@@ -67,7 +68,7 @@ def count_parts(config: ModelConfig | ConditionalConfig, input_size: int, output
     (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
     matrices. Of a conditional network, the matrix Q between the levels is counted as an input matrix.
     """
-    return _by_purpose(config.parameter_shapes(input_size, output_size), config.build(input_size, output_size, "all"))
+    return _by_purpose(_shapes(config, input_size, output_size), config.build(input_size, output_size, "all"))
 
 
 def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> int:
@@ -83,6 +84,20 @@ def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> i
     parts = count_parts(config, input_size, output_size)
     own = sum(parts[name] for name in ("recurrent", "operator", "input", "further_input"))
     return own * (config.layers if config.shared_layers else 1)
+
+
+def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
+    """Return the shapes of the parameters. They are kept, because commands count a network several times, and tracing it takes a while."""
+    try:
+        hash(config)
+    except TypeError:  # a configuration of the user's own, with a list in it
+        return config.parameter_shapes(input_size, output_size)
+    return _kept_shapes(config, input_size, output_size)
+
+
+@lru_cache(maxsize=64)
+def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
+    return config.parameter_shapes(input_size, output_size)
 
 
 def _by_purpose(params: Any, network: nn.Module) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """Weights by which a network multiplies at each step."""
 
+from dataclasses import dataclass, field
+
 import pytest
 
 from lrpt.networks.conditional import ConditionalConfig
@@ -67,3 +69,14 @@ def test_parts_of_a_conditional_network():
         "readout": n * S + S,
     }
     assert sum(parts.values()) == count(config, CodedSize(S, U), S).true
+
+
+def test_a_configuration_with_a_list_is_counted_each_time():
+    """Shapes are kept by configuration, and one with a list cannot be a key."""
+
+    @dataclass(frozen=True)
+    class Own(ModelConfig):
+        notes: list[str] = field(default_factory=list)
+
+    matrices = TiedStorageConfig("low_rank", 2)
+    assert count(Own(size=6, matrices=matrices), 1, 2) == count(ModelConfig(size=6, matrices=matrices), 1, 2)
