@@ -128,7 +128,9 @@ def _join(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join reports into one. All must come from one machine with the same packages."""
     first = reports[0]
     for report in reports[1:]:
-        for name in ("processor", "cores", "versions", "rounds"):
-            if report[name] != first[name]:
-                raise UsageError(f"from-json has {name} {report[name]} beside {first[name]}: ratios hold within one machine and run only")
+        for name in ("processor", "gpu", "cores", "versions", "rounds"):
+            if report.get(name) != first.get(name):
+                raise UsageError(
+                    f"from-json has {name} {report.get(name)} beside {first.get(name)}: ratios hold within one machine and run only"
+                )
     return {**first, "rows": [row for report in reports for row in report["rows"]]}

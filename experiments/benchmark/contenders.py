@@ -73,8 +73,8 @@ class Contender:
 Build = Callable[[Workload], tuple[nn.Module, ModelConfig]]
 
 
-class FlaxNetwork(nn.Module):
-    """The dense twin of a workload in `flax.linen`: `RNN` with Flax's own cell, and a readout."""
+class DenseNetwork(nn.Module):
+    """The dense twin of a workload with a layer that is not ours, and a readout."""
 
     workload: Workload
 
@@ -84,33 +84,37 @@ class FlaxNetwork(nn.Module):
     @nn.compact
     def advance(self, inputs: Array, mask: None = None, start: None = None, *, train: bool = False) -> tuple[Array, Any]:
         w = self.workload
+        ys, last = self.layer(jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs)
+        return nn.Dense(w.output_size)(ys if w.reads == "all" else last), last
+
+    def layer(self, xs: Array) -> tuple[Array, Array]:
+        """Return the outputs (b, t, n) and the last one."""
+        raise NotImplementedError
+
+
+class FlaxNetwork(DenseNetwork):
+    """`flax.linen.RNN` with Flax's own cell."""
+
+    def layer(self, xs: Array) -> tuple[Array, Array]:
+        w = self.workload
         cell = {"gru": nn.GRUCell, "gru_reset_after": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[w.model.cell](w.model.size)
-        xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
         carry, ys = nn.RNN(cell, return_carry=True)(xs)
-        last = carry[1] if isinstance(carry, tuple) else carry
-        return nn.Dense(w.output_size)(ys if w.reads == "all" else last), carry
+        return ys, carry[1] if isinstance(carry, tuple) else carry
 
 
-class CudnnLSTM(nn.Module):
-    """An LSTM as wide as the workload's network, computed by cuDNN through `jax.experimental.rnn`, and a readout."""
+class CudnnLSTM(DenseNetwork):
+    """An LSTM as wide as the workload's network, computed by cuDNN through `jax.experimental.rnn`."""
 
-    workload: Workload
-
-    def __call__(self, inputs: Array, mask: None = None) -> Array:
-        return self.advance(inputs)[0]
-
-    @nn.compact
-    def advance(self, inputs: Array, mask: None = None, start: None = None, *, train: bool = False) -> tuple[Array, Any]:
+    def layer(self, xs: Array) -> tuple[Array, Array]:
         from jax.experimental import rnn
 
-        w, batch = self.workload, inputs.shape[0]
+        w, batch = self.workload, xs.shape[0]
         shape: tuple[int, int, int, bool] = (w.input_size, w.model.size, 1, False)  # one layer, in one direction
         weights = self.param("weights", lambda key: rnn.init_lstm_weight(key, *shape))
-        xs = jax.nn.one_hot(inputs, w.input_size) if w.symbols else inputs
         zero, lengths = jnp.zeros((1, batch, w.model.size)), jnp.full(batch, w.steps, jnp.int32)
         lstm: Any = rnn.lstm
         ys, h, _ = lstm(xs, zero, zero, weights, lengths, *shape[:3], 0.0, shape[3])
-        return nn.Dense(w.output_size)(ys if w.reads == "all" else h[0]), h[0]
+        return ys, h[0]
 
 
 def lrpt_network(recurrence: str, parametrization: str | None = None, pack: str = "auto", chunk: int | None = None) -> Build:
@@ -262,9 +266,7 @@ CONTENDERS |= {
     "fast-loop-graphs": _on_gpu("`fast`, its loops in command buffers", lrpt_network("fast"), (LOOP_GRAPHS,)),
     "fast-chunk-112": _on_gpu("`fast` with chunks of 112 steps", lrpt_network("fast", chunk=112)),
     "fast-one-chunk": _on_gpu("`fast` with one chunk for all steps", lrpt_network("fast", chunk=1000)),
-    "flax-loop-graphs": Contender(
-        "`flax`, its loops in command buffers", partial(jax_contender, flax_network), (LOOP_GRAPHS,), fits=has_flax_cell, accelerated=True
-    ),
+    "flax-loop-graphs": _on_gpu("`flax`, its loops in command buffers", flax_network, (LOOP_GRAPHS,), has_flax_cell),
     "cudnn-lstm": _on_gpu("an LSTM by cuDNN through jax.experimental.rnn, full matrices", cudnn_network),
     "kernel": _on_gpu("the persistent kernel", KERNEL, fits=fits_kernel),
     "kernel-multi-update": _on_gpu(f"the same, {UPDATES} updates per call", KERNEL, fits=fits_kernel, updates=UPDATES),

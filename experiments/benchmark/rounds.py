@@ -81,17 +81,15 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     """
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
-        names = ["peak", *(name for name in contenders if _takes_part(name, workload))]
+        names = [*(name for name in contenders if _takes_part(name, workload)), "peak"]
         with ThreadPoolExecutor(max(1, cores() // 2)) as pool:  # compiling has threads of its own
             started = {name: pool.submit(Process, workload, name) for name in names}
         for name, process in started.items():
-            if not process.exception():
+            try:
                 processes[name] = stack.enter_context(process.result())
-        for name, process in started.items():
-            error = process.exception()
-            if name == "peak" and error:
-                raise UsageError(f"{workload}: the peak of this machine cannot be measured: {error}", code=1)
-            if error:
+            except RuntimeError as error:
+                if name == "peak":
+                    raise UsageError(f"{workload}: the peak of this machine cannot be measured: {error}", code=1) from None
                 console.warn(f"{workload}: {name} is left out: {error}")
         for _ in range(rounds):
             for process in processes.values():

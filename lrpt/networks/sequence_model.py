@@ -163,8 +163,8 @@ class ModelConfig(Steady):
           UsageError: the settings contradict each other, for example a rank above the size.
         """
         example = jax.ShapeDtypeStruct((1, 1), jnp.int32)
-        traced_soonest = self if self.needs_gpu else replace(self, loop=replace(self.loop, kind="plain"))
-        return shapes_of(traced_soonest.build(input_size, output_size, "last"), example)
+        traced = self if self.needs_gpu else replace(self, loop=replace(self.loop, kind="plain"))  # in half the time of the fast loop
+        return shapes_of(traced.build(input_size, output_size, "last"), example)
 
     @property
     def label(self) -> str:

@@ -188,6 +188,8 @@ def test_reports_of_two_machines_are_not_joined(tmp_path, assert_refused):
     (tmp_path / "a").write_text(json.dumps(report(row("plain", 1.0))))
     (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "cores": 64}))
     assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "cores 64 beside 2")
+    (tmp_path / "b").write_text(json.dumps({**report(row("plain", 1.0)), "gpu": "G"}))
+    assert_refused(main, ["--from-json", tmp_path / "a", tmp_path / "b"], "gpu G beside None")
 
 
 def test_options_name_everything_there_is():
