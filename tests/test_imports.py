@@ -143,6 +143,18 @@ def test_no_circle_between_files():
         pytest.fail(f"files import each other: {' -> '.join(reversed(error.args[1]))}")
 
 
+# the packages of the report, each of which imports only those before it, and the command last
+OF_REPORT = ["kept", "claims", "wording", "papers", "figures", "pages", "command"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments/report").rglob("*/*.py")), ids=name_of)
+def test_the_report_is_read_judged_worded_drawn_and_printed_in_this_order(path):
+    package = module_of(path).split(".")[2]
+    assert package in OF_REPORT, f"{package} is a new package of the report: give it its place in OF_REPORT"
+    used = {name.split(".")[2] for name in imported(path) if name.startswith("experiments.report.")}
+    assert used <= set(OF_REPORT[: OF_REPORT.index(package) + 1])
+
+
 def test_at_most_ten_modules_at_the_root():
     assert len([path for path in (ROOT / "lrpt").glob("*.py") if path.name != "__init__.py"]) <= 10
 

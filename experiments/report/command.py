@@ -23,23 +23,23 @@ from typing import Annotated
 
 import tyro
 
-from experiments.report import crossing
-from experiments.report.analysis_figures import analysis_figures
-from experiments.report.cards import CARD, card_pages
-from experiments.report.claims import Evidence
-from experiments.report.collecting import collect
-from experiments.report.figures import draw_study
-from experiments.report.judged import Judged, tally
-from experiments.report.markdown import RESULTS, figure_path, runs_page
-from experiments.report.overview import VERDICTS, overview
-from experiments.report.pages import DOCS, page, page_path
+from experiments.report.claims.judged import Judged, tally
+from experiments.report.claims.planning import SEEDS
+from experiments.report.claims.rows import Evidence
+from experiments.report.claims.verdicts import Status
+from experiments.report.figures.analyses import analysis_figures
+from experiments.report.figures.learning_curves import draw_study
+from experiments.report.figures.studies import DRAWN_BY, draw_studies
+from experiments.report.kept.collecting import collect
+from experiments.report.kept.records import FIGURES, load
+from experiments.report.kept.summaries import crossing_name, load_summary
+from experiments.report.kept.verification import verify
+from experiments.report.pages import crossing
+from experiments.report.pages.cards import CARD, card_pages
+from experiments.report.pages.overview import VERDICTS, overview
+from experiments.report.pages.paper_page import DOCS, page, page_path
 from experiments.report.papers import highway, lattice, low_rank, variable_computation
-from experiments.report.planning import SEEDS
-from experiments.report.records import FIGURES, load
-from experiments.report.study_figures import DRAWN_BY, draw_studies
-from experiments.report.summaries import crossing_name, load_summary
-from experiments.report.verdicts import Status
-from experiments.report.verification import verify
+from experiments.report.wording.markdown import RESULTS, figure_path, runs_page
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, anonymous
+from experiments.report.kept.records import CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, updates_in
 from lrpt.runs.files import parsed_object, write_bytes

@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments import machine_of_costs
-from experiments.report.claims import Scale
-from experiments.report.collecting import collect
+from experiments.report.claims.planning import SEEDS
+from experiments.report.claims.rows import Scale
 from experiments.report.command import PAPERS, ROOT
-from experiments.report.markdown import RESULTS
-from experiments.report.planning import SEEDS
-from experiments.report.records import FAILURE, RESULT, load
+from experiments.report.kept.collecting import collect
+from experiments.report.kept.records import FAILURE, RESULT, load
+from experiments.report.wording.markdown import RESULTS
 from experiments.reproduce import archives
 from experiments.reproduce.costs import Cost, Costs
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, chosen, configurations, runs, state_of, unplanned

@@ -8,11 +8,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.claims import Planned, Scale
-from experiments.report.matching import configuration, is_over, runs_of
-from experiments.report.paper import Paper
-from experiments.report.planning import Need, distinct_runs, needs
-from experiments.report.records import FAILURE, Record
+from experiments.report.claims.matching import configuration, is_over, runs_of
+from experiments.report.claims.paper import Paper
+from experiments.report.claims.planning import Need, distinct_runs, needs
+from experiments.report.claims.rows import Planned, Scale
+from experiments.report.kept.records import FAILURE, Record
 from experiments.reproduce.archives import number_in
 from experiments.sweep import experiment_named
 from lrpt.cli.experiment import Experiment, ManyRuns

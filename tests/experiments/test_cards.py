@@ -7,10 +7,10 @@ import pytest
 from kept_runs import make_run
 
 import experiments
-from experiments.report.cards import card, card_pages, commands, described, models_page
 from experiments.report.command import ROOT, main
-from experiments.report.data_terms import OWN_FILE, SOURCES, WITHOUT_SOURCE, terms_of
-from experiments.report.records import load
+from experiments.report.kept.records import load
+from experiments.report.pages.cards import card, card_pages, commands, described, models_page
+from experiments.report.wording.data_terms import OWN_FILE, SOURCES, WITHOUT_SOURCE, terms_of
 from lrpt import tasks
 from lrpt.tasks import bits, bytes, chorales, images, music, text, words
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tiny import CONFIG
 
-from experiments.report.contests import Final, First, Last, Recoveries
-from experiments.report.records import Record
-from experiments.report.verdicts import Pair
-from experiments.report.weights import best_evaluation
+from experiments.report.claims.contests import Final, First, Last, Recoveries
+from experiments.report.claims.verdicts import Pair
+from experiments.report.kept.records import Record
+from experiments.report.kept.weights import best_evaluation
 from lrpt.runs.configuration import to_json
 
 BOTH = (CONFIG, CONFIG)  # of 11 updates

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from experiments.report import crossing
-from experiments.report.markdown import RESULTS
+from experiments.report.pages import crossing
+from experiments.report.wording.markdown import RESULTS
 from lrpt.errors import UsageError
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.fair_crossing --data.dir PATH"}

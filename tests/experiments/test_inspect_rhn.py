@@ -13,8 +13,8 @@ from experiments.inspect_rhn.command import main
 from experiments.inspect_rhn.numbers import gates_of
 from experiments.inspect_rhn.reading import all_jacobians, both, jacobians, loss_of, reading
 from experiments.jsb import command as jsb
-from experiments.report.analyses import by_step
 from experiments.report.command import main as report
+from experiments.report.kept.analyses import by_step
 from lrpt.analysis.gradient_flow import products
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur

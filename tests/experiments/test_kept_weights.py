@@ -12,9 +12,9 @@ import pytest
 import tiny
 
 from experiments import char_lm
-from experiments.report import verification
-from experiments.report import weights as kept_weights
 from experiments.report.command import main as report
+from experiments.report.kept import verification
+from experiments.report.kept import weights as kept_weights
 from lrpt.cli.command import closing, main
 from lrpt.cli.flags import parse
 from lrpt.runs.files import sealed

@@ -2,15 +2,15 @@
 
 import pytest
 
-from experiments.report.claims import Evidence
-from experiments.report.judged import Judged
-from experiments.report.lattice_studies import STARTS, scale_of
+from experiments.report.claims.judged import Judged
+from experiments.report.claims.rows import Evidence
+from experiments.report.claims.studies import concentration
+from experiments.report.claims.verdicts import Pair
+from experiments.report.figures.studies import draw_studies
+from experiments.report.kept.lattice_studies import STARTS, scale_of
 from experiments.report.papers import highway, lattice
 from experiments.report.papers.lattice_table import TEST_SYMBOLS, converted
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
-from experiments.report.studies import concentration
-from experiments.report.study_figures import draw_studies
-from experiments.report.verdicts import Pair
 from lrpt.tasks import NextSymbol
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}

@@ -7,9 +7,9 @@ import pytest
 from kept_runs import identity, make_run, write
 from tiny import EXPERIMENT
 
-from experiments.report.claims import Planned
-from experiments.report.planning import Need, distinct_runs
-from experiments.report.records import load
+from experiments.report.claims.planning import Need, distinct_runs
+from experiments.report.claims.rows import Planned
+from experiments.report.kept.records import load
 from experiments.reproduce.command import Plan, _rest, fitting
 from experiments.reproduce.costs import Cost
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, State, runs

@@ -22,8 +22,8 @@ from experiments import (
 )
 from experiments.jsb import command as jsb
 from experiments.lattice import command as lattice
+from experiments.report.claims.matching import setting, settings
 from experiments.report.command import PAPERS
-from experiments.report.matching import setting, settings
 from lrpt.optim import RECIPES
 from lrpt.runs.configuration import full_name
 

@@ -8,9 +8,9 @@ from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 
 from experiments import adding, copy_memory
 from experiments.report.command import ROOT, main
-from experiments.report.markdown import runs_page
-from experiments.report.pages import UP
-from experiments.report.records import anonymous, load, read
+from experiments.report.kept.records import anonymous, load, read
+from experiments.report.pages.paper_page import UP
+from experiments.report.wording.markdown import runs_page
 
 
 def files(folder):

@@ -13,21 +13,21 @@ from experiments import adding, bit_lm, char_lm, copy_memory, highway_mnist, mus
 from experiments.jsb import command as chorales
 from experiments.lattice import command as lattice_command
 from experiments.parameter_table import command as parameter_table
-from experiments.report.analysis_figures import analysis_figures
-from experiments.report.claims import QUOTED, Evidence, Network, Planned
+from experiments.report.claims.contests import Final
+from experiments.report.claims.judged import Judged
+from experiments.report.claims.matching import Wanted, configuration, differences
+from experiments.report.claims.planning import distinct_runs, needs
+from experiments.report.claims.relations import Measure, OnCurve, Relation, Versus, Within
+from experiments.report.claims.rows import QUOTED, Evidence, Network, Planned
+from experiments.report.claims.verdicts import NOT_HERE, Finding, Pair, Status
 from experiments.report.command import PAPERS, ROOT, evidence_of
-from experiments.report.contests import Final
-from experiments.report.judged import Judged
-from experiments.report.matching import Wanted, configuration, differences
+from experiments.report.figures.analyses import analysis_figures
+from experiments.report.kept.records import load
 from experiments.report.papers import highway, lattice, low_rank, low_rank_takeaways, variable_computation
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
-from experiments.report.planning import distinct_runs, needs
-from experiments.report.records import load
-from experiments.report.relations import Measure, OnCurve, Relation, Versus, Within
-from experiments.report.texts import by_finding
-from experiments.report.verdicts import NOT_HERE, Finding, Pair, Status
+from experiments.report.wording.texts import by_finding
 from experiments.sweep import experiment_named
 from lrpt.cli.flags import parse
 from lrpt.cli.schedule_numbers import REACH

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments.report.judged import bound_of, summarize
-from experiments.report.texts import direction
-from experiments.report.verdicts import (
+from experiments.report.claims.judged import bound_of, summarize
+from experiments.report.claims.verdicts import (
     NOT_RUN,
     Finding,
     Observation,
@@ -25,6 +24,7 @@ from experiments.report.verdicts import (
     judge_relation,
     never,
 )
+from experiments.report.wording.texts import direction
 
 
 def seen(value, seed=0, **changes):

@@ -10,13 +10,13 @@ from tiny import EXPERIMENT, changed, interrupted_after, lines, numbers
 
 from experiments import variable_computation, word_lm
 from experiments.lattice import command as lattice
-from experiments.report.claims import Network, Planned, Quantity, Row
-from experiments.report.collecting import collect
-from experiments.report.contests import Final
-from experiments.report.markdown import RESULTS
-from experiments.report.matching import configuration
-from experiments.report.paper import Paper
-from experiments.report.relations import Relation, Versus
+from experiments.report.claims.contests import Final
+from experiments.report.claims.matching import configuration
+from experiments.report.claims.paper import Paper
+from experiments.report.claims.relations import Relation, Versus
+from experiments.report.claims.rows import Network, Planned, Quantity, Row
+from experiments.report.kept.collecting import collect
+from experiments.report.wording.markdown import RESULTS
 from experiments.reproduce import archives, command
 from experiments.reproduce.command import main
 from experiments.reproduce.costs import Cost, Costs, estimate
@@ -364,7 +364,7 @@ def test_estimates_do_not_make_jax_look_for_devices():
     config = "configuration(experiment_named('char_lm'), '--preset paper')"
     code = f"""if True:
         from jax._src import xla_bridge
-        from experiments.report.matching import configuration
+        from experiments.report.claims.matching import configuration
         from experiments.reproduce.costs import estimate
         from experiments.sweep import experiment_named
         assert estimate({config}, False) > 0

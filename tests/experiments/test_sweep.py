@@ -11,7 +11,7 @@ import time
 import pytest
 from tiny import EVEN, changed, flags, numbers
 
-from experiments.report.collecting import collect
+from experiments.report.kept.collecting import collect
 from experiments.sweep import Options, main, split
 from lrpt.runs.console import Console
 from lrpt.training.loop import fit

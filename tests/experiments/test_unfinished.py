@@ -12,8 +12,8 @@ from kept_runs import write
 from tiny import CONFIG, assert_same_run, changed, interrupted_after
 
 from experiments import char_lm
-from experiments.report.collecting import collect
-from experiments.report.records import OLDER
+from experiments.report.kept.collecting import collect
+from experiments.report.kept.records import OLDER
 from experiments.reproduce.archives import LARGEST, archive_of, keep, newest, restore
 from lrpt.cli.flags import parse
 from lrpt.errors import UsageError

@@ -9,12 +9,12 @@ from kept_runs import make_run, write
 
 from experiments import adding
 from experiments.jsb.command import EXPERIMENT as JSB
-from experiments.report.analyses import keep_analysis, largest_difference
+from experiments.report.claims.contests import Final
+from experiments.report.claims.quantities import lowest
 from experiments.report.command import main
-from experiments.report.contests import Final
-from experiments.report.quantities import lowest
-from experiments.report.records import read
-from experiments.report.verification import _compared, differences
+from experiments.report.kept.analyses import keep_analysis, largest_difference
+from experiments.report.kept.records import read
+from experiments.report.kept.verification import _compared, differences
 from lrpt.runs.console import Console
 
 INFINITY = math.inf

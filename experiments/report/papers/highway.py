@@ -8,15 +8,15 @@ from statistics import median
 
 from experiments import wiki, word_lm
 from experiments.parameter_table.rows import PTB_WIDTHS
-from experiments.report.claims import QUOTED, Network, Quantity, Row
-from experiments.report.contests import Final
-from experiments.report.paper import Paper, Plot, Study
+from experiments.report.claims.contests import Final
+from experiments.report.claims.paper import Paper, Plot, Study
+from experiments.report.claims.quantities import better_than, fewer_parameters, from_test, lowest
+from experiments.report.claims.relations import Measure, Relation, Versus, Within
+from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
+from experiments.report.claims.studies import NATS, OfSwarm
+from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import CHORALES, SUBSTANTIAL
 from experiments.report.papers.highway_takeaways import remarks, takeaways
-from experiments.report.quantities import better_than, fewer_parameters, from_test, lowest
-from experiments.report.records import Record
-from experiments.report.relations import Measure, Relation, Versus, Within
-from experiments.report.studies import NATS, OfSwarm
 
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT
 

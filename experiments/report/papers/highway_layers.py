@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from experiments.inspect_rhn.numbers import EXAMPLES
 from experiments.jsb.command import EXPERIMENT as JSB
-from experiments.report.claims import Evidence, Network
-from experiments.report.judged import Judged
-from experiments.report.markdown import RESULTS, table
-from experiments.report.paper import Takeaway
-from experiments.report.records import Record
-from experiments.report.texts import by_finding, direction, seeds_in_words
-from experiments.report.verdicts import Status
+from experiments.report.claims.judged import Judged
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.rows import Evidence, Network
+from experiments.report.claims.verdicts import Status
+from experiments.report.kept.records import Record
+from experiments.report.wording.markdown import RESULTS, table
+from experiments.report.wording.texts import by_finding, direction, seeds_in_words
 from lrpt.cli.studies import grouped
 
 CHORALES = Network("RHN, depth 6, on JSB Chorales", JSB, "--preset paper")

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from experiments.jsb.swarm import CONSTANT
-from experiments.report.claims import Evidence
-from experiments.report.judged import Judged, JudgedRelation
-from experiments.report.matching import recorded
-from experiments.report.paper import Study, Takeaway
+from experiments.report.claims.judged import Judged, JudgedRelation
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.paper import Study, Takeaway
+from experiments.report.claims.rows import Evidence
+from experiments.report.claims.studies import NATS, SWARM, best_dot, noise
+from experiments.report.claims.verdicts import Status, agreement
+from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
-from experiments.report.records import Record
-from experiments.report.studies import NATS, SWARM, best_dot, noise
-from experiments.report.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving
-from experiments.report.verdicts import Status, agreement
+from experiments.report.wording.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving
 from lrpt.runs.console import in_series
 
 EQUAL = "word_lm_equal"

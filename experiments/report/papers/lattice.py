@@ -5,10 +5,27 @@ from itertools import pairwise
 
 from experiments.lattice import command as lattice
 from experiments.lattice.models import NAMES
-from experiments.report.claims import EPOCHS, Network, Quantity, Row, StudyModel
-from experiments.report.lattice_studies import STARTS
-from experiments.report.matching import recorded
-from experiments.report.paper import Paper, Plot
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.paper import Paper, Plot
+from experiments.report.claims.quantities import from_test
+from experiments.report.claims.relations import Measure, Relation, Versus, Within
+from experiments.report.claims.rows import EPOCHS, Network, Quantity, Row, StudyModel
+from experiments.report.claims.studies import (
+    CONCENTRATION,
+    FALL,
+    LOSS,
+    ONE_EPOCH,
+    SPREAD,
+    TIME,
+    AmongModels,
+    Gradients,
+    OfCurve,
+    OfStudy,
+    Score,
+)
+from experiments.report.claims.verdicts import Criterion, at_most, near
+from experiments.report.kept.lattice_studies import STARTS
+from experiments.report.kept.records import Record
 from experiments.report.papers.lattice_table import (
     ALIKE,
     BEST_OF_SHARES,
@@ -40,23 +57,6 @@ from experiments.report.papers.lattice_table import (
     spread,
 )
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
-from experiments.report.quantities import from_test
-from experiments.report.records import Record
-from experiments.report.relations import Measure, Relation, Versus, Within
-from experiments.report.studies import (
-    CONCENTRATION,
-    FALL,
-    LOSS,
-    ONE_EPOCH,
-    SPREAD,
-    TIME,
-    AmongModels,
-    Gradients,
-    OfCurve,
-    OfStudy,
-    Score,
-)
-from experiments.report.verdicts import Criterion, at_most, near
 
 PTB_DATA = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
 BOOK_DATA = "--data.file BOOK.txt --data.text-share 18"

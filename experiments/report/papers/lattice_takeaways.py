@@ -7,10 +7,12 @@ import numpy as np
 from experiments.lattice.gradients_figure import mean_norms, top_to_bottom
 from experiments.lattice.models import NAMES
 from experiments.lattice.ranking import gaps, in_words
-from experiments.report.claims import EPOCHS, Evidence, at_cap
-from experiments.report.judged import Judged, JudgedRelation, summarize
-from experiments.report.lattice_studies import STARTS, Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
-from experiments.report.paper import Takeaway
+from experiments.report.claims.judged import Judged, JudgedRelation, summarize
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.rows import EPOCHS, Evidence, at_cap
+from experiments.report.claims.studies import by_epoch
+from experiments.report.claims.verdicts import Finding, Observation
+from experiments.report.kept.lattice_studies import STARTS, Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import (
     BEST_OF_SHARES,
     FIGURE_5,
@@ -26,9 +28,7 @@ from experiments.report.papers.lattice_table import (
     holds_on,
     is_worst,
 )
-from experiments.report.studies import by_epoch
-from experiments.report.texts import at_published_size, capitalized, counted, gap, says
-from experiments.report.verdicts import Finding, Observation
+from experiments.report.wording.texts import at_published_size, capitalized, counted, gap, says
 from lrpt.runs.console import in_series
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}

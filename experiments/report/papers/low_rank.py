@@ -7,15 +7,15 @@ logs in github.com/Avmb/lowrank-gru.
 from dataclasses import replace
 
 from experiments import adding, char_lm, highway_mnist, permuted_mnist
-from experiments.report.claims import QUOTED, Network, Quantity, Row
-from experiments.report.contests import Final, Last
-from experiments.report.paper import Paper, Plot, Study
+from experiments.report.claims.contests import Final, Last
+from experiments.report.claims.paper import Paper, Plot, Study
+from experiments.report.claims.quantities import accuracy, error_after, exceeds, from_test, logged_accuracy, no_more_than, recoveries
+from experiments.report.claims.relations import Relation, Versus
+from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
+from experiments.report.claims.verdicts import fails
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers.low_rank_copying import COPYING, FIXED, LAG, LENGTH
 from experiments.report.papers.low_rank_takeaways import remarks, takeaways
-from experiments.report.quantities import accuracy, error_after, exceeds, from_test, logged_accuracy, no_more_than, recoveries
-from experiments.report.relations import Relation, Versus
-from experiments.report.verdicts import fails
 
 ADD, IMAGES, TEXT, HIGHWAY = (module.EXPERIMENT for module in (adding, permuted_mnist, char_lm, highway_mnist))
 

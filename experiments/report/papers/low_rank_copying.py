@@ -4,12 +4,21 @@ import math
 from dataclasses import replace
 
 from experiments import copy_memory
-from experiments.report.claims import Network, Quantity, Row
-from experiments.report.contests import First, Last, Recoveries
-from experiments.report.paper import Study
-from experiments.report.quantities import almost_perfect, is_solved, last_loss, perfect, recoveries, solved, solved_at_all, solved_before
-from experiments.report.relations import Relation, Versus
-from experiments.report.verdicts import Criterion, never
+from experiments.report.claims.contests import First, Last, Recoveries
+from experiments.report.claims.paper import Study
+from experiments.report.claims.quantities import (
+    almost_perfect,
+    is_solved,
+    last_loss,
+    perfect,
+    recoveries,
+    solved,
+    solved_at_all,
+    solved_before,
+)
+from experiments.report.claims.relations import Relation, Versus
+from experiments.report.claims.rows import Network, Quantity, Row
+from experiments.report.claims.verdicts import Criterion, never
 
 COPY = copy_memory.EXPERIMENT
 LRD, GRU, LR, NORMALIZED, URNN = "LRD-GRU 128/50", "GRU 128", "LR-GRU 128/50", "LRD-GRU 128/50, weight norm", "uRNN 721"

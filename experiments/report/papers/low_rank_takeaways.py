@@ -6,16 +6,16 @@ import numpy as np
 
 from experiments.adding import EXPERIMENT as ADD
 from experiments.copy_memory import EXPERIMENT
-from experiments.report.claims import Evidence
-from experiments.report.contests import recovered
-from experiments.report.judged import Judged, JudgedQuantity, JudgedRelation
-from experiments.report.matching import configuration, runs_of
-from experiments.report.paper import Takeaway
+from experiments.report.claims.contests import recovered
+from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation
+from experiments.report.claims.matching import configuration, runs_of
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.quantities import is_solved
+from experiments.report.claims.rows import Evidence
+from experiments.report.claims.verdicts import Finding
+from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import GUESSED, LONG, LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, SHORT, URNN, VARIANTS
-from experiments.report.quantities import is_solved
-from experiments.report.records import Record
-from experiments.report.texts import counted, placed, seeds_in_words
-from experiments.report.verdicts import Finding
+from experiments.report.wording.texts import counted, placed, seeds_in_words
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"

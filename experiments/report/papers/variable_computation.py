@@ -2,7 +2,7 @@
 
 from experiments import bit_lm, music
 from experiments import variable_computation as characters
-from experiments.report.paper import Paper, Plot, Study
+from experiments.report.claims.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_networks import (
     BIT_NETWORKS,
     BUFFERED,

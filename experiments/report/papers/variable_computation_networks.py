@@ -2,7 +2,7 @@
 
 from experiments import bit_lm, conditional, europarl, music
 from experiments import variable_computation as characters
-from experiments.report.claims import Network
+from experiments.report.claims.rows import Network
 
 CHARS, BITS, MUSIC, CRNN, LANGUAGES = (module.EXPERIMENT for module in (characters, bit_lm, music, conditional, europarl))
 

@@ -4,8 +4,11 @@ from dataclasses import replace
 from functools import partial
 
 from experiments import europarl
-from experiments.report.claims import Network
-from experiments.report.contests import Final
+from experiments.report.claims.contests import Final
+from experiments.report.claims.quantities import autocorrelation
+from experiments.report.claims.relations import Measure, OnCurve, Relation, Versus, Within
+from experiments.report.claims.rows import Network
+from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     ABLATION_SCALE,
     BIT_NETWORKS,
@@ -45,9 +48,6 @@ from experiments.report.papers.variable_computation_networks import (
     VCRNN_460,
 )
 from experiments.report.papers.variable_computation_rows import updated
-from experiments.report.quantities import autocorrelation
-from experiments.report.records import Record
-from experiments.report.relations import Measure, OnCurve, Relation, Versus, Within
 from lrpt.cli.schedule_numbers import REACH
 from lrpt.tasks.bits import WIDTH
 

@@ -1,6 +1,8 @@
 """Rows of the tables, points of the figures and sentences about one model in Jernite et al. (ICLR 2017)."""
 
-from experiments.report.claims import QUOTED, Network, Quantity, Row
+from experiments.report.claims.quantities import analysed, autocorrelation, better_than, equivalent_size, from_test, mean_of_m, mean_share
+from experiments.report.claims.rows import QUOTED, Network, Quantity, Row
+from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     ABLATION,
     ABLATION_SCALE,
@@ -33,8 +35,6 @@ from experiments.report.papers.variable_computation_networks import (
     VCRNN_340,
     ZHANG,
 )
-from experiments.report.quantities import analysed, autocorrelation, better_than, equivalent_size, from_test, mean_of_m, mean_share
-from experiments.report.records import Record
 from lrpt.cli.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Network
-from experiments.report.judged import Judged, JudgedRelation
-from experiments.report.matching import recorded
-from experiments.report.paper import Takeaway
+from experiments.report.claims.judged import Judged, JudgedRelation
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.rows import Evidence, Network
+from experiments.report.claims.verdicts import Finding, Status
+from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     BIT_NETWORKS,
     CHAR_NETWORKS,
@@ -22,9 +24,7 @@ from experiments.report.papers.variable_computation_networks import (
     SMALL_VCGRU,
 )
 from experiments.report.papers.variable_computation_relations import BOUNDARY
-from experiments.report.records import Record
-from experiments.report.texts import at_published_size, by_finding, direction, gap, says, seeds_in_words, still_improving
-from experiments.report.verdicts import Finding, Status
+from experiments.report.wording.texts import at_published_size, by_finding, direction, gap, says, seeds_in_words, still_improving
 from lrpt.cli.schedule_numbers import REACH
 from lrpt.runs.console import in_series
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.report.analyses import keep_analysis
-from experiments.report.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, OLDER, RESULT, Record, anonymous, read
-from experiments.report.summaries import STUDIES, keep, plan_of
-from experiments.report.weights import keep_weights
+from experiments.report.kept.analyses import keep_analysis
+from experiments.report.kept.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, OLDER, RESULT, Record, anonymous, read
+from experiments.report.kept.summaries import STUDIES, keep, plan_of
+from experiments.report.kept.weights import keep_weights
 from lrpt.errors import UsageError
 from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
-from experiments.report.judged import Judged, JudgedRelation, bound_of
-from experiments.report.records import Record
-from experiments.report.verdicts import Finding, Status, Verdict, span
+from experiments.report.claims.judged import Judged, JudgedRelation, bound_of
+from experiments.report.claims.verdicts import Finding, Status, Verdict, span
+from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
 
 AT_SMALLER_SCALE = {

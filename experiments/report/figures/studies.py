@@ -11,12 +11,12 @@ from experiments.jsb.swarm_figure import swarm_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, mean_norms
 from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
-from experiments.report.claims import EPOCHS, Evidence
-from experiments.report.lattice_studies import STARTS, norms_of, runs_from, scale_of, starts_in
+from experiments.report.claims.rows import EPOCHS, Evidence
+from experiments.report.claims.studies import SWARM
+from experiments.report.kept.lattice_studies import STARTS, norms_of, runs_from, scale_of, starts_in
+from experiments.report.kept.summaries import Summary
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
-from experiments.report.studies import SWARM
-from experiments.report.summaries import Summary
 from lrpt.analysis.plots import saved_figure
 
 

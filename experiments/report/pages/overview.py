@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from experiments.report.claims import QUOTED
-from experiments.report.judged import Judged, tally
-from experiments.report.markdown import figure_path, table
-from experiments.report.pages import DOCS, page_path
-from experiments.report.verdicts import Status
+from experiments.report.claims.judged import Judged, tally
+from experiments.report.claims.rows import QUOTED
+from experiments.report.claims.verdicts import Status
+from experiments.report.pages.paper_page import DOCS, page_path
+from experiments.report.wording.markdown import figure_path, table
 
 INTRODUCTION = f"""\
 # Reproduction

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from experiments.efficiency.points import SIZES, Point, point_of
-from experiments.report.claims import Evidence
-from experiments.report.paper import Draw, Study
-from experiments.report.records import Record
+from experiments.report.claims.paper import Draw, Study
+from experiments.report.claims.rows import Evidence
+from experiments.report.kept.records import Record
 from lrpt.analysis.plots import saved_figure
 
 

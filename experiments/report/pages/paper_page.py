@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from experiments.report.analysis_figures import analysis_figures
-from experiments.report.claims import Planned
-from experiments.report.figures import tabulated
-from experiments.report.judged import NONE, Judged, JudgedQuantity
-from experiments.report.markdown import figure_path, table
-from experiments.report.paper import Plot, Study
-from experiments.report.study_figures import shown
-from experiments.report.texts import capitalized
-from experiments.report.verdicts import Verdict
+from experiments.report.claims.judged import NONE, Judged, JudgedQuantity
+from experiments.report.claims.paper import Plot, Study
+from experiments.report.claims.rows import Planned
+from experiments.report.claims.verdicts import Verdict
+from experiments.report.figures.analyses import analysis_figures
+from experiments.report.figures.learning_curves import tabulated
+from experiments.report.figures.studies import shown
+from experiments.report.wording.markdown import figure_path, table
+from experiments.report.wording.texts import capitalized
 
 DOCS = PurePosixPath("docs/reproduction")
 UP = PurePosixPath("../..")

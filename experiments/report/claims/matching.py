@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.report.records import Record
+from experiments.report.kept.records import Record
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import parse
 from lrpt.optim import RECIPES

@@ -11,8 +11,8 @@ from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.rows import by_pair, columns, row, words
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
-from experiments.report.markdown import RESULTS, figure_path, table
-from experiments.report.summaries import Summary, crossing_name, load_summary
+from experiments.report.kept.summaries import Summary, crossing_name, load_summary
+from experiments.report.wording.markdown import RESULTS, figure_path, table
 from lrpt.cells import title_of
 from lrpt.cli.studies import grouped
 from lrpt.metrics import LOWER_IS_BETTER

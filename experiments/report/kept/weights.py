@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from experiments.report.records import Record
+from experiments.report.kept.records import Record
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console

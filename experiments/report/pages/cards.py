@@ -6,11 +6,11 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from experiments.report.data_terms import Terms, terms_of
-from experiments.report.markdown import RESULTS, table
-from experiments.report.pages import page_path
-from experiments.report.records import Record
-from experiments.report.weights import best_evaluation
+from experiments.report.kept.records import Record
+from experiments.report.kept.weights import best_evaluation
+from experiments.report.pages.paper_page import page_path
+from experiments.report.wording.data_terms import Terms, terms_of
+from experiments.report.wording.markdown import RESULTS, table
 from lrpt.cells import CELLS
 from lrpt.cli.trained import experiment_with
 from lrpt.networks.counting import count

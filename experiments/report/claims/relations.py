@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Network, Planned, Scale
-from experiments.report.contests import Contest, Final, diverged
-from experiments.report.matching import is_over
-from experiments.report.records import Record
-from experiments.report.verdicts import Pair, compared, span
+from experiments.report.claims.contests import Contest, Final, diverged
+from experiments.report.claims.matching import is_over
+from experiments.report.claims.rows import Evidence, Network, Planned, Scale
+from experiments.report.claims.verdicts import Pair, compared, span
+from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 
 

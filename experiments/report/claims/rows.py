@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from experiments.lattice.studies import at_cap as ended_by_cap
-from experiments.report.lattice_studies import runs_from, scale_of
-from experiments.report.matching import configuration, differences, is_over, runs_of
-from experiments.report.records import Record
-from experiments.report.verdicts import Criterion, Observation
+from experiments.report.claims.matching import configuration, differences, is_over, runs_of
+from experiments.report.claims.verdicts import Criterion, Observation
+from experiments.report.kept.lattice_studies import runs_from, scale_of
+from experiments.report.kept.records import Record
 from lrpt.cli.experiment import Experiment
 from lrpt.training.config import RunConfig
 

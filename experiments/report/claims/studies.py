@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from experiments.jsb.swarm import CONSTANT
-from experiments.report.claims import EPOCHS, Evidence, Planned, StudyModel, at_cap
-from experiments.report.contests import Lengths, are_over, by_divergence
-from experiments.report.lattice_studies import norms_of, scale_of
-from experiments.report.matching import recorded
-from experiments.report.records import Record
-from experiments.report.relations import Source
-from experiments.report.verdicts import Pair, compared
+from experiments.report.claims.contests import Lengths, are_over, by_divergence
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.relations import Source
+from experiments.report.claims.rows import EPOCHS, Evidence, Planned, StudyModel, at_cap
+from experiments.report.claims.verdicts import Pair, compared
+from experiments.report.kept.lattice_studies import norms_of, scale_of
+from experiments.report.kept.records import Record
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments.report.claims import Evidence, Network, Row
-from experiments.report.records import Record
-from experiments.report.relations import Relation
+from experiments.report.claims.relations import Relation
+from experiments.report.claims.rows import Evidence, Network, Row
+from experiments.report.kept.records import Record
 
 Draw = Callable[[Path], object]
 """Writes a figure to a path."""

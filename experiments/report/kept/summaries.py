@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.fair_crossing.options import Options as CrossingOptions
 from experiments.lattice.models import TEXTS
-from experiments.report.records import anonymous
+from experiments.report.kept.records import anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.report.claims import Evidence
-from experiments.report.matching import recorded
-from experiments.report.paper import Draw, Study
-from experiments.report.records import Record
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.paper import Draw, Study
+from experiments.report.claims.rows import Evidence
+from experiments.report.kept.records import Record
 from lrpt.analysis.gates import gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure
 from lrpt.analysis.plots import saved_figure

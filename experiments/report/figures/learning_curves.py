@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.report.claims import Evidence
-from experiments.report.paper import Study
-from experiments.report.records import Record
+from experiments.report.claims.paper import Study
+from experiments.report.claims.rows import Evidence
+from experiments.report.kept.records import Record
 from lrpt.analysis.plots import LineStyle, line_style, plain_log_scale, saved_figure
 from lrpt.metrics import LOWER_IS_BETTER
 

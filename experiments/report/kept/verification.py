@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from experiments.report.analyses import ANALYSES, analyse, has_scheduler, largest_difference, without_a_number
-from experiments.report.analyses import TOLERANCE as OF_ANALYSES
-from experiments.report.records import ANALYSIS, Record, load
-from experiments.report.weights import best_evaluation
+from experiments.report.kept.analyses import ANALYSES, analyse, has_scheduler, largest_difference, without_a_number
+from experiments.report.kept.analyses import TOLERANCE as OF_ANALYSES
+from experiments.report.kept.records import ANALYSIS, Record, load
+from experiments.report.kept.weights import best_evaluation
 from lrpt.datasets.sources import without_downloads
 from lrpt.errors import UsageError
 from lrpt.runs import weights

@@ -1,9 +1,9 @@
 """Figures of a study besides its learning curves, drawn from the `analysis.json` of its runs."""
 
-from experiments.report.claims import Evidence
-from experiments.report.highway_figures import highway_figures
-from experiments.report.paper import Draw, Study
-from experiments.report.schedule_figures import schedule_figures
+from experiments.report.claims.paper import Draw, Study
+from experiments.report.claims.rows import Evidence
+from experiments.report.figures.highway import highway_figures
+from experiments.report.figures.schedules import schedule_figures
 
 
 def analysis_figures(study: Study, evidence: Evidence) -> dict[str, tuple[str, Draw]]:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from experiments.report.matching import is_over
-from experiments.report.records import Record
-from experiments.report.verdicts import Pair, compared
+from experiments.report.claims.matching import is_over
+from experiments.report.claims.verdicts import Pair, compared
+from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
 
 Lengths = tuple[RunConfig[Any], RunConfig[Any]]

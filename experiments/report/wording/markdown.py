@@ -7,8 +7,8 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
-from experiments.report.judged import NONE
-from experiments.report.records import FIGURES, Record
+from experiments.report.claims.judged import NONE
+from experiments.report.kept.records import FIGURES, Record
 
 RESULTS = PurePosixPath("experiments/results")
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt")

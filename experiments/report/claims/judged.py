@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from experiments.report.claims import Evidence, Quantity, Row
-from experiments.report.contests import Final
-from experiments.report.paper import Paper, Plot, Takeaway
-from experiments.report.relations import Relation
-from experiments.report.verdicts import (
+from experiments.report.claims.contests import Final
+from experiments.report.claims.paper import Paper, Plot, Takeaway
+from experiments.report.claims.relations import Relation
+from experiments.report.claims.rows import Evidence, Quantity, Row
+from experiments.report.claims.verdicts import (
     NOT_HERE,
     NOT_RUN,
     Difference,

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from experiments.report.claims import Quantity
-from experiments.report.matching import recorded
-from experiments.report.records import Record
-from experiments.report.verdicts import Criterion, at_least, at_most, before, below, by, happens, near
+from experiments.report.claims.matching import recorded
+from experiments.report.claims.rows import Quantity
+from experiments.report.claims.verdicts import Criterion, at_least, at_most, before, below, by, happens, near
+from experiments.report.kept.records import Record
 
 SOLVED = 1e-3
 """nats of test cross-entropy below which a copy task counts as solved"""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from experiments.report.claims import Planned, Row, Scale
-from experiments.report.paper import Paper
-from experiments.report.relations import Relation
+from experiments.report.claims.paper import Paper
+from experiments.report.claims.relations import Relation
+from experiments.report.claims.rows import Planned, Row, Scale
 
 SEEDS = (0, 1, 2)
 """of each model, unless a study has its own"""

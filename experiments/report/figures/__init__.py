@@ -1,0 +1,1 @@
+"""Figures of the report: our results, and what was published drawn into them."""

@@ -1,0 +1,1 @@
+"""Pages of the report: the overview, one page for each paper, model cards, comparisons of cells."""

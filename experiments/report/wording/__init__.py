@@ -1,0 +1,1 @@
+"""Words of the report: markdown, and sentences that follow from verdicts."""
