@@ -22,7 +22,7 @@ from experiments import costs_of
 from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedules import COMMANDS
+from lrpt.cli.finished.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextBit

@@ -32,8 +32,8 @@ from typing import Any
 from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import GRU_VARIANTS, Experiment, Preset
-from lrpt.cli.sampling import OF_TEXT, SAMPLE
-from lrpt.cli.scoring import SCORE
+from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig

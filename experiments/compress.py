@@ -11,7 +11,7 @@ state dict for PyTorch with the matrices multiplied out, and a PyTorch module th
 
 The command prints the approximation error of every matrix, and the parameters and metrics before and after compression. It writes the
 compressed parameters to a file of named arrays, and prints the command that trains the smaller network further. The metrics after
-compression are those before further training; see `lrpt.analysis.compression`.
+compression are those before further training; see `lrpt.compression.network`.
 """
 
 import json
@@ -27,12 +27,12 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from lrpt.analysis.compression import TARGETS, Compression, Moments, compress, full_matrices, second_moments
-from lrpt.analysis.structure_survey import distances
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
+from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
-from lrpt.cli.trained import flags, not_one_source, read_run
+from lrpt.compression.network import TARGETS, Compression, Moments, compress, full_matrices, second_moments
+from lrpt.compression.survey import distances
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights

@@ -22,8 +22,8 @@ from experiments import costs_of
 from experiments.variable_computation import network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedule_tables import OF_WORDS
-from lrpt.cli.schedules import COMMANDS
+from lrpt.cli.finished.schedule_tables import OF_WORDS
+from lrpt.cli.finished.schedules import COMMANDS
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig

@@ -19,11 +19,11 @@ import jax
 import numpy as np
 import tyro
 
-from lrpt.analysis.quantization import dequantize, num_bytes, quantize
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
+from lrpt.cli.finished.trained import read_run
 from lrpt.cli.flags import parse_dataclass
-from lrpt.cli.trained import read_run
+from lrpt.compression.quantization import dequantize, num_bytes, quantize
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import export, factorized, pytorch
 from lrpt.interop.files import save_weights

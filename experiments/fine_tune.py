@@ -21,11 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from lrpt.analysis.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.data_options import TextOptions
+from lrpt.cli.finished.trained import not_one_source, read_run
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.cli.trained import not_one_source, read_run
+from lrpt.compression.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.files import load_weights
 from lrpt.interop.pytorch import read

@@ -22,9 +22,9 @@ from experiments import costs_of
 from experiments.variable_computation import network
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedule_tables import OF_MELODIES
-from lrpt.cli.schedules import COMMANDS
-from lrpt.cli.tunes import OF_TUNES, SAMPLE_TUNES
+from lrpt.cli.finished.schedule_tables import OF_MELODIES
+from lrpt.cli.finished.schedules import COMMANDS
+from lrpt.cli.finished.tunes import OF_TUNES, SAMPLE_TUNES
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextNote

@@ -36,8 +36,8 @@ from experiments import costs_of
 from experiments.wiki import EPOCH as TEXT8_EPOCH
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.schedule_tables import OF_WORDS
-from lrpt.cli.schedules import COMMANDS
+from lrpt.cli.finished.schedule_tables import OF_WORDS
+from lrpt.cli.finished.schedules import COMMANDS
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import NextByte, NextSymbol

@@ -26,8 +26,8 @@ from dataclasses import replace
 from experiments import costs_of
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import OF_TEXT, SAMPLE
-from lrpt.cli.scoring import SCORE
+from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig

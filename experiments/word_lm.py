@@ -41,8 +41,8 @@ from experiments.parameter_table.rows import PTB_WIDTHS
 from lrpt.analysis.budgets import LanguageModelSize, closest_width
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset, matrix_variants
-from lrpt.cli.sampling import OF_TEXT, SAMPLE
-from lrpt.cli.scoring import SCORE
+from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.scoring import SCORE
 from lrpt.networks.configuration import EmbeddingConfig, InitialConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig
 from lrpt.networks.sequence_model import ModelConfig

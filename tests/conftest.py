@@ -30,9 +30,13 @@ if version("jax") in ("0.10.0", "0.10.1"):  # these print errors when they load 
 for name, value in DEFAULTS.items():
     os.environ.setdefault(name, value)
 
+import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
+
+hypothesis.settings.register_profile("lrpt", deadline=None)  # a busy machine is slow, and no test is about milliseconds
+hypothesis.settings.load_profile("lrpt")
 
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")

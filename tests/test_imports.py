@@ -33,7 +33,8 @@ MAY_IMPORT = {
     "tasks": {"symbols", "scaling", "datasets", "losses", "metrics"},
     "optim": {"matrices", "settings"},
     "analysis": {*LOWER, "parametrizations", "networks"},
-    "interop": {*LOWER, "scaling", "parametrizations", "networks", "analysis", "runs"},
+    "compression": {*LOWER, "parametrizations", "networks", "analysis"},
+    "interop": {*LOWER, "scaling", "parametrizations", "networks", "compression", "runs"},
     "devices": {"files", "recurrence"},
     "runs": {"devices", "files", "settings"},
     "training": {

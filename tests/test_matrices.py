@@ -31,7 +31,7 @@ from lrpt.symbols import Weighted
 KINDS = ["dense", "diagonal", "low_rank", "low_rank_plus_diagonal"]
 SQUARE = {"diagonal", "low_rank_plus_diagonal"}
 every_kind = pytest.mark.parametrize("kind", KINDS)
-few_examples = settings(max_examples=25, deadline=None)
+few_examples = settings(max_examples=25)
 
 
 def make(kind, n_in, n_out, rank, seed):

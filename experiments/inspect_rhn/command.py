@@ -24,8 +24,8 @@ from experiments.inspect_rhn.layers import Gates, Held, show_gates, show_lesions
 from experiments.inspect_rhn.spectra import Bounds, Discs, Flow, Starts, show_bounds, show_discs, show_flow, show_starts
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import Subcommand
+from lrpt.cli.finished.run_commands import on_run
 from lrpt.cli.imports import without_imports
-from lrpt.cli.run_commands import on_run
 from lrpt.cli.subcommands import dispatch
 from lrpt.runs.console import Console
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lrpt.cli.finished.run_commands import OnRun
 from lrpt.cli.flags import check_seeds
-from lrpt.cli.run_commands import OnRun
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json

@@ -6,7 +6,7 @@ from pathlib import Path
 from experiments.inspect_rhn.numbers import gates_of, lesions_of
 from lrpt.analysis.gates import gate_figure
 from lrpt.analysis.lesions import lesion_figure
-from lrpt.cli.run_commands import OnRun
+from lrpt.cli.finished.run_commands import OnRun
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.training.loading import Loaded

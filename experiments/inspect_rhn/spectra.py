@@ -13,8 +13,8 @@ from experiments.inspect_rhn.reading import reading
 from lrpt.analysis.gradient_flow import flow_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import gersgorin_figure
+from lrpt.cli.finished.run_commands import OnRun
 from lrpt.cli.limits import GO_ON, memory, refuse
-from lrpt.cli.run_commands import OnRun
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json

@@ -42,8 +42,8 @@ from experiments import costs_of
 from experiments.lattice.models import MODELS, PAPER, PTB, PUBLISHED, TEXTS, fields, sized
 from experiments.lattice.studies import STUDIES
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.cli.sampling import OF_TEXT, SAMPLE
-from lrpt.cli.scoring import SCORE
+from lrpt.cli.finished.sampling import OF_TEXT, SAMPLE
+from lrpt.cli.finished.scoring import SCORE
 from lrpt.optim import OptimConfig
 from lrpt.training.config import RunConfig, TrainConfig
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import export
 from jaxtyping import Array, Bool
 
-from lrpt.analysis.quantization import dequantize
+from lrpt.compression.quantization import dequantize
 from lrpt.networks.protocol import Start
 from lrpt.scaling import UNSCALED, Scaling
 

@@ -380,7 +380,7 @@ ADAPTERS: dict[str, Form] = {
     "adapter": ADAPTER,
     "adapter_plus_diagonal": SumForm((*ADAPTER.terms, Changed(DiagonalForm(), zero=("diagonal",)))),
 }
-"""Forms for networks that were trained before: see `lrpt.analysis.adapters`."""
+"""Forms for networks that were trained before: see `lrpt.compression.adapters`."""
 
 
 class Label(NamedTuple):

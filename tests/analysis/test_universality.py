@@ -85,7 +85,7 @@ def test_the_bound_is_reached(v, c, w, b, x):
     assert 0.99 * network.error < distance <= network.error
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), log_epsilon=st.floats(-6, 1), activation=st.sampled_from(["relu", "tanh"]))
 def test_any_network(seed, log_epsilon, activation):
     layers = dense_network(3, 2, seed)

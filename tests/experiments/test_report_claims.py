@@ -29,8 +29,8 @@ from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
 from experiments.report.wording.texts import by_finding
 from experiments.sweep import experiment_named
+from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.cli.flags import parse
-from lrpt.cli.schedule_numbers import REACH
 from lrpt.datasets import jsb
 from lrpt.errors import UsageError
 from lrpt.optim import RECIPES

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.cli.sampling import numbers_of, units_of
+from lrpt.cli.finished.sampling import numbers_of, units_of
 from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.sampling import sample

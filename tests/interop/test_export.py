@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from table import assert_close
 
-from lrpt.analysis.quantization import Quantized, dequantize, num_bytes, quantize
+from lrpt.compression.quantization import Quantized, dequantize, num_bytes, quantize
 from lrpt.errors import UsageError
 from lrpt.interop import export
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel

@@ -11,7 +11,7 @@ from flax import serialization
 from flax.training.train_state import TrainState
 from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, can_be_tied, has_rows, weighted_sum
 
-from lrpt.analysis.compression import compress
+from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.interop.pytorch import read

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from lrpt.analysis.compression import compress
 from lrpt.cells import CELLS, ElmanParams, Gate
+from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
 from lrpt.interop.pytorch import as_linen, bound, bound_layers, read, read_layers, replaced, write

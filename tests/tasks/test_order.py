@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lrpt.errors import UsageError
@@ -16,7 +16,6 @@ seeds = st.integers(0, 2**40)
 updates = st.integers(0, 10**6)
 
 
-@settings(deadline=None)
 @given(kind=st.sampled_from(ORDERS), size=sizes, seed=seeds, update=updates)
 def test_batches_asked_one_by_one_are_those_asked_together(kind, size, seed, update):
     together = batch_indices(kind, *size, seed, update, 5)
@@ -26,7 +25,6 @@ def test_batches_asked_one_by_one_are_those_asked_together(kind, size, seed, upd
         np.testing.assert_array_equal(batch_indices(kind, *size, seed, update + i, 1)[0], together[i])
 
 
-@settings(deadline=None)
 @given(kind=st.sampled_from(ORDERS), size=sizes, seed=seeds, update=updates)
 def test_no_example_is_twice_in_a_batch(kind, size, seed, update):
     for row in batch_indices(kind, *size, seed, update, 5):
@@ -35,7 +33,6 @@ def test_no_example_is_twice_in_a_batch(kind, size, seed, update):
 
 
 @pytest.mark.parametrize("kind", ["epochs", "cyclic", "stream"])
-@settings(deadline=None)
 @given(size=sizes, seed=seeds, epoch=st.integers(0, 1000))
 def test_an_epoch_has_every_example_once_but_for_an_incomplete_batch(kind, size, seed, epoch):
     per_epoch = size[0] // size[1]
@@ -63,7 +60,6 @@ def test_seeds_differ_but_for_streams(kind):
     assert np.array_equal(batch_indices(kind, 100, 20, 0, 0, 2), batch_indices(kind, 100, 20, 1, 0, 2)) == (kind == "stream")
 
 
-@settings(deadline=None)
 @given(size=sizes, seed=seeds, update=updates)
 def test_a_row_of_a_stream_reads_its_part_in_order(size, seed, update):
     count, rows = size

@@ -53,7 +53,7 @@ def compiled(steps, masked):
 LAYOUTS = [([3, 1, 6, 2], True), ([6, 6, 6], True), ([1, 6, 0, 0, 4], False), ([0, 0, 6], False)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(layout=st.sampled_from(LAYOUTS), data=st.data())
 def test_sentences_are_the_lines_with_their_ends(layout, data):
     lengths, ended = layout
@@ -70,7 +70,7 @@ def test_sentences_are_the_lines_with_their_ends(layout, data):
         np.testing.assert_array_equal(row[len(line) + 1 :], 0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(size=st.sampled_from([(20, 5), (21, 5), (24, 5), (5, 5), (3, 3)]), data=st.data())
 def test_windows_predict_each_symbol_once_from_the_one_before_it(size, data):
     count, steps = size

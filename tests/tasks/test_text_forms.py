@@ -5,7 +5,7 @@ import codecs
 import numpy as np
 import pytest
 
-from lrpt.cli.sampling import numbers_of
+from lrpt.cli.finished.sampling import numbers_of
 from lrpt.datasets import ptb
 from lrpt.datasets.documents import AS_WRITTEN, cut
 from lrpt.errors import UsageError

@@ -17,7 +17,7 @@ from experiments.inspect_rhn.numbers import STEPS as STEPS_OF_DISCS
 from experiments.inspect_rhn.reading import HIGHWAY
 from experiments.report.kept.records import ANALYSIS, Record, read
 from experiments.report.kept.weights import best_evaluation
-from lrpt.cli.schedule_numbers import around_words, both_masks, by_note, read_schedule, reads_characters, reads_melodies, summarize
+from lrpt.cli.finished.schedule_numbers import around_words, both_masks, by_note, read_schedule, reads_characters, reads_melodies, summarize
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig

@@ -12,7 +12,7 @@ from experiments.report.pages.paper_page import page_path
 from experiments.report.wording.data_terms import Terms, terms_of
 from experiments.report.wording.markdown import RESULTS, table
 from lrpt.cells import CELLS
-from lrpt.cli.trained import experiment_with
+from lrpt.cli.finished.trained import experiment_with
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig

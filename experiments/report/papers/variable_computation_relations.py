@@ -48,7 +48,7 @@ from experiments.report.papers.variable_computation_networks import (
     VCRNN_460,
 )
 from experiments.report.papers.variable_computation_rows import updated
-from lrpt.cli.schedule_numbers import REACH
+from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.tasks.bits import WIDTH
 
 BPC = Final("test bits per character", "bits_per_character", "{:.3f}")

@@ -35,7 +35,7 @@ from experiments.report.papers.variable_computation_networks import (
     VCRNN_340,
     ZHANG,
 )
-from lrpt.cli.schedule_tables import PUBLISHED as NOTES
+from lrpt.cli.finished.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
 
 UNPRINTED = "a recipe of this project, as the paper prints none"

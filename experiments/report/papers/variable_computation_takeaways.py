@@ -25,7 +25,7 @@ from experiments.report.papers.variable_computation_networks import (
 )
 from experiments.report.papers.variable_computation_relations import BOUNDARY
 from experiments.report.wording.texts import at_published_size, by_finding, direction, gap, says, seeds_in_words, still_improving
-from lrpt.cli.schedule_numbers import REACH
+from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
 
 EXPERIMENTS = ("bit_lm", "variable_computation", "music")

@@ -6,7 +6,7 @@ or of each slice (Monarch, Dao et al. 2022, section 3.3). Two results are not th
 truncated, and for products of reflections the polar factor. Both may be farther from the matrix than the zero matrix is. Alternation finds
 a diagonal and never increases the error.
 
-Low rank, with and without a diagonal, is in `lrpt.analysis.nearest`. Everything here is NumPy in float64.
+Low rank, with and without a diagonal, is in `lrpt.compression.nearest`. Everything here is NumPy in float64.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float
 
-from lrpt.analysis.nearest import fit
+from lrpt.compression.nearest import fit
 from lrpt.errors import UsageError
 from lrpt.parametrizations import FORMS, MatrixConfig, SumForm
 from lrpt.specs import MatrixSpec

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from lrpt.cli.run_commands import on_run
-from lrpt.cli.sampling import BEGINNING, ENDING, Options, Samples, writer_of
-from lrpt.cli.trained import read_run
+from lrpt.cli.finished.run_commands import on_run
+from lrpt.cli.finished.sampling import BEGINNING, ENDING, Options, Samples, writer_of
+from lrpt.cli.finished.trained import read_run
 from lrpt.datasets.abc import Symbol, Tune, midi_file, read_tune, split_tunes, write_tune
 from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError

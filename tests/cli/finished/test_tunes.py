@@ -5,7 +5,7 @@ import pytest
 
 from experiments.music import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.cli.tunes import as_abc, check_melodies, melodies_of, prompt_numbers
+from lrpt.cli.finished.tunes import as_abc, check_melodies, melodies_of, prompt_numbers
 from lrpt.datasets.abc import BAR, read_tune, split_tunes
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError

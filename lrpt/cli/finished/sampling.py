@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from lrpt.cli.finished.run_commands import Reading, on_run
+from lrpt.cli.finished.trained import read_run
 from lrpt.cli.flags import check_seeds
-from lrpt.cli.run_commands import Reading, on_run
-from lrpt.cli.trained import read_run
 from lrpt.datasets.vocabulary import (
     UNKNOWN,
     UNKNOWN_CHARACTER,

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lrpt.analysis.budgets import closest_storage, parameters_of
-from lrpt.analysis.compression import TARGETS
-from lrpt.analysis.nearest import relative_error
-from lrpt.analysis.structures import nearest, to_dense
+from lrpt.compression.nearest import relative_error
+from lrpt.compression.network import TARGETS
+from lrpt.compression.structures import nearest, to_dense
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.specs import MatrixSpec
 

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.nearest import Fit, fit, rank_for, relative_error, smallest
-from lrpt.analysis.structures import nearest, to_dense
+from lrpt.compression.nearest import Fit, fit, rank_for, relative_error, smallest
+from lrpt.compression.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, field_of
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, initial_carry

@@ -22,9 +22,9 @@ from lrpt.analysis.plots import saved_figure
 from lrpt.analysis.schedules import means_by_symbol, schedule_figure
 from lrpt.cells.variable_computation import soft_mask
 from lrpt.cli.experiment import Subcommand
-from lrpt.cli.run_commands import OnRun, on_run
-from lrpt.cli.sampling import SAMPLE
-from lrpt.cli.schedule_numbers import ScheduleSummary, both_masks, read_schedule, scheduler_of, step_times, summarize
+from lrpt.cli.finished.run_commands import OnRun, on_run
+from lrpt.cli.finished.sampling import SAMPLE
+from lrpt.cli.finished.schedule_numbers import ScheduleSummary, both_masks, read_schedule, scheduler_of, step_times, summarize
 from lrpt.errors import UsageError, check_at_least
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console

@@ -9,7 +9,7 @@ import tyro
 
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import Subcommand
-from lrpt.cli.trained import read_run
+from lrpt.cli.finished.trained import read_run
 from lrpt.errors import check_at_least
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded, State, is_kept_result

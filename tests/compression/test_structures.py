@@ -7,8 +7,8 @@ import pytest
 import scipy.linalg
 
 from lrpt.analysis.budgets import closest_storage, parameters_of, storages
-from lrpt.analysis.structure_survey import distances
-from lrpt.analysis.structures import PROJECTIONS, nearest, to_dense
+from lrpt.compression.structures import PROJECTIONS, nearest, to_dense
+from lrpt.compression.survey import distances
 from lrpt.errors import UsageError
 from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.specs import MatrixSpec

@@ -14,8 +14,8 @@ import numpy as np
 
 from lrpt.analysis.schedule_groups import around_figure, length_figure
 from lrpt.cli.experiment import Subcommand
-from lrpt.cli.run_commands import OnRun, on_run
-from lrpt.cli.schedule_numbers import REACH, around_words, by_note, read_schedule, reads_characters, reads_melodies
+from lrpt.cli.finished.run_commands import OnRun, on_run
+from lrpt.cli.finished.schedule_numbers import REACH, around_words, by_note, read_schedule, reads_characters, reads_melodies
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json

@@ -5,7 +5,7 @@ python -m experiments.word_lm score RUN_DIRECTORY --split test
 
 from dataclasses import dataclass
 
-from lrpt.cli.run_commands import Reading, on_run
+from lrpt.cli.finished.run_commands import Reading, on_run
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loading import Loaded

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lrpt.analysis.compression import full_matrices
 from lrpt.cells.stacked import layer_of
+from lrpt.compression.network import full_matrices
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, Recurrent
 from lrpt.parametrizations import FROZEN

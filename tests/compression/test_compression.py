@@ -26,8 +26,8 @@ from table import (
 )
 from threadpoolctl import threadpool_limits
 
-from lrpt.analysis.compression import compress, second_moments
-from lrpt.analysis.nearest import fit, rank_for, relative_error
+from lrpt.compression.nearest import fit, rank_for, relative_error
+from lrpt.compression.network import compress, second_moments
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import read
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, cell_params
@@ -138,7 +138,7 @@ def test_no_worse_than_another_optimizer_from_many_starts(problem, weighted):
     np.testing.assert_allclose(found.residual, relative_error(W, found.to_dense(), C), rtol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(5, 1), (5, 3), (8, 2)]), st.booleans())
 def test_a_diagonal_never_harms(seed, sizes, weighted):
     n, d = sizes

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from table import Row, assert_close
 
-from lrpt.analysis.adapters import adapted, adapter_config, in_full, merged, with_symbols
+from lrpt.compression.adapters import adapted, adapter_config, in_full, merged, with_symbols
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params
 from lrpt.parametrizations import FROZEN

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lrpt.cli import sampling
-from lrpt.cli.sampling import Writer
+from lrpt.cli.finished import sampling
+from lrpt.cli.finished.sampling import Writer
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig

@@ -1,0 +1,1 @@
+"""Commands that read a finished run: samples of text and tunes, scores in one stream, trained schedules."""
