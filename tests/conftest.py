@@ -1,4 +1,4 @@
-"""What every test runs under: four host devices, no silent rank promotion, shapes and types checked, programs compiled once per machine.
+"""What every test runs under: four CPU devices, no silent rank promotion, shapes and types checked, programs compiled once per machine.
 
 Warnings are errors: see pyproject.toml.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 # Read when JAX starts, and handed on to programs that tests start.
 DEFAULTS = {
-    "NPROC": "16",  # with fewer threads than virtual devices, steps with collectives that are queued wait for each other for ever
+    "NPROC": "16",  # with fewer threads than CPU devices, steps with collectives that are queued wait for each other for ever
     "OPENBLAS_NUM_THREADS": "1",  # NumPy's threads would stand in the way of those of JAX
     # The first as the command line has it, so that programs that tests start round alike. The others halve the time of the tests: thousands
     # of programs are compiled, and each runs for a moment. JAX 0.12 ends at the last.

@@ -232,7 +232,7 @@ CONTENDERS = {
     "checkpoint": _ours("chunks recomputed by jax.checkpoint", lrpt_network("checkpoint")),
     "fast": _ours("the fast loop"),
     "fast-multi-update": _ours(f"the fast loop, {UPDATES} updates per call", updates=UPDATES),
-    "fast-2-devices": _ours("the fast loop, batch split over two host devices", flags=(WIDE, TWO), shards=2),
+    "fast-2-devices": _ours("the fast loop, batch split over two CPU devices", flags=(WIDE, TWO), shards=2),
     "fast-2-devices-multi-update": _ours(
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),

@@ -3,7 +3,7 @@
     python -m experiments.scaling traffic       bytes averaged per update, for every published model; no training
     python -m experiments.scaling hosts         requirements of the largest text8 model on many hosts; computed, not measured
     python -m experiments.scaling memory        what fits into the memory of an accelerator, from compiled programs
-    python -m experiments.scaling devices       time per update on 1, 2 and 4 host devices
+    python -m experiments.scaling devices       time per update on 1, 2 and 4 CPU devices
     python -m experiments.scaling measure       time on 1 and 2 processes and nodes, and cost of the engines for a run; two minutes
     python -m experiments.scaling sheet         many runs on many nodes, and the text8 model on many hosts, from those measurements
 
@@ -167,7 +167,7 @@ def _fitting(found: Fit, budget: float, options: Options) -> Iterator[str]:
 
 
 def devices(options: Options, console: Console) -> None:
-    """Print the time per update of one model, with its batch split among host devices."""
+    """Print the time per update of one model, with its batch split among CPU devices."""
     workload = WORKLOADS[options.workload]
     for number in options.devices:
         parallel.check_devices(number, workload.batch)

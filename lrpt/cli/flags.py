@@ -68,7 +68,7 @@ class Command(Generic[M, D]):
     samples: int = 0
     """symbols that a language model writes at each evaluation (0: none)"""
     devices: int | None = None
-    """number of devices to use; on a CPU, host devices to create (None: all accelerators, or as many host devices as the cores allow)"""
+    """number of devices to use; on a CPU, devices to divide it into (None: all accelerators, or as many as the cores allow)"""
     distributed: Distributed = field(default_factory=Distributed)
     keep_programs: bool = True
     """keep compiled programs in the user's cache folder (~/.cache/lrpt/programs), so that the same command starts faster next time"""

@@ -3,7 +3,7 @@
 There are two ways to use several devices, both by `pmap`:
 
 - The batch of one model is split over all devices, and gradients are averaged.
-- Every device trains its own models, and nothing is exchanged. A host device of a CPU trains one model. An accelerator trains as many as
+- Every device trains its own models, and nothing is exchanged. A CPU, which JAX can present as several devices, trains one model on each. An accelerator trains as many as
   needed, by `vmap`.
 
 The same code runs on one device. The devices of several processes can only split the batch of one model: each process passes its
@@ -63,7 +63,7 @@ ROWS_PER_SHARD = 8
 """Fewest rows of a shard by rule: a step on a smaller shard would take as long as a step on this one."""
 
 SHARDS = 4
-"""Largest number of host devices that share a batch by rule."""
+"""Largest number of CPU devices that share a batch by rule."""
 
 
 SHARDED_WIDTH = 640
@@ -72,9 +72,9 @@ divides it among the cores, which is faster for wider matrices (docs/performance
 
 
 def request_devices(wanted: int | None, models: int, batch_size: int, dense_width: int = 0, keep: bool = True) -> None:
-    """Request the number of host devices that is useful, and the widest vectors of the CPU. Call it before JAX starts.
+    """Request the number of CPU devices that is useful, and the widest vectors of the CPU. Call it before JAX starts.
 
-    The number of accelerators is fixed. A CPU is divided into `wanted` host devices. By default, several models get one device each,
+    The number of accelerators is fixed. A CPU is divided into `wanted` CPU devices. By default, several models get one device each,
     up to the number of cores. A single model gets one device for each core that has at least 8 rows of every batch, up to 4, or one
     device in all if its dense recurrent matrices are wider than 640 (`dense_width`). Each of several processes has its own devices.
 

@@ -166,7 +166,7 @@ class SequenceLoopConfig(LoopConfig):
     ] = "fast"
     materialize: Annotated[
         str,
-        OneOf("multiply out low-rank recurrent matrices before the loop", get_args(Materialize), notes="auto does if it takes less work"),
+        OneOf("multiply structured recurrent matrices out before the loop", get_args(Materialize), notes="auto does if it takes less work"),
     ] = "auto"
 
 

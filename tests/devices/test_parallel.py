@@ -1,4 +1,4 @@
-"""How many host devices one model gets by rule."""
+"""How many CPU devices one model gets by rule."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -34,9 +34,9 @@ def root(tmp_path):
 
 def test_ratios_larger_than_their_errors_are_marked_and_those_not_run_are_named(root):
     text = crossing.section(root)
-    assert "| full: bits per character | 2.020 |  |\n| low rank | 0.90 * | 0.90 (1 of 1) * |\n| low rank plus diagonal | 1.002 |" in text
+    assert "| dense: bits per character | 2.020 |  |\n| low rank | 0.90 * | 0.90 (1 of 1) * |\n| low rank plus diagonal | 1.002 |" in text
     assert "| GRU | low rank | 62 | 20,100 | 0.01 | 3 | 1.820 | 0.020 |" in text
-    assert "Test bits per character in units of that of full matrices" in text
+    assert "Test bits per character, divided by that of dense matrices." in text
     assert "18 runs at the chosen rates took 3.0 hours of a core" in text
     assert "that had other work to do: `python -m experiments.fair_crossing --cells gru --rates 0.001 0.01`" in text
     assert "Not yet run: `python -m experiments.fair_crossing --equal time" in text
@@ -46,7 +46,7 @@ def test_the_questions_of_the_paper_are_answered_for_each_task(root):
     """Fewer bits are a smaller error, and a lower accuracy is a larger one: 0.29 of the digits are wrong after 0.09."""
     text = crossing.section(root)
     assert "| errors | characters | digits |" in text
-    assert "| low rank / full | 0.90 * | 3.23 * |\n| low rank plus diagonal / full | 1.002 | 1.000 |" in text
+    assert "| low rank / dense | 0.90 * | 3.23 * |\n| low rank plus diagonal / dense | 1.002 | 1.000 |" in text
     assert "| low rank plus diagonal / low rank | 1.11 * | 0.31 * |" in text
 
 
@@ -56,7 +56,7 @@ def test_a_sentence_says_what_it_means_for_the_paper(root):
     (said,) = crossing.meanings(root)
     assert said in text
     assert "At equal parameters, over all cells, low rank with or without a diagonal is " in text
-    assert "is significantly better than full matrices on characters, and worse on no task. " in text
+    assert "is significantly better than dense matrices on characters, and worse on no task. " in text
     assert "With the diagonal it is significantly better than low rank alone on digits, and worse on characters." in text
 
 
@@ -78,8 +78,8 @@ def test_the_time_of_an_update_stands_beside_the_width(root):
         run["parameters"] = 40_200 if run["parametrization"] == "dense" else 20_100
     (results / "fair_crossing_time.json").write_text(json.dumps(summary))
     text = crossing.section(root)
-    assert "An update takes about as long as that of a GRU with full matrices and 20,000 parameters; the column time" in text
-    assert "their networks have 0.50 of the parameters of those with full matrices, in the geometric mean." in text
+    assert "An update takes about as long as that of a GRU with dense matrices and 20,000 parameters; the column time" in text
+    assert "their networks have 0.50 of the parameters of those with dense matrices, in the geometric mean." in text
     assert "| cell | matrices | width | parameters | time | rate | seeds | bits per character | sd |" in text
     assert "| GRU | low rank | 62 | 20,100 | 0.99 | 0.01 | 3 | 1.820 | 0.020 |" in text
 

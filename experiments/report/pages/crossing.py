@@ -27,19 +27,20 @@ TERMS = {
 TITLE = "# Cells and parametrizations on equal terms"
 ABOUT = """\
 This page compares six cells, whose recurrent matrices are stored in several ways, on three tasks: copies of variable length, permuted
-digits, characters. None of the papers has this comparison. *Full* matrices are dense ones.
+digits, characters. None of the papers has this comparison. The recurrent matrices have five of the seven parametrizations that the command
+compares by default.
 
-- **Widths**: structured matrices hold about a quarter of the parameters of full ones, so their networks are wider.
+- **Widths**: structured matrices hold about a quarter of the parameters of dense ones, so their networks are wider.
 - **Learning rates**: each pair of a cell and a parametrization has its own: the best one on the validation split with one seed. Three are
   tried first, and further ones of a grid while the best rate is the lowest or the highest of those that were tried.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
 - **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Student's test on logarithms of errors. The variance within
-  pairs is pooled over all pairs of a task. Holm's correction is for all cells of a table together, and separately for its last column."""
+  pairs is pooled over all pairs of a task. Holm's correction is for all entries of a table together, and separately for its last column."""
 LIMITS = """\
 What this does not show:
 
-- networks that are trained for longer, or that are larger (with 1,000 units, full matrices take several times as long as those of low rank:
+- networks that are trained for longer, or that are larger (with 1,000 units, dense matrices take several times as long as those of low rank:
   [Performance](../performance.md));
 - other shares of parameters;
 - learning rates outside of the grid.
@@ -101,20 +102,23 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     )
     if terms == "time":
         yield (
-            f"An update takes about as long as that of a {title_of(options['cells'][0])} with full matrices and {options['budget']:,} "
+            f"An update takes about as long as that of a {title_of(options['cells'][0])} with dense matrices and {options['budget']:,} "
             "parameters; the column time has the measured ratio. At this size, structured matrices save parameters rather than time: "
-            f"their networks have {_share(runs):.2f} of the parameters of those with full matrices, in the geometric mean."
+            f"their networks have {_share(runs):.2f} of the parameters of those with dense matrices, in the geometric mean."
         )
     for task, rows in grouped(runs, "task").items():
         yield f"### {task.capitalize()}"
-        yield f"Test {_error(task)} in units of that of full matrices; all cells: geometric mean, and in how many cells it is below 1:"
+        yield (
+            f"Test {_error(task)}, divided by that of dense matrices. The last column has the geometric mean over all cells, and the number of "
+            "cells in which the ratio is below 1:"
+        )
         yield _ratios(scores_of(rows), SCORES[task])
         yield f"![{task}, equal {terms}](../../{_figure(terms, task)})"
         yield table(columns(rows, SCORES[task]), list(map(row, by_pair(rows).values())), left=2)
 
 
 def _share(runs: Sequence[Mapping[str, Any]]) -> float:
-    """Return the parameters of networks over those of the same cell with full matrices, in the geometric mean over structures and tasks."""
+    """Return the parameters of networks over those of the same cell with dense matrices, in the geometric mean over structures and tasks."""
     sizes = {(run["task"], run["cell"], run["parametrization"]): run["parameters"] for run in runs}
     full = {(task, cell): size for (task, cell, kind), size in sizes.items() if kind == "dense"}
     ratios = [size / full[task, cell] for (task, cell, kind), size in sizes.items() if kind != "dense" and (task, cell) in full]
@@ -131,7 +135,7 @@ def _ratios(scores: Scores, score: str) -> str:
     found = {(one.cell, one.parametrization): one for one in [*differences(scores, score), *overall(scores, score)]}
     kinds = list(dict.fromkeys(kind for _, kind in found))
     rows = [[words(kind), *(_ratio(found.get((cell, kind))) for cell in (*scores, None))] for kind in kinds]
-    full = ["full: " + words(score), *(_mean(of_cell.get("dense")) for of_cell in scores.values()), ""]
+    full = ["dense: " + words(score), *(_mean(of_cell.get("dense")) for of_cell in scores.values()), ""]
     return table(["matrices", *map(title_of, scores), "all cells"], [full, *rows])
 
 
@@ -151,11 +155,11 @@ def _rounded(ratio: float) -> str:
 
 
 def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
-    """Yield, for each comparison, answers to the paper's questions: do small matrices beat full ones, and does a diagonal help?"""
+    """Yield, for each comparison, answers to the paper's questions: do small matrices beat dense ones, and does a diagonal help?"""
     for terms, summary in summaries.items():
         full, low_rank = _over(summary, "dense"), _over(summary, "low_rank")
         kinds = dict.fromkeys(kind for own in full.values() for kind in own)
-        rows = [[f"{words(kind)} / full", *_each(kind, full)] for kind in kinds]
+        rows = [[f"{words(kind)} / dense", *_each(kind, full)] for kind in kinds]
         if _has(DIAGONAL, low_rank):
             rows.append([f"{words(DIAGONAL)} / {words('low_rank')}", *_each(DIAGONAL, low_rank)])
         if rows:
@@ -188,7 +192,7 @@ def _each(kind: str, found: Found) -> list[str]:
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
     return (
-        f"At equal {terms}, over all cells, low rank with or without a diagonal is {_sides('full matrices', full, 'low_rank', DIAGONAL)}. "
+        f"At equal {terms}, over all cells, low rank with or without a diagonal is {_sides('dense matrices', full, 'low_rank', DIAGONAL)}. "
         f"With the diagonal it is {_sides('low rank alone', low_rank, DIAGONAL)}."
     )
 

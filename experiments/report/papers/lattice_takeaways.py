@@ -28,7 +28,7 @@ from experiments.report.papers.lattice_table import (
     holds_on,
     is_worst,
 )
-from experiments.report.wording.texts import at_published_size, capitalized, counted, gap, says
+from experiments.report.wording.texts import at_published_size, capitalized, counted, gap, placed, says
 from lrpt.runs.console import in_series
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
@@ -95,10 +95,10 @@ def _order(judged: Judged, text: str) -> tuple[str, str]:
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
     """Return 'the 6 WHAT that were run: 2 for the paper, 1 against it and 3 undecided', and which ones are against it."""
     run = [r for r in relations if r.pairs]
-    against = [f"{r.relation.sentence} ({r.advantage})" for r in relations if r.verdict.finding is Finding.AGAINST]
+    against = [f"{r.relation.sentence} (it is {placed(r)} nats per character)" for r in relations if r.verdict.finding is Finding.AGAINST]
     return (
-        f"the {len(run)} {what} that were run: {counted(run, SAID, ALWAYS)} (each by itself at 5 %)"
-        f"{'. Against the paper: ' * bool(against)}{'; '.join(against)}."
+        f"the {len(run)} {what} that were run: {counted(run, SAID, ALWAYS)} (one test each at 5 %, no correction)"
+        f"{'. Claimed, but not found: ' * bool(against)}{'; '.join(against)}."
     )
 
 

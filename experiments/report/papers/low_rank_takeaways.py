@@ -206,7 +206,11 @@ def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> 
     own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
     if not own or not others:
         return ""
-    return f", and ended with a mean test loss of {np.mean(own):.2g}, the others of {np.mean(others):.2g}"
+    return f". {_mean_loss(own)} at the end; that of the others is {np.mean(others):.2g}"
+
+
+def _mean_loss(losses: Sequence[float]) -> str:
+    return f"{'Its test loss is' if len(losses) == 1 else 'Their mean test loss is'} {np.mean(losses):.2g}"
 
 
 def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int], recovering: Set[int]) -> str:

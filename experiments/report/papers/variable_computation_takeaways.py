@@ -24,7 +24,7 @@ from experiments.report.papers.variable_computation_networks import (
     SMALL_VCGRU,
 )
 from experiments.report.papers.variable_computation_relations import BOUNDARY
-from experiments.report.wording.texts import at_published_size, by_finding, direction, gap, says, seeds_in_words, still_improving
+from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, says, seeds_in_words, still_improving
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
 
@@ -89,6 +89,7 @@ def _others(judged: Judged) -> Takeaway:
 
 
 BITS = "bits per character"
+ORDERINGS = {Finding.FOR: "agree", Finding.AGAINST: "disagree", Finding.OPEN: "undecided"}
 
 
 def _unfinished(judged: Judged, what: str, networks: Sequence[Network]) -> str:
@@ -131,8 +132,7 @@ def _schedules(judged: Judged) -> Takeaway:
     claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
     return Takeaway(
         f"**Schedules** {_follow(list(said.values()))} m is the share of the state that is updated. {by_finding(claims)} Of "
-        f"{len(fast)} orderings of faster and slower notes, {sum(r.verdict.finding is Finding.FOR for r in fast)} agree and "
-        f"{sum(r.verdict.finding is Finding.AGAINST for r in fast)} disagree.",
+        f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "
             f"the character explains {place.ours} of the variance of m, the bit that is read {symbol.ours}.",

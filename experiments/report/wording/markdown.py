@@ -44,6 +44,7 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
         "Commands are as given at the commit of the setting. Presets may have changed since; `config.json` of a run has its configuration. "
+        "Of a study that was trained by several commands, the last one is here. "
         "`reproduce` and `--vary` train several runs.",
         f"```bash\n{commands}\n```",
     ]

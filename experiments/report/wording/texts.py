@@ -60,7 +60,7 @@ def direction(relation: JudgedRelation) -> str:
     """Return which way the runs of a relation point, however few they are."""
     agrees = [pair.agrees for pair in relation.pairs if pair.agrees is not None]
     if not agrees:
-        return "not known"
+        return "undecided"
     undecided = len(relation.pairs) - len(agrees)
     said = "as in the paper" if all(agrees) else "against the paper" if not any(agrees) else "as in the paper for some seeds only"
     return said + f", {undecided} of {len(relation.pairs)} seeds undecided" * bool(undecided)
@@ -111,7 +111,14 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     bound = bound_of(relation.pairs, 1 if found.mean >= 0 else -1)
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
-    return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{says(relation.verdict)})."
+    return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{_says_of(relation)})."
+
+
+def _says_of(relation: JudgedRelation) -> str:
+    """Return how a result relates to the paper, and why it is undecided if the training of a pair is too short for an answer."""
+    said = says(relation.verdict)
+    may_change = relation.verdict.finding is Finding.OPEN and any(pair.may_change for pair in relation.pairs)
+    return said + ", as longer training may change it" * may_change
 
 
 def placed(relation: JudgedRelation) -> str:
