@@ -1,9 +1,12 @@
-"""The code of the README and of the pages on extensions and training runs, and the files that they name exist."""
+"""The code of the README and of pages that have Python in them runs, and the files that they name exist."""
 
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from experiments.copy_memory import WIDTHS
@@ -64,6 +67,27 @@ def test_training_begins_from_a_kept_result(tmp_path, monkeypatch):
     result = run_blocks(TRAINING, 1)["result"]
     assert result["updates"] == 20
     assert result["metrics"]["test"]["loss"] < 0.01, "of guessing: 0.167"
+
+
+def test_variable_computation_is_built():
+    assert run_blocks(ROOT / "docs" / "variable_computation.md", 1)["logits"].shape == (20, 50, 50)
+
+
+def test_a_schedule_and_an_observer(monkeypatch):
+    monkeypatch.setattr("lrpt.optim.RECIPES", {})
+    found, told = run_blocks(ROOT / "docs" / "problems.md", 2), {}
+    params = {"w": jnp.ones(3)}
+
+    @jax.jit  # the trainer traces the learning rate
+    def second_change(rate):
+        optimizer = found["RECIPES"]["warmup_cosine"].build(rate)
+        _, state = optimizer.update(params, optimizer.init(params), params)
+        return optimizer.update(params, state, params)[0]["w"]
+
+    assert jnp.allclose(second_change(0.5), -0.5 / 100, rtol=1e-4)  # the second of 100 steps of warmup; Adam makes steps of length 1
+    evaluation = SimpleNamespace(update=7, metrics={"valid": {"loss": 0.5}})
+    found["Logged"](lambda scores, step: told.update({step: scores})).evaluated(evaluation)
+    assert told == {7: {"valid/loss": 0.5}}
 
 
 def test_files_it_names_exist():

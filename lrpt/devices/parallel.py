@@ -3,8 +3,8 @@
 There are two ways to use several devices, both by `pmap`:
 
 - The batch of one model is split over all devices, and gradients are averaged.
-- Every device trains its own models, and nothing is exchanged. A CPU, which JAX can present as several devices, trains one model on each. An accelerator trains as many as
-  needed, by `vmap`.
+- Every device trains its own models, and nothing is exchanged. A CPU, which JAX can present as several devices, trains one model
+  on each. An accelerator trains as many as needed, by `vmap`.
 
 The same code runs on one device. The devices of several processes can only split the batch of one model: each process passes its
 own rows to its own devices.

@@ -232,8 +232,8 @@ def test_a_seed_that_diverged_before_its_first_evaluation_counts_as_a_failed_one
     ("recoveries", "count", "words"),
     [
         ((0, 0), "0.0 ± 0.0", "0 of 2 needed it. Seed 0 diverged without recovery, and met no such gradient with it. Both"),
-        ((2, 0), "1.0 ± 1.4", "1 of 2 needed it, and ended with a mean test loss of 0.1, the others of 0.2."),
-        ((0, 1), "0.5 ± 0.7", "1 of 2 needed it, and ended with a mean test loss of 0.2, the others of 0.1. Seed 0 diverged"),
+        ((2, 0), "1.0 ± 1.4", "1 of 2 needed it. Its test loss is 0.1 at the end; that of the others is 0.2."),
+        ((0, 1), "0.5 ± 0.7", "1 of 2 needed it. Its test loss is 0.2 at the end; that of the others is 0.1. Seed 0 diverged"),
         ((0, 1), "0.5 ± 0.7", "with it. Seed 1 needed it, and did not diverge without it. Both"),
     ],
 )

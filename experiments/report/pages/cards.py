@@ -137,8 +137,8 @@ def models_page(found: Sequence[Described]) -> str:
         "# Trained networks",
         "These networks are kept with their weights. Each has a card: training, score, licence, and the commands that use it. "
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
-        "The column \"test\" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, so the "
-        "best evaluation is selected on the test sequences. The column \"kB\" has the size of the compressed weights.",
+        'The column "test" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, '
+        'so the best evaluation is selected on the test sequences. The column "kB" has the size of the compressed weights.',
         table(columns, rows, left=4),
     ]
     return "\n\n".join(parts) + "\n"

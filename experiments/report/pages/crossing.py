@@ -40,8 +40,8 @@ compares by default.
 LIMITS = """\
 What this does not show:
 
-- networks that are trained for longer, or that are larger (with 1,000 units, dense matrices take several times as long as those of low rank:
-  [Performance](../performance.md));
+- networks that are trained for longer, or that are larger (with 1,000 units, dense matrices take several times as long as those of low
+  rank: [Performance](../performance.md));
 - other shares of parameters;
 - learning rates outside of the grid.
 
@@ -109,8 +109,8 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     for task, rows in grouped(runs, "task").items():
         yield f"### {task.capitalize()}"
         yield (
-            f"Test {_error(task)}, divided by that of dense matrices. The last column has the geometric mean over all cells, and the number of "
-            "cells in which the ratio is below 1:"
+            f"Test {_error(task)}, divided by that of dense matrices. The last column has the geometric mean over all cells, and the "
+            "number of cells in which the ratio is below 1:"
         )
         yield _ratios(scores_of(rows), SCORES[task])
         yield f"![{task}, equal {terms}](../../{_figure(terms, task)})"
@@ -118,7 +118,7 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
 
 
 def _share(runs: Sequence[Mapping[str, Any]]) -> float:
-    """Return the parameters of networks over those of the same cell with dense matrices, in the geometric mean over structures and tasks."""
+    """Return the parameters of networks over those of a cell with dense matrices, in the geometric mean over structures and tasks."""
     sizes = {(run["task"], run["cell"], run["parametrization"]): run["parameters"] for run in runs}
     full = {(task, cell): size for (task, cell, kind), size in sizes.items() if kind == "dense"}
     ratios = [size / full[task, cell] for (task, cell, kind), size in sizes.items() if kind != "dense" and (task, cell) in full]
