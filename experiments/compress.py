@@ -103,7 +103,7 @@ class Options:
         raise not_one_source(self.run, self.source)
 
     def _check_used(self) -> None:
-        """Raise a UsageError for a flag that what is asked for would ignore."""
+        """Raise a UsageError if a flag has no effect here."""
         if self.layer is not None and self.run is not None:
             raise UsageError(f"layer is {self.layer}, and {self.run} is a run, whose layers are compressed together: leave --layer out")
         unused = {"output": self.output, "error": self.error, "tied": self.tied or None, "input_rank": self.input_rank}
@@ -245,7 +245,7 @@ def _for_pytorch(options: Options, source: Path, arrays: Mapping[str, Any], cell
 
 
 def _python(cells: Cells, path: Path) -> str:
-    """Return the lines that have the layers of a file again, to be trained as a part of another network."""
+    """Return Python code that loads the layers of a file, for training in another network."""
     width = next(iter(cells.values()))[1].input_size
 
     def rnn(name: str) -> str:

@@ -92,7 +92,7 @@ def contenders(trained: Loaded) -> list[Contender]:
 
 
 def forms(trained: Loaded) -> dict[str, Any]:
-    """Return the variables by form of their numbers."""
+    """Return the variables in float32 and in int8."""
     return {"float32": trained.variables, "int8": {**trained.variables, "params": quantize(trained.variables["params"])}}
 
 

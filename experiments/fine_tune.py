@@ -124,7 +124,7 @@ def _initial(config: ModelConfig, task: Task, seed: int) -> dict[str, Any]:
 
 
 def fine_tune(options: Options, console: Console) -> dict[str, Any]:
-    """Train the adapters, merge them, and return everything that there is to say about it."""
+    """Train the adapters, merge them, and return the report."""
     task = options.data.build(options.seed)
     model, start = prepare(options, task, console)
     config = RunConfig(model, OptimConfig("adam", options.learning_rate), _train(options, task), options.data)
@@ -134,7 +134,7 @@ def fine_tune(options: Options, console: Console) -> dict[str, Any]:
 
 
 def _train(options: Options, task: Task) -> TrainConfig:
-    """Return the length of training, from the start file in the run directory."""
+    """Return the training configuration, which begins from the start file in the run directory."""
     return TrainConfig(
         options.updates,
         options.batch_size,

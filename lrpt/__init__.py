@@ -1,8 +1,8 @@
-"""Passthrough networks in JAX: low-rank and low-rank-plus-diagonal recurrent networks, and their neighbours.
+"""Passthrough networks in JAX: low-rank and low-rank-plus-diagonal recurrent networks, and other gated networks.
 
     matrices <- cells <- recurrence <- networks <- training <- experiments
 
-The names below are what one builds on; training lives in `lrpt.training`, tasks in `lrpt.tasks`, optimizers in `lrpt.optim`.
+These are the public names to build on; training lives in `lrpt.training`, tasks in `lrpt.tasks`, optimizers in `lrpt.optim`.
 """
 
 from lrpt.cells import CELLS, Cell, CellSpec, Gate, gate_spec

@@ -125,7 +125,7 @@ class LoopConfig:
 
     kind: Annotated[
         str,
-        OneOf("loop", LOOPS, notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
+        OneOf("loop", LOOPS, notes="fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
     ] = "fast"
     chunk: int | None = None
     """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 1 to 64)"""
@@ -160,7 +160,7 @@ class SequenceLoopConfig(LoopConfig):
             "loop",
             LOOPS,
             [KERNEL],
-            notes="fast forms weight gradients once a chunk of steps, checkpoint recomputes chunks, plain is lax.scan, kernel is for "
+            notes="fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan, kernel is for "
             "low-rank GRUs on NVIDIA Hopper GPUs",
         ),
     ] = "fast"

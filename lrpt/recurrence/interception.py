@@ -61,7 +61,7 @@ class Interception(ABC):
 
 
 def is_of_its_apply(kind: type, method: str) -> bool:
-    """Return whether a class has the method of its own `apply`, and not the method of an inherited `apply` that it overrides."""
+    """Return whether the class that defines the effective `apply` also defines the method, so that the two belong together."""
     names = {"apply", "apply_by", method}
     return next((method in vars(base) for base in kind.__mro__ if vars(base).keys() & names), False)
 

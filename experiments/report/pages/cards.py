@@ -131,7 +131,7 @@ def commands(one: Described) -> Iterator[str]:
 
 def models_page(found: Sequence[Described]) -> str:
     """Return the page that lists all trained networks."""
-    columns = ["network", "task", "data", "score", "seed", "test", "parameters", "kB"]
+    columns = ["network", "run", "task", "data", "score", "seed", "test", "parameters", "kB"]
     rows = [_row(one) for one in found]
     parts = [
         "# Trained networks",
@@ -139,7 +139,7 @@ def models_page(found: Sequence[Described]) -> str:
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
         'The column "test" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, '
         'so the best evaluation is selected on the test sequences. The column "kB" has the size of the compressed weights.',
-        table(columns, rows, left=4),
+        table(columns, rows, left=5),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -153,7 +153,7 @@ def _row(one: Described) -> list[str]:
     value = _value(metrics[score]) if score in metrics else "not evaluated"
     link = f"[{one.label}]({_up(MODELS.parent)}{one.place}/{CARD})"
     counts = [str(one.record.seed), value, f"{one.parameters:,}", f"{one.size / 1e3:,.0f}"]
-    return [link, one.record.experiment, one.terms.about, score.replace("_", " "), *counts]
+    return [link, one.place.name, one.record.experiment, one.terms.about, score.replace("_", " "), *counts]
 
 
 def _up(place: PurePosixPath) -> str:
