@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from zlib import crc32
 
 import flax.linen as nn
 import jax
@@ -540,3 +541,11 @@ def test_variables_may_be_frozen_dicts(config):
     module = gru_parameters(config)
     stored = jax.jit(module.init)(jax.random.key(0, impl="unsafe_rbg"))
     assert_equal(module.apply(freeze(stored)), module.apply(stored))
+
+
+@pytest.mark.parametrize("role", ["recurrent", "input"])
+def test_places_of_sparse_matrices_follow_from_role_and_name(role):
+    """No file holds them: with others, kept weights would be those of another network."""
+    matrix = FORMS["sparse"].matrix("update", MatrixSpec(6, 6, role), MatrixConfig("sparse"), {"entries": jnp.zeros((6, 3))})
+    rng = np.random.default_rng([crc32(f"{role}/update".encode()), 6, 6, 3])
+    np.testing.assert_array_equal(matrix.places, np.sort(np.argsort(rng.random((6, 6)), axis=1)[:, :3], axis=1))

@@ -15,6 +15,9 @@ from lrpt.datasets.files import read_bytes
 from lrpt.datasets.splits import PARTS
 from lrpt.errors import UsageError
 
+ARRAYS = ("inputs", "targets", "lengths", "split")
+"""Arrays of an .npz file. The last two may be missing."""
+
 COLUMNS = ("sequence", "target", "split")
 """Columns of a CSV table that are no features. `split` may be missing."""
 
@@ -68,14 +71,16 @@ def _read_npz(content: bytes) -> Labelled:
     with _archive(BytesIO(content)) as arrays:
         if missing := {"inputs", "targets"} - set(arrays.files):
             raise ValueError(f"it has no array {' and no '.join(sorted(missing))}, but {', '.join(arrays.files) or 'none'}")
-        inputs, targets = arrays["inputs"], arrays["targets"]
+        if unknown := sorted(set(arrays.files) - set(ARRAYS)):
+            raise ValueError(f"it has an array {' and one '.join(unknown)}: expected no others than {', '.join(ARRAYS)}")
+        inputs, targets = _array(arrays, "inputs"), _array(arrays, "targets")
         if inputs.ndim not in (2, 3) or inputs.dtype.kind not in "iuf":
             raise ValueError(
                 f"inputs are {inputs.dtype} of shape {inputs.shape}: expected real numbers of shape (sequences, steps, features); "
                 "store the parts of complex numbers as two features"
             )
-        lengths = arrays["lengths"] if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
-        split = arrays["split"] if "split" in arrays.files else None
+        lengths = _array(arrays, "lengths") if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
+        split = _array(arrays, "split") if "split" in arrays.files else None
     return Labelled(_narrow(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, targets, split)
 
 
@@ -92,11 +97,25 @@ def _archive(file: BytesIO) -> Any:
     return np.load(file, allow_pickle=False)
 
 
+def _array(arrays: Any, name: str) -> np.ndarray:
+    """Return an array of an archive. NumPy stores a list of lists of different lengths as Python objects, which it does not read again."""
+    try:
+        return arrays[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} is a list of Python objects, such as sequences of different lengths: pad them, and give lengths"
+        ) from None
+
+
 def _read_csv(content: bytes) -> Labelled:
     reader = csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""))
     rows = list(reader)
     if not rows or not {"sequence", "target"} <= rows[0].keys():
-        raise ValueError("expected a header with the columns sequence and target, and rows below it")
+        found = ", ".join(reader.fieldnames or ()) or "an empty file"
+        commas = "; separate columns by commas" * (";" in found or "\t" in found)
+        raise ValueError(f"expected a header with the columns sequence and target, and rows below it, and found {found}{commas}")
     _check_columns(reader.fieldnames or (), rows)
     features = [name for name in rows[0] if name not in COLUMNS]
     sequences: dict[str, list[int]] = {}
@@ -150,15 +169,17 @@ def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
 def _checked(found: Labelled, path: Path) -> Labelled:
     """Return the sequences with zeros after their ends."""
     count, steps, features = found.inputs.shape
+    unknown = np.unique(found.split[~np.isin(found.split, PARTS)]) if found.split is not None else ()
     problems = {
         "it has no sequence": count == 0,
         "it has no feature": features == 0,
         f"targets are {found.targets.dtype}: expected real numbers or names": found.targets.dtype.kind == "c",
         f"targets are of shape {found.targets.shape}, and there are {count} sequences": found.targets.shape[:1] != (count,),
         "a target is not a finite number": np.issubdtype(found.targets.dtype, np.number) and not np.isfinite(found.targets).all(),
-        f"lengths are not {count} whole numbers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
-        f"split does not name one of {', '.join(PARTS)} for each sequence": found.split is not None
-        and (found.split.shape != (count,) or not np.isin(found.split, PARTS).all()),
+        f"lengths are {_said(found.lengths)}: expected {count} integers from 1 to {steps}": not _are_lengths(found.lengths, count, steps),
+        f"split is {_said(found.split)}: expected a name for each of {count} sequences": found.split is not None
+        and found.split.shape != (count,),
+        f"split has the name {', '.join(map(str, unknown))}: expected {', '.join(PARTS)}": len(unknown) > 0,
     }
     for problem, holds in problems.items():
         if holds:
@@ -166,8 +187,18 @@ def _checked(found: Labelled, path: Path) -> Labelled:
     inside = np.arange(steps) < found.lengths[:, None]
     inputs = np.where(inside[..., None], found.inputs, 0)
     if not np.isfinite(inputs).all():
-        raise UsageError(f"data.file is {path}: a feature is not a finite number")
+        sequence, step, feature = (int(place) for place in np.argwhere(~np.isfinite(inputs))[0])
+        where = f"the first is feature {feature} at step {step} of sequence {sequence}, counted from 0"
+        raise UsageError(f"data.file is {path}: not all features are finite numbers; {where}, of {np.sum(~np.isfinite(inputs))}")
     return found._replace(inputs=inputs)
+
+
+def _said(array: np.ndarray | None) -> str:
+    """Return the type, the shape and the first few values of an array."""
+    if array is None:
+        return "not given"
+    few = ", ".join(map(str, array.ravel()[:3]))
+    return f"{array.dtype} of shape {array.shape} ({few}{', ...' * (array.size > 3)})"
 
 
 def _are_lengths(lengths: np.ndarray, count: int, steps: int) -> bool:

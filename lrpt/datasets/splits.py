@@ -17,5 +17,5 @@ def random_parts(count: int) -> Shaped[np.ndarray, " count"]:
     places = np.random.default_rng(0).permutation(count)
     first, second = (round(count * share) for share in SHARES)
     first = min(first, max(count - 2, 0))
-    second = min(max(second, first + 1), max(count - 1, 0))
+    second = min(second, max(count - 1, 0))
     return np.array(PARTS)[(places >= first).astype(int) + (places >= second)]

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal, get_args
 
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError, check_at_least
 from lrpt.optim.transforms import (
-    Scalar,
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
     clip_or_shrink,
@@ -25,7 +24,7 @@ from lrpt.optim.transforms import (
 )
 from lrpt.settings import OneOf, check_choices
 
-LearningRate = Scalar | optax.Schedule
+LearningRate = float | Float[Array, ""] | optax.Schedule
 WeightDecayForm = Literal["in_loss", "decoupled"]
 
 
@@ -213,7 +212,7 @@ class OptimConfig:
         """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
-    def decayed(self, learning_rate: Scalar, update: Int[Array, ""], epoch: int) -> Scalar:
+    def decayed(self, learning_rate: float | Float[Array, ""], update: Int[Array, ""], epoch: int) -> float | Float[Array, ""]:
         r"""Return the learning rate after `update` updates, with epochs of `epoch` updates.
 
         .. math::

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.matrices import ROW_AXIS
 
-Scalar = float | Float[Array, ""]
+Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
 
 
@@ -34,8 +36,11 @@ def clip_by_norm_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> opta
     lowrank-gru, RNN_memory.py). The shrink term is not clipped. It passes through the rest of the chain like a gradient, so that later
     accumulators stay finite. The original divides by max(||g||, m) without the factor m; both agree for m = 1, the only value it uses.
 
+    The rule must see every gradient. `optax.MultiSteps` around a chain with it keeps a gradient that is not finite in its sum, also after
+    the update, so that all later updates shrink. With `should_skip_update_fn=optax.skip_not_finite` it leaves such gradients out.
+
     Raises:
-      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0, or `shrink` not from 0 to 1; or `update` was called without the parameters.
     """
     _check_positive("max_norm", max_norm)
 
@@ -53,7 +58,7 @@ def clip_or_shrink(max_delta: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.Gradi
     for all parameters together. The shrink term is not clipped.
 
     Raises:
-      ValueError: `max_delta` is not above 0, or `update` was called without the parameters.
+      ValueError: `max_delta` is not above 0, or `shrink` not from 0 to 1; or `update` was called without the parameters.
     """
     _check_positive("max_delta", max_delta)
 
@@ -68,6 +73,7 @@ def _or_shrink(
     clip: Callable[[optax.Updates], tuple[Bool[Array, ""], optax.Updates]], shrink: Scalar, name: str
 ) -> optax.GradientTransformation:
     """Return the transformation that clips finite gradients, and replaces others by a share of the parameters."""
+    _check_share("shrink", shrink)
 
     def init(params: optax.Params) -> ShrinkState:
         del params
@@ -75,8 +81,8 @@ def _or_shrink(
 
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, ShrinkState]:
         theta = _required(params, name)
-        finite, clipped = clip(updates)
-        updates = jax.tree.map(lambda g, p: jnp.where(finite, g, shrink * p), clipped, theta)
+        finite, clipped = clip(updates)  # in float32 if a traced hyperparameter is, whatever the type of the gradient
+        updates = jax.tree.map(lambda g, new, p: jnp.where(finite, new, shrink * p).astype(g.dtype), updates, clipped, theta)
         return updates, ShrinkState(jnp.where(finite, state.recoveries, optax.safe_increment(state.recoveries)))
 
     return optax.GradientTransformation(init, update)
@@ -107,7 +113,7 @@ def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.
     down the gradient of all others as well.
 
     Raises:
-      ValueError: `max_norm` is not above 0, or `update` was called without the parameters.
+      ValueError: `max_norm` is not above 0, or `shrink` not from 0 to 1; or `update` was called without the parameters.
     """
     _check_positive("max_norm", max_norm)
 
@@ -192,8 +198,9 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
     This is the weight decay in the Torch code of Zilly et al. 2017. Like `project_rows`, it must be the last element of a chain.
 
     Raises:
-      ValueError: `update` was called without the parameters.
+      ValueError: `share` is not from 0 to 1, or `update` was called without the parameters.
     """
+    _check_share("share", share)
 
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
         theta = _required(params, "shrink_after")
@@ -225,9 +232,22 @@ def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _check_positive(name: str, value: Scalar) -> None:
-    # `optax.inject_hyperparams` passes arrays, whose values a compiled update does not know.
-    if isinstance(value, int | float) and not value > 0:
+    if not _number(name, value, "a number above 0", 1.0) > 0:
         raise ValueError(f"{name} is {value}: expected a number above 0")
+
+
+def _check_share(name: str, value: Scalar) -> None:
+    if not 0 <= _number(name, value, "a number from 0 to 1", 0.0) <= 1:
+        raise ValueError(f"{name} is {value}: expected a number from 0 to 1")
+
+
+def _number(name: str, value: Scalar, expected: str, unknown: float) -> float:
+    """Return a hyperparameter as a number, or `unknown` in a compiled update, to which `optax.inject_hyperparams` passes traced arrays."""
+    if isinstance(value, Tracer):
+        return unknown
+    if isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}: expected {expected}")
+    return float(value)
 
 
 def _required(params: optax.Params | None, name: str) -> optax.Params:

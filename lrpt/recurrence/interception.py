@@ -186,17 +186,19 @@ def trace_calls(step: Step, params: Any, carry: Any, x: Any) -> Calls:
     arrays, build = distinct(params)
     floats, with_floats = inexact(arrays)
     raw = Leaves.of(params).raw()
-    surveys: list[Survey] = []
+    found: list[Calls] = []  # not surveys, which hold tracers: `jax.checking_leaks` refuses those that outlive their trace
 
     def results(floats: Sequence[Any], carry: Any, x: Any) -> list[Any]:
         given = with_floats(floats)
-        surveys.append(Survey(given, arrays))
-        return inexact(step(surveys[-1].intercepted(Leaves.of(build(given)), raw), carry, x))[0]
+        survey = Survey(given, arrays)
+        values = inexact(step(survey.intercepted(Leaves.of(build(given)), raw), carry, x))[0]
+        found.append(survey.calls())
+        return values
 
     used = have_gradient(results, floats, carry, x) if uses_any(results, floats, carry, x) else []
     if any(used):
         _refuse_use(params, [array for array, is_used in zip(floats, used, strict=True) if is_used])
-    return surveys[-1].calls()
+    return found[-1]
 
 
 def uses_any(results: Callable[..., list[Any]], floats: Sequence[Any], carry: Any, x: Any) -> bool:

@@ -87,15 +87,13 @@ def load_arrays(path: str | Path, most: int = MOST) -> dict[str, np.ndarray]:
         raise UsageError(f"parameter file {path} cannot be read ({error.strerror}): name an .npz file that numpy.savez wrote") from None
     unpacked = _unpacked_size(content)
     if unpacked > most:
-        raise UsageError(
-            f"parameter file {path} unpacks to {unpacked:,} bytes, and the limit is {most:,}: it holds more than parameters", code=1
-        )
+        raise UsageError(f"parameter file {path} unpacks to {unpacked:,} bytes, and the limit is {most:,}: it holds more than parameters")
     try:
         with np.load(content, allow_pickle=False) as stored:
             return dict(stored)
     except Exception as error:  # NumPy, zipfile and zlib raise a dozen different errors for a damaged archive
         kind = type(error).__name__
-        raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez", code=1) from None
+        raise UsageError(f"parameter file {path} is damaged or no .npz ({kind}): write it again with numpy.savez") from None
 
 
 def save(path: str | Path, params: Any, flag: str) -> None:

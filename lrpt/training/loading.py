@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
@@ -83,7 +83,12 @@ def import_module(name: str) -> None:
     try:
         importlib.import_module(name)
     except ImportError as error:
-        raise UsageError(f"module '{name}' cannot be imported ({error}): name one that `python -c 'import {name}'` finds") from None
+        is_path = name.endswith(".py") or "/" in name
+        module = PurePath(name).stem
+        advice = (
+            f"give its name, {module}, and add its folder to PYTHONPATH" if is_path else f"name one that `python -c 'import {name}'` finds"
+        )
+        raise UsageError(f"module '{name}' cannot be imported ({error}): {advice}") from None
 
 
 def is_kept_result(path: Path) -> bool:

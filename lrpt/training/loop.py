@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.networks.counting import count
@@ -48,7 +50,11 @@ def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options
     """
     if not isinstance(directories, Mapping):
         raise UsageError(f"directories is {directories!r}: give {{seed: directory}}, such as {{0: 'runs/mine'}}")
+    if not directories:
+        raise UsageError("directories is empty: give {seed: directory}, such as {0: 'runs/mine'}")
     for seed, path in directories.items():
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
+            raise UsageError(f"directories has the seed {seed!r}: give an integer, such as {{0: {path!r}}}")
         if not isinstance(path, str | PathLike):
             raise UsageError(f"directories[{seed!r}] is {path!r}: give the path of a run directory, such as 'runs/mine'")
     return fit_all([Job(config, seed, Path(path)) for seed, path in directories.items()], **options)

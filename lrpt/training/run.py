@@ -317,7 +317,7 @@ class Run:
         last = "no checkpoint was due yet"
         if kept:
             last = f"the last good checkpoint, of update {kept[0]}, is kept in {self.path / 'checkpoints'}"
-        advice = "start over in another --workdir with a lower --optim.learning-rate or another --optim.recipe"
+        advice = "look for values in the data that are not finite, or start over in another --workdir with a lower --optim.learning-rate"
         self.directory.write_failure(update, f"the {what} loss is {loss}")
         fail_together(UsageError(f"{self.label} in {self.path}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lrpt.analysis.initial_spectra import drawn_params, initialization_sweep, sweep_figure
+from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, step_jacobian
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 
@@ -34,6 +35,17 @@ def test_an_identity_puts_the_discs_around_one():
 def test_open_carry_gates_put_the_discs_at_one_whatever_is_drawn(depth):
     starts = initialization_sweep("rhn", NOISE, [0.1, 1.0], [8], depth=depth, carry_bias=1e3)
     assert [start[2:] for start in starts] == [(1, 0, 1)] * 2
+
+
+def test_the_spectrum_is_that_of_the_last_step():
+    (start,) = initialization_sweep("gru", NOISE, [0.5], [5])
+    params, step, h = drawn_params(CELLS["gru"].template(CellSpec(4, 5)), 0.5), CELLS["gru"].step, jnp.zeros((2, 5))
+    for x in NOISE[:-1]:
+        h, _ = step(params, h, x)
+    jacobian = step_jacobian(step, params, h, NOISE[-1])
+    discs = gersgorin_discs(jacobian)
+    assert start[2:4] == pytest.approx((discs.centres.mean(), discs.radii.mean()), rel=1e-5)
+    assert start.spectral_radius == pytest.approx(np.abs(eigenvalues(jacobian)).max(axis=-1).mean(), rel=1e-5)
 
 
 def test_larger_spreads_make_larger_discs_at_states_that_inputs_lead_to():

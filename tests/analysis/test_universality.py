@@ -85,6 +85,24 @@ def test_the_bound_is_reached(v, c, w, b, x):
     assert 0.99 * network.error < distance <= network.error
 
 
+def test_the_bound_is_reached_behind_a_second_layer():
+    """The first layer gives (2, tanh(0)), its second entry with an error of theta^2 2^3 / 3, which the steepest part of a gate magnifies.
+
+    That gate chooses between 2 and a candidate of -1, so that a change of it counts three times.
+    """
+    first = ([[1, 0], [1, 0.5]], [0, -1], [[0, 0], [0, 0]], [-40, 40])
+    second = ([[1e-3, 0], [0, 1e-4]], [-20, 0], [[0, 400], [0, 0]], [0, 0])
+    layers = [
+        HighwayParams(*(StateGate(Dense(np.array(matrix, float).T), Bias(np.array(bias, float))) for matrix, bias in ((v, c), (w, b))))
+        for v, c, w, b in (first, second)
+    ]
+    network, x = compile_network(layers, RADIUS, Precision(40.0, 0.0, 0.01), "tanh"), np.array([[2.0, -2.0]])
+    with jax.enable_x64(True):
+        found = np.asarray(network(jnp.asarray(x)))
+    distance = np.abs(found - oracle(layers, x, "tanh")).max()
+    assert 0.99 * network.error < distance <= network.error
+
+
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), log_epsilon=st.floats(-6, 1), activation=st.sampled_from(["relu", "tanh"]))
 def test_any_network(seed, log_epsilon, activation):

@@ -107,3 +107,4 @@ def test_template_asks_for_square_matrices_and_biases_that_carry():
     for spec in (gate.candidate.recurrent, gate.transform.recurrent):
         assert (spec.n_in, spec.n_out, spec.role) == (7, 7, "recurrent")
     assert (gate.candidate.bias.initial, gate.transform.bias.initial) == (0.0, -2.0)
+    assert highway_template(7).transform.bias.initial == -1.0

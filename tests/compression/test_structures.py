@@ -95,6 +95,14 @@ def test_reflections_come_near_what_is_nearly_orthogonal():
     assert distance[0] > 0.1 > 1e-9 > max(distance[1:])
 
 
+def test_reflections_go_where_each_of_them_gains_most():
+    """An eigenvalue of -1 is 4 from that of the identity and takes one. A turn by 120 degrees is 6 from it and takes two."""
+    turn = np.array([[-1, -np.sqrt(3)], [np.sqrt(3), -1]]) / 2
+    basis = np.linalg.qr(normal())[0]
+    W = basis @ scipy.linalg.block_diag(turn, -np.eye(2), np.eye(2)) @ basis.T
+    np.testing.assert_allclose([np.sum((W - found("householder", W, rank=rank)) ** 2) for rank in (2, 4)], [6, 0], atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in FORMS if kind.endswith("_plus_diagonal")])
 def test_a_diagonal_never_makes_it_worse(kind):
     W = normal() + 5 * np.diag(normal()[0])

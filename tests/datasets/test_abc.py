@@ -249,6 +249,13 @@ def test_families_are_not_divided():
     assert divide(of, {"a": 0.1, "b": 0.3, "c": 0.6}) == parts
 
 
+def test_the_division_does_not_depend_on_the_order_of_the_tunes():
+    """Files of a collection may be read in another order. Tunes of a family have different titles, and a book in common."""
+    of, shares = [[f"title {number}", f"book {number // 2}"] for number in range(100)], {"a": 0.2, "b": 0.3, "c": 0.5}
+    backwards = {part: {99 - number for number in numbers} for part, numbers in divide(of[::-1], shares).items()}
+    assert backwards == {part: set(numbers) for part, numbers in divide(of, shares).items()}
+
+
 def test_drawn_tunes_fill_their_bars():
     for tune in split_tunes(drawn_tunes(12), "drawn"):
         bars, melody = [Fraction(0)], read_tune(tune)

@@ -6,6 +6,7 @@ import pytest
 from tiny import CONFIG
 
 from experiments.report.claims.contests import Final, First, Last, Recoveries
+from experiments.report.claims.quantities import lowest
 from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import Record
 from experiments.report.kept.weights import best_evaluation
@@ -56,6 +57,12 @@ def test_nobody_is_ahead_before_a_tenth_of_the_longer_training(contest):
     assert contest.compare(run({11: 1.0}), run({11: 2.0}), LONG, True) == Pair(3, 1.0, None, settled=False)
 
 
+@pytest.mark.parametrize(("losses", "gain"), [((3.0, 2.0, 1.5), 0.5), ((1.0, 3.0, 2.0), 0.0), ((1.0, 3.0, 0.75), 0.25), ((1.0,), 0.0)])
+def test_the_last_gain_is_over_the_best_evaluation_before(losses, gain):
+    assert LOSS.last_gain(run(dict(enumerate(losses, 1)))) == gain
+    assert ACCURACY.last_gain(run(dict(enumerate((-loss for loss in losses), 1)), "accuracy")) == gain
+
+
 def test_a_run_that_never_got_there_is_behind_by_at_least_the_updates_since():
     contest = First("updates", "loss", lambda loss: loss < 1)
     early, late, never = run({4: 0.5, 11: 0.5}), run({4: 2.0, 11: 0.5}), run({4: 2.0, 11: 2.0})
@@ -63,6 +70,7 @@ def test_a_run_that_never_got_there_is_behind_by_at_least_the_updates_since():
     assert contest.compare(early, never, BOTH, True) == Pair(3, 7, True, bound=True)
     assert contest.compare(never, early, BOTH, True) == Pair(3, -7, False, bound=True)
     assert contest.compare(late, run({4: 2.0, 8: 2.0}), BOTH, True) == Pair(3, None, None, bound=True, settled=False)
+    assert contest.compare(late, never, BOTH, True) == Pair(3, 0, True, bound=True)  # an event at 11 is before any that comes later
 
 
 def test_fewer_recoveries_up_to_the_last_common_update_are_better():
@@ -87,5 +95,6 @@ def test_evaluations_at_soft_masks_do_not_count():
         return replace(sharp, metrics=(*training, *sharp.metrics))
 
     soft = sharpened({4: 0.125, 8: 2.0}, {4: 0.5, 8: 1.0})
+    assert lowest("lowest loss", "loss", 2.0, 1).read(soft) == 2.0
     assert LOSS.compare(soft, run({4: 3.0, 8: 1.75}), BOTH, True) == Pair(3, -0.25, False, settled=False)
     assert soft.best_update == best_evaluation(soft)["update"] == 8

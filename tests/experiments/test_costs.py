@@ -215,9 +215,17 @@ def test_ratios_are_interpolated_between_presets_that_read_the_same_data():
 
 def test_every_step_of_every_layer_takes_time_on_an_accelerator():
     """However narrow the network is: two layers of a few units take as long as the launches of their steps."""
-    one, two = (estimate(changed(CONFIG, model={"layers": layers}), accelerated=True) for layers in (1, 2))
-    assert two - one == pytest.approx(one, rel=1e-3)
-    assert one > measurement.LAUNCHES * measurement._steps(CONFIG.data)
+    for name, model in (("layers", {"layers": 2}), ("depth", {"cell": "rhn", "depth": 2})):
+        one, two = (estimate(changed(CONFIG, model=settings), accelerated=True) for settings in ({**model, name: 1}, model))
+        assert two - one == pytest.approx(one, rel=1e-3)
+        assert one > measurement.LAUNCHES * measurement._steps(CONFIG.data)
+
+
+def test_a_measured_update_has_its_share_of_an_evaluation(monkeypatch):
+    """An evaluation of 20 examples after every 4 updates, each of which costs a third: as much as of 5 / 3 examples of an update."""
+    config = changed(CONFIG, train={"updates_per_call": 2, "batch_size": 4, "evaluate_every": 4}, data={"valid_size": 20})
+    monkeypatch.setattr(measurement, "_seconds", lambda function: 4.0)
+    assert measurement._timed(config, 0) == pytest.approx(4.0 / (2 * measurement.CALLS) * (1 + 5 / 3 / 4))
 
 
 def test_low_rank_products_take_longer_on_a_core_alone(monkeypatch):

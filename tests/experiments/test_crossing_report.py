@@ -42,6 +42,15 @@ def test_ratios_larger_than_their_errors_are_marked_and_those_not_run_are_named(
     assert "Not yet run: `python -m experiments.fair_crossing --equal time" in text
 
 
+def test_networks_at_equal_time_have_a_share_of_the_parameters_in_the_geometric_mean(root):
+    path = root / RESULTS / "fair_crossing_parameters.json"
+    content = json.loads(path.read_text())
+    sizes = {"dense": 20_000, "low_rank": 5_000, "low_rank_plus_diagonal": 20_000}
+    runs = [run | {"parameters": sizes[run["parametrization"]], "time": 1.0} for run in content["runs"]]
+    path.with_name("fair_crossing_time.json").write_text(json.dumps(content | {"runs": runs}))
+    assert "their networks have 0.50 of the parameters of those with " in crossing.section(root)
+
+
 def test_the_questions_of_the_paper_are_answered_for_each_task(root):
     """Fewer bits are a smaller error, and a lower accuracy is a larger one: 0.29 of the digits are wrong after 0.09."""
     text = crossing.section(root)

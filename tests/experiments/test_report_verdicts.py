@@ -45,6 +45,8 @@ ENDLESS = seen(None, settled=False, length=0)
     [
         (at_most(2.92, 2), 2.9249, True),
         (at_most(2.92, 2), 2.926, False),
+        (at_most(29, 0), 29.5, False),  # halves round up
+        (at_least(29, 0), 28.5, True),
         (at_most(65.4, 1), 65.43, True),
         (at_most(65.4, 1), 65.46, False),
         (at_most(0.003, 3), 0.0034, True),
@@ -152,8 +154,8 @@ def test_verdict_on_a_relation(pairs, text):
 @pytest.mark.parametrize(
     ("agrees", "said"),
     [
-        ((), "not known"),
-        ((None, None), "not known"),
+        ((), "undecided"),
+        ((None, None), "undecided"),
         ((True, True), "as in the paper"),
         ((False,), "against the paper"),
         ((None, False, False), "against the paper, 1 of 3 seeds undecided"),

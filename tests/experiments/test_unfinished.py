@@ -17,6 +17,7 @@ from experiments.report.kept.records import OLDER
 from experiments.reproduce.archives import LARGEST, archive_of, keep, newest, restore
 from lrpt.cli.flags import parse
 from lrpt.errors import UsageError
+from lrpt.runs.checkpoint import SEAL
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse, RunDirectory
 from lrpt.training.loop import Job, fit, is_finished
@@ -145,6 +146,15 @@ def test_a_damaged_checkpoint_is_not_packed(further, tmp_path):
     archive.unlink()
     with pytest.raises(UsageError, match="every checkpoint is damaged"):
         keep(further, tmp_path / "archives")
+
+
+def test_a_checkpoint_of_another_run_is_not_packed(further, tmp_path):
+    """Its files match its seal, but its parameters are not of this run."""
+    *earlier, last = checkpoints(further)
+    path = further / "checkpoints" / str(last) / SEAL
+    path.write_text(json.dumps({**json.loads(path.read_text()), "run": "another"}))
+    keep(further, tmp_path / "archives")
+    assert newest(further, tmp_path / "archives") == earlier[-1]
 
 
 def test_a_checkpoint_that_is_damaged_is_no_progress(stopped, further, tmp_path):

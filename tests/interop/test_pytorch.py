@@ -126,6 +126,15 @@ def test_arrays_of_a_network_are_named_by_layer_and_part(name, layers, parts):
         np.testing.assert_array_equal(arrays[f"initial.l{k}.h"], getattr(state, "h", state))
 
 
+def test_layers_that_share_their_parameters_are_written_for_each():
+    config = ModelConfig("gru_reset_after", SIZE, parametrization="dense", layers=3, shared_layers=True)
+    network = Recurrent(config, SIZE)
+    arrays = write(*bound_layers(network.init(jax.random.key(0), jnp.zeros((1, 1, SIZE)))["params"], network))
+    assert {name.rpartition("_")[2] for name in arrays} == {"l0", "l1", "l2"}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, arrays[f"{name.rpartition('_')[0]}_l0"])
+
+
 def test_sums_of_two_matrices_of_one_kind_have_no_module():
     twice = Sum((LowRank(np.ones((1, 2)), np.ones((1, 2))),) * 2)
     layer = ElmanParams(Gate(twice, twice, Bias(np.ones(2))))

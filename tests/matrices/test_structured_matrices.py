@@ -214,7 +214,7 @@ def test_a_reflection_in_a_vector_of_zeros_changes_nothing(dtype):
     np.testing.assert_array_equal(matrix.apply(v), v)
 
 
-@pytest.mark.parametrize("vector", [jnp.zeros(8), jnp.full(8, 1e-20)])
+@pytest.mark.parametrize("vector", [jnp.zeros(8), jnp.full(8, 1e-20), jnp.full(8, 1e-12)])
 def test_a_complex_reflection_in_a_vector_of_zeros_changes_nothing_and_has_finite_gradients(vector):
     v = jnp.arange(4) + 1j
     np.testing.assert_array_equal(Reflection(vector).apply(v), v)

@@ -1,6 +1,6 @@
 """Tests of each transformation against a loop in NumPy float64, written from its equation, and of the properties of a projection."""
 
-from functools import cache
+from functools import cache, partial
 
 import flax.linen as nn
 import jax
@@ -23,6 +23,7 @@ from lrpt.optim import (
     recoveries,
 )
 from lrpt.optim.recipes import NO_EPS, rmsprop_2016
+from lrpt.optim.transforms import shrink_after
 from lrpt.runs.named_arrays import from_named, to_named
 
 LOW_RANK = ModelConfig(size=6, rank=2, parametrization="low_rank_plus_diagonal")
@@ -284,10 +285,35 @@ by_name = pytest.mark.parametrize("transform", BOUNDED, ids=lambda transform: tr
 
 
 @by_name
-@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("bound", [0.0, -1.0, float("nan"), np.float32(-1), jnp.array(-1.0)])
 def test_bounds_that_nothing_can_keep_are_one_line(transform, bound):
     with pytest.raises(ValueError, match=rf"(max_norm|max_delta) is {bound}: expected a number above 0"):
         transform(bound)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, np.float32(2)])
+@pytest.mark.parametrize("transform", [partial(clip_by_norm_or_shrink, 1.0), partial(clip_parts_or_shrink, 1.0), shrink_after])
+def test_shares_are_from_0_to_1(transform, share):
+    with pytest.raises(ValueError, match=rf"(shrink|share) is {share}: expected a number from 0 to 1"):
+        transform(share)
+
+
+@pytest.mark.parametrize("transform", [clip_by_norm_or_shrink, clip_or_shrink, clip_parts_or_shrink])
+def test_gradients_keep_their_type_with_a_bound_of_another(transform):
+    params = {"w": jnp.ones(3, jnp.bfloat16)}
+    injected = optax.inject_hyperparams(transform, hyperparam_dtype=jnp.float32)(1.0, 0.1)
+    found, _ = jax.jit(injected.update)(params, injected.init(params), params)
+    assert found["w"].dtype == jnp.bfloat16
+
+
+def test_accumulated_gradients_that_are_not_finite_are_left_out():
+    """Without the function, `optax.MultiSteps` keeps them in its sum for ever, and each update shrinks."""
+    params = {"w": jnp.ones(3)}
+    rule = optax.MultiSteps(clip_by_norm_or_shrink(), 2, should_skip_update_fn=optax.skip_not_finite)
+    state = rule.init(params)
+    for value in (jnp.nan, 0.1, 0.3):
+        updates, state = rule.update({"w": jnp.full(3, value)}, state, params)
+    np.testing.assert_allclose(updates["w"], 0.2, rtol=1e-6)
 
 
 @by_name

@@ -179,6 +179,12 @@ def test_forward_mode_says_what_to_use():
         jax.jvp(lambda v: loss("fast", params, state, v, others), (v,), (v,))
 
 
+def test_no_tracer_outlives_its_trace():
+    params, state, v, others = network(3)
+    with jax.checking_leaks():
+        jax.jit(jax.grad(lambda p: loss("fast", p, state, v, others)))(params)
+
+
 def test_reading_a_factor_is_refused_before_anything_runs():
     params, (h, _), _, _ = network(3)
     with pytest.raises(AttributeError, match=r"read \.terms of a Sum .* use only apply"):

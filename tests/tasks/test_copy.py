@@ -93,9 +93,9 @@ def test_loss_without_memory(variant, lag, loss, tolerance):
 
 def test_figures_are_means_over_steps_and_recall_is_over_the_data():
     rng = np.random.default_rng(0)
-    targets = sequences("variable_length").targets[:6]
+    inputs, targets, _ = (part[:6] if part is not None else None for part in sequences("variable_length"))
     logits = rng.normal(size=(*targets.shape, 10))
-    metrics = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(targets), jnp.asarray(targets)))
+    metrics = copy_metrics(jnp.asarray(logits, jnp.float32), Example(jnp.asarray(inputs), jnp.asarray(targets)))
     for i, target in enumerate(targets):
         probabilities = np.exp(logits[i]) / np.exp(logits[i]).sum(-1, keepdims=True)
         hits = logits[i].argmax(-1) == target
@@ -119,3 +119,18 @@ def test_validation_sequences_of_their_own_follow_the_test_sequences(config):
 def test_data_do_not_depend_on_the_number_that_is_drawn_beside_them(variant):
     inputs = sequences(variant).inputs
     assert abs(np.corrcoef(np.argmax(inputs == 9, axis=1), inputs[:, 0])[0, 1]) < 0.1
+
+
+def test_sequences_of_a_seed_are_those_of_earlier_versions():
+    """Else a run that is resumed would be trained on other sequences than before, and a kept result could not be computed again."""
+    key = np.random.SeedSequence((0x5E90E4CE, 7)).generate_state(2)
+    stream = jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32")
+
+    def draws(index, count):
+        return np.asarray(jax.random.uniform(jax.random.fold_in(stream, index), (count,), jnp.float32))
+
+    copies, sums = CopyMemory("variable_length", lag=N).build(7).splits["train"], Adding(6).build(7).splits["train"]
+    first, *data = draws(3, 11)
+    size = 1 + int(10 * first)
+    np.testing.assert_array_equal(copies.example(copies.arrays, jnp.int32(3)).inputs[:size], np.floor(8 * np.array(data[:size])))
+    np.testing.assert_array_equal(sums.example(sums.arrays, jnp.int32(3)).inputs[:, 0], draws(3, 8)[2:])

@@ -18,6 +18,8 @@ COUNT, STEPS = 40, 5
 RNG = np.random.default_rng(1)
 INPUTS = RNG.normal(3, 2, (COUNT, STEPS, 2)).astype(np.float32)
 LENGTHS = RNG.integers(1, STEPS + 1, COUNT)
+BROKEN = np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 0)[[0, 1] * 20]
+"""Sequences of four steps: the third value of every second one is nan."""
 
 
 def npz(path, **arrays):
@@ -126,14 +128,21 @@ def test_a_table_is_the_same_as_arrays(tmp_path):
     [
         ({"inputs": np.zeros((3, 4, 5, 6))}, "expected real numbers of shape (sequences, steps, features)"),
         ({"targets": np.zeros(3, int)}, "targets are of shape (3,), and there are 40 sequences"),
-        ({"lengths": np.zeros(COUNT, int)}, "lengths are not 40 whole numbers from 1 to 5"),
-        ({"split": np.array(["all"] * COUNT)}, "split does not name one of train, valid, test"),
+        ({"lengths": np.zeros(COUNT, int)}, "lengths are int64 of shape (40,) (0, 0, 0, ...): expected 40 integers from 1 to 5"),
+        ({"lengths": LENGTHS.astype(float)}, "lengths are float64 of shape (40,)"),
+        ({"length": LENGTHS}, "it has an array length: expected no others than inputs, targets, lengths, split"),
+        ({"inputs": np.array([[1.0], [2.0, 3.0]] * 20, object)}, "sequences of different lengths: pad them, and give lengths"),
+        ({"split": np.array(["all"] * COUNT)}, "split has the name all: expected train, valid, test"),
+        ({"split": np.array(["train"] * 3)}, "split is <U5 of shape (3,) (train, train, train): expected a name for each of 40 sequences"),
         ({"split": np.array(["train"] * COUNT)}, "no sequence is in its valid split"),
         (
             {"targets": np.array([9] + [1] * 39), "split": np.array(["test"] + ["valid", "train"] * 19 + ["train"])},
             "lacks the class 9; for regression, write floats",
         ),
-        ({"inputs": np.full((COUNT, 4), np.nan)}, "a feature is not a finite number"),
+        (
+            {"inputs": np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 0)[[0, 1] * 20]},
+            "the first is feature 0 at step 2 of sequence 1, counted from 0, of 20",
+        ),
         ({"targets": np.full(COUNT, np.nan)}, "a target is not a finite number"),
         ({"inputs": INPUTS.astype(complex)}, "inputs are complex128 of shape (40, 5, 2): expected real numbers"),
         ({"targets": np.ones(COUNT, complex)}, "targets are complex128: expected real numbers or names"),
@@ -151,14 +160,16 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a,b\n1,2\n", "expected a header with the columns sequence and target"),
+        ("a,b\n1,2\n", "expected a header with the columns sequence and target, and rows below it, and found a, b"),
+        ("sequence;target;a\n1;2;3\n", "and found sequence;target;a; separate columns by commas"),
+        ("", "and rows below it, and found an empty file"),
         ("sequence,target,a\n1,2,x\n", "line 2 has a feature that is no number: a=x"),
         ("sequence,target,a\n1,2,1\n1,3,1\n", "sequence 1 has several values of target: 2, 3"),
         ("sequence,target\n1,2\n", "it has no feature"),
         ("sequence,target,a,b,a\n1,2,3,4,5\n", "several columns are called a: give each a name of its own"),
         ("sequence,target,a,b\n1,2,3,4\n1,2,0,5,4\n", "line 3 has 5 values, and the header 4: write 0.5, not 0,5"),
         ("sequence,a,target\n1,2,3\n1,2\n", "line 3 has no value of target: give one for each column of the header"),
-        ("sequence,a,target\n1,1e300,3\n", "a feature is not a finite number"),
+        ("sequence,a,target\n1,1e300,3\n", "not all features are finite numbers; the first is feature 0 at step 0 of sequence 0"),
         (f"sequence,a,target\n1,2,{'n' * 200_000}\n", "field larger than field limit"),
         ("sequence,a,target\n1,2,\u00e9\n", "mine.csv, which is not UTF-8 (byte 0xe9 at position 22): convert it"),
     ],

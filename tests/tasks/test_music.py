@@ -1,5 +1,7 @@
 """Tests of melodies: splits, symbols, unreadable files, and O'Neill's tunes if they are available."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from mirrors import empty_mirror, source_of
@@ -113,3 +115,14 @@ def test_the_vocabulary_is_that_of_the_training_split(tmp_path):
     tunes = "".join(f"X:{i}\nT:tune {i}\nL:1/8\nK:C\n{tune}C{i + 1}|\n\n" for i, tune in enumerate(notes, start=1))
     metadata = NextNote(file=folder(tmp_path, a=tunes), steps=5).build(0).metadata
     assert metadata["unknown_symbols"] == {"train": 0, "valid": metadata["tunes"]["valid"], "test": metadata["tunes"]["test"]}
+
+
+def test_the_first_tunes_by_their_hashes_are_for_the_test_and_the_next_ones_for_validation(tmp_path):
+    """Another division would make other splits of O'Neill's tunes. A tune spells its number; it is too short to have an incipit."""
+    tunes = "".join(f"X:{i}\nT:tune {i}\nL:1/4\nK:C\n{f'{i:06b}'.translate({48: 'C', 49: 'D'})}|\n\n" for i in range(40))
+    splits = NextNote(file=folder(tmp_path, a=tunes), steps=1).build(0)
+    ordered = sorted(range(40), key=lambda i: hashlib.sha256(f"title tune {i}".encode()).hexdigest())
+    for part, expected in (("test", ordered[:5]), ("valid", ordered[5:9]), ("train", ordered[9:])):
+        text = splits.vocabulary.decode(np.concatenate(predicted(examples(splits.splits[part]))))
+        bits = text.replace("C4:1", "0").replace("D4:1", "1").replace(" ", "").replace("|", "")
+        assert {int(tune, 2) for tune in bits.split("<eos>") if tune} == set(expected)

@@ -277,7 +277,7 @@ def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):
 
 
 def test_a_share_of_the_training_part_leaves_the_other_parts_and_the_symbols(tmp_path):
-    written = "ab\ncd\n" * 60
+    written = "ab\n" * 60 + "cd\n" * 60  # the share lacks c and d
     path = text_file(tmp_path, written)
     all_of_it, some = (NextSymbol(file=path, reading="stream", steps=4, train_share=share).build(0) for share in (None, 10.0))
     for part in ("valid", "test"):

@@ -69,6 +69,17 @@ def test_probabilities_are_averaged(text):
     assert found.left_out == 0
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_padding_behind_the_rows_does_not_count(text, rows):
+    """Five windows are padded to six in two rows, and in three. This network predicts the same at every step, whatever is dropped."""
+    model, task, variables = built(text, steps=4)
+    silent = jax.tree.map(jnp.zeros_like, variables["params"])
+    silent["readout"]["bias"] = 0.5 * jnp.arange(task.output_size)
+    test = task.splits["test"]
+    log_p = jax.nn.log_softmax(silent["readout"]["bias"])[test.batch(test.arrays, jnp.arange(5)).targets]
+    assert monte_carlo(model, task, {"params": silent}, passes=1, rows=rows).loss == pytest.approx(-float(log_p.mean()), rel=1e-6)
+
+
 def test_bad_passes_are_left_out_and_drawn_again(text):
     built_ = built(text, steps=20)
     every = monte_carlo(*built_, passes=4).passes

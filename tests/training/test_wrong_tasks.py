@@ -66,6 +66,8 @@ def test_directories_may_be_strings(tmp_path):
         (Path("runs/x"), r"directories is \w+Path\('runs/x'\): give \{seed: directory\}, such as \{0: 'runs/mine'\}"),
         ("runs/x", r"directories is 'runs/x': give \{seed: directory\}"),
         ([0, 1], r"directories is \[0, 1\]: give \{seed: directory\}"),
+        ({}, r"directories is empty: give \{seed: directory\}"),
+        ({"0": "runs/x"}, r"directories has the seed '0': give an integer, such as \{0: 'runs/x'\}"),
         ({3: None}, r"directories\[3\] is None: give the path of a run directory"),
     ],
 )

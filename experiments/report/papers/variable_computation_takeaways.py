@@ -13,6 +13,7 @@ from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     BIT_NETWORKS,
     CHAR_NETWORKS,
+    CRNN_100,
     CURVE_TARGETS,
     FIXED_SHARPNESS,
     GRU_CURVE,
@@ -89,6 +90,7 @@ def _others(judged: Judged) -> Takeaway:
 
 
 BITS = "bits per character"
+SMALLEST = {"RNN-100": BIT_NETWORKS["RNN-100"], "CRNN-100-100": CRNN_100}
 ORDERINGS = {Finding.FOR: "agree", Finding.AGAINST: "disagree", Finding.OPEN: "undecided"}
 
 
@@ -206,17 +208,26 @@ def _other_parts(judged: Judged) -> str:
 
 
 def _smallest(judged: Judged) -> str:
-    """Return the result of the smallest network of Table 3, the only one of a published size, if it was run."""
-    bits = judged.quantity("RNN-100", "bits per bit")
+    """Return the results of the two smallest networks of Table 3, if no other one was run at its published size."""
+    found = {name: judged.quantity(name, "bits per bit") for name in SMALLEST}
+    run = {name: bits for name, bits in found.items() if bits.observed and not bits.smaller}
     at_size = [q for q in judged.quantities if q.row.where.startswith(("Table 3", "Figure 4")) and q.observed and not q.smaller]
-    if not bits.observed or bits.smaller or any(q.row != bits.row for q in at_size):
+    if not run or any(q.row not in [bits.row for bits in run.values()] for q in at_size):
         return ""
-    ends = [f"{run.best_update:,} of {run.updates:,}" for run in BIT_NETWORKS["RNN-100"].runs(judged.evidence, best=True).values()]
+    said = [
+        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}; the best state "
+        f"is that of update {in_series(_ends(judged, name))})"
+        for name, bits in run.items()
+    ]
     return (
-        f"Of Table 3 and Figure 4, only RNN-100 on bits was run at its published size: {bits.ours} bits per bit, published "
-        f"{bits.quantity.published} ({seeds_in_words([len(bits.observed)])}; a recipe of this project, as the paper prints none; the best "
-        f"state is that of update {in_series(ends)})."
+        f"Of Table 3 and Figure 4, only {in_series([*run])} on bits {'was' if len(run) == 1 else 'were'} run at the published size, with a "
+        f"recipe of this project, as the paper prints none. {'; '.join(said)}."
     )
+
+
+def _ends(judged: Judged, name: str) -> list[str]:
+    """Return the best update of each run of one of the smallest networks, and how many updates it made."""
+    return [f"{run.best_update:,} of {run.updates:,}" for run in SMALLEST[name].runs(judged.evidence, best=True).values()]
 
 
 def _operations(judged: Judged) -> str:
