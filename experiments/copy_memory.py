@@ -2,7 +2,7 @@
 
     python -m experiments.copy_memory                                    a short lag, seconds
     python -m experiments.copy_memory --preset wide-state --seeds 3      six GRUs: what a wide state of few parameters recalls
-    python -m experiments.copy_memory --preset equal-size                six GRUs after 50 steps: does low rank help at equal size?
+    python -m experiments.copy_memory --preset equal-size                six GRUs after 50 steps: does low rank help at equal parameters?
     python -m experiments.copy_memory --preset paper-variable-length     Danihelka et al. 2016, N = 100
     python -m experiments.copy_memory --preset paper-variable-lag        Henaff et al. 2016, N = 100
     python -m experiments.copy_memory --preset paper                     Arjovsky et al. 2016, N = 500

@@ -127,7 +127,7 @@ def test_the_form_of_earlier_versions_is_read_and_equal():
 def test_kept_results_are_read(path):
     content = json.loads(path.read_text())
     presets = experiments.module(content["experiment"]).EXPERIMENT.presets
-    config = read(content, presets["quick"].config)
+    config = read(content, presets.get(content["preset"], presets["quick"]).config)
     recorded = flatten({name: part for name, part in content.items() if isinstance(part, dict) and name != CLASSES})
     found = flatten(to_json(config))
     assert recorded.items() <= found.items()

@@ -37,7 +37,7 @@ def _on_depth(judged: Judged) -> Takeaway:
         " ".join(("**Depth.**", _of_equal(judged, ends), *filter(None, _of_steps(judged, ends)))),
         (
             f"At equal width, 200 units, depth 3 has {ours[3].ours} test perplexity and depth 1 {ours[1].ours} ({seeds}). That is no "
-            f"evidence for depth at equal size: the deeper network has more parameters.",
+            f"evidence for depth at equal parameters: the deeper network has more parameters.",
         )
         * all(one.smaller for one in ours.values()),
     )
