@@ -210,26 +210,26 @@ def test_images_of_a_wrong_checksum(tmp_path, assert_refused):
 
 
 STARTS = {
-    "missing": (None, 2, "cannot be read"),
-    "no archive": (b"PK\x03\x04 and no more", 1, "is damaged or no .npz"),
-    "an array missing": ({}, 2, "is missing"),
-    "a wrong shape": ({"readout/bias": np.zeros(3, np.float32)}, 2, "shape (3,)"),
-    "nan": ({"readout/bias": np.full(10, np.nan, np.float32)}, 2, "not finite"),
-    "an array too many": ({"readout/scale": np.zeros(3, np.float32)}, 2, "readout/scale"),
+    "missing": (None, "cannot be read"),
+    "no archive": (b"PK\x03\x04 and no more", "is damaged or no .npz"),
+    "an array missing": ({}, "is missing"),
+    "a wrong shape": ({"readout/bias": np.zeros(3, np.float32)}, "shape (3,)"),
+    "nan": ({"readout/bias": np.full(10, np.nan, np.float32)}, "not finite"),
+    "an array too many": ({"readout/scale": np.zeros(3, np.float32)}, "readout/scale"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_start_parameters_that_do_not_fit(start, tmp_path, assert_refused):
-    content, code, says = STARTS[start]
+    content, says = STARTS[start]
     path = tmp_path / "start.npz"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         good = tiny.named_start() if content else {}
         np.savez(path, **(good | content))
-    assert_refused(train, [*words(tmp_path / "run"), "--train.start", path], says, code=code)
+    assert_refused(train, [*words(tmp_path / "run"), "--train.start", path], says, code=2)
     assert not (tmp_path / "run" / "result.json").exists()
 
 
