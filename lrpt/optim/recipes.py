@@ -24,7 +24,8 @@ from lrpt.optim.transforms import (
 )
 from lrpt.settings import OneOf, check_choices
 
-LearningRate = float | Float[Array, ""] | optax.Schedule
+Rate = float | Float[Array, ""]
+LearningRate = Rate | optax.Schedule
 WeightDecayForm = Literal["in_loss", "decoupled"]
 
 
@@ -212,7 +213,7 @@ class OptimConfig:
         """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate
 
-    def decayed(self, learning_rate: float | Float[Array, ""], update: Int[Array, ""], epoch: int) -> float | Float[Array, ""]:
+    def decayed(self, learning_rate: Rate, update: Int[Array, ""], epoch: int) -> Rate:
         r"""Return the learning rate after `update` updates, with epochs of `epoch` updates.
 
         .. math::

@@ -232,22 +232,17 @@ def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _check_positive(name: str, value: Scalar) -> None:
-    if not _number(name, value, "a number above 0", 1.0) > 0:
-        raise ValueError(f"{name} is {value}: expected a number above 0")
+    _check(name, value, "a number above 0", lambda number: number > 0)
 
 
 def _check_share(name: str, value: Scalar) -> None:
-    if not 0 <= _number(name, value, "a number from 0 to 1", 0.0) <= 1:
-        raise ValueError(f"{name} is {value}: expected a number from 0 to 1")
+    _check(name, value, "a number from 0 to 1", lambda number: 0 <= number <= 1)
 
 
-def _number(name: str, value: Scalar, expected: str, unknown: float) -> float:
-    """Return a hyperparameter as a number, or `unknown` in a compiled update, to which `optax.inject_hyperparams` passes traced arrays."""
-    if isinstance(value, Tracer):
-        return unknown
-    if isinstance(value, str):
-        raise ValueError(f"{name} is {value!r}: expected {expected}")
-    return float(value)
+def _check(name: str, value: Scalar, expected: str, holds: Callable[[Any], Any]) -> None:
+    """Raise a ValueError if a number is out of range. A compiled update does not know those that `optax.inject_hyperparams` passes."""
+    if not isinstance(value, Tracer) and (isinstance(value, str) or not holds(value)):
+        raise ValueError(f"{name} is {value}: expected {expected}")
 
 
 def _required(params: optax.Params | None, name: str) -> optax.Params:
