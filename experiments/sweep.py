@@ -33,7 +33,8 @@ from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 
 PROGRAM = "python -m experiments.sweep"
-USAGE = "Experiments x presets x seeds: NAMES --presets ... --seeds ... [any flags of the experiments]"
+WORDS = "EXPERIMENT [EXPERIMENT ...] [FLAGS OF THE EXPERIMENTS]"
+ABOUT = "Train every combination of experiments, presets and seeds."
 DECIDED_HERE = ("--preset", "--seed", "--seeds", "--workdir")
 
 
@@ -171,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console):
         names, ours, others = split(sys.argv[1:] if arguments is None else arguments, Options)
-        options = parse_dataclass(Options, ours, PROGRAM, USAGE, Options())
+        options = parse_dataclass(Options, ours, PROGRAM, ABOUT, Options(), WORDS)
         if not names:
             raise UsageError("no experiment is named: `python -m experiments` lists them")
         check_distinct("names", names)

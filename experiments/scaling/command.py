@@ -216,5 +216,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words, console = list(sys.argv[1:] if arguments is None else arguments), Console()
     with leaving_with_a_line(console):
         named = [] if not words or words[0].startswith("-") else words[:1]
-        options = parse_dataclass(Options, words[len(named) :], PROGRAM, f"Costs of growth: {', '.join(SUBCOMMANDS)}.", Options())
+        about, rest = "Measure or compute what larger networks and more devices cost.", words[len(named) :]
+        options = parse_dataclass(Options, rest, PROGRAM, about, Options(), f"{{{','.join(SUBCOMMANDS)}}}")
         SUBCOMMANDS[first_word(named, SUBCOMMANDS, PROGRAM)](options, console)

@@ -38,7 +38,8 @@ from lrpt.runs.run_directory import RunDirectory
 from lrpt.training.loop import Job
 
 PROGRAM = "python -m experiments.search"
-USAGE = "Successive halving: NAME --over FLAG=LOW..HIGH FLAG=VALUE,VALUE --runs N [any flags of the experiment]"
+WORDS = "EXPERIMENT --over FLAG=LOW..HIGH FLAG=VALUE,VALUE [FLAGS OF THE EXPERIMENT]"
+ABOUT = "Search hyperparameters by successive halving."
 
 
 REFUSED = {
@@ -182,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console):
         names, ours, others = split(sys.argv[1:] if arguments is None else arguments, Options)
-        options = parse_dataclass(Options, ours, PROGRAM, USAGE, Options())
+        options = parse_dataclass(Options, ours, PROGRAM, ABOUT, Options(), WORDS)
         if len(names) != 1:
             raise UsageError(f"one experiment is searched, and {len(names)} are named: `python -m experiments` lists them")
         search = Search(experiment_named(names[0]), options, others)

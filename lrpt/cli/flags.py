@@ -207,7 +207,7 @@ def _description(experiment: Experiment[Any], short_names: Mapping[str, str]) ->
     further = (f"  {name}: {found.about.partition(chr(10))[0]}" for name, found in experiment.subcommands.items())
     subcommands = ["Subcommands, each with a --help of its own:", *further, ""] if experiment.subcommands else []
     short = ["", "Short flags:", *(f"  {_flag(name)} for {_flag(full)}" for name, full in short_names.items())] if short_names else []
-    lines = [f"{experiment.about} Reproduces: {experiment.reproduces}.", "", *subcommands, ABOUT, "", "Presets:", *presets, *short]
+    lines = [f"{experiment.about} Reproduces: {experiment.reproduces}.", "", *subcommands, "Presets:", *presets, *short]
     return "\n".join(lines)
 
 
@@ -222,15 +222,24 @@ def about_data(kind: type) -> str:
     return f"{first}\n\nDetails: python -m pydoc {kind.__module__}.{kind.__qualname__}" if more and can_import else first
 
 
-def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any) -> Any:
+def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any, words: str = "") -> Any:
     """Parse arguments into a dataclass with `tyro.cli`, after the modules of `--import` are imported.
+
+    Args:
+      kind: the dataclass.
+      arguments: words of the command line, without those that the caller has read itself.
+      program: how the command is called.
+      description: what help says of the command.
+      default: the dataclass with its defaults.
+      words: what the usage line shows between the program and the flags: the words that the caller reads itself.
 
     Raises:
       UsageError: the arguments do not fit; one line.
     """
     others = without_imports(arguments)
+    shown = f"{program} {words}".rstrip()
     with _one_line_errors(program):
-        return tyro.cli(kind, args=others, prog=program, description=_wrapped(description), default=default)
+        return tyro.cli(kind, args=others, prog=shown, description=_wrapped(f"{description}\n\n{ABOUT}"), default=default)
 
 
 def _wrapped(text: str) -> str:

@@ -11,8 +11,10 @@ from types import ModuleType
 import pytest
 
 import experiments
-from experiments import char_lm
+from experiments import char_lm, sweep
 from experiments.__main__ import WIDTH, listing, main, modules
+from experiments.scaling import command as scaling
+from experiments.search import command as search
 from lrpt.cli import command
 from lrpt.cli.command import OF_A_BROKEN_PIPE
 from lrpt.cli.experiment import Experiment, Preset
@@ -105,6 +107,17 @@ def test_help_names_the_subcommands_that_there_are(capsys):
         help_text = words(capsys.readouterr().out)
         assert all(f" {name}: " in help_text for name in experiment.subcommands)
         assert "--import MODULE" in help_text
+
+
+@pytest.mark.parametrize(
+    ("tool", "first"), [(search, "EXPERIMENT --over"), (sweep, "EXPERIMENT [EXPERIMENT ...]"), (scaling, "{traffic,hosts,memory,")]
+)
+def test_help_of_a_tool_shows_the_words_before_its_flags_and_how_to_import(tool, first, capsys):
+    with pytest.raises(SystemExit):
+        tool.main(["--help"])
+    help_text = words(capsys.readouterr().out)
+    assert f"{tool.PROGRAM} {first}" in help_text
+    assert "--import MODULE" in help_text
 
 
 @pytest.mark.parametrize("given", [["smple", "run"], ["gates"]])
