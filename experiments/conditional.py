@@ -6,9 +6,10 @@
     python -m experiments.conditional --preset bits --data.dir DIR         100-100 on its bits, with characters
 
 Published, as baselines in Table 3 of Jernite et al. 2017: CRNN-500 on characters, 1.46 bits per character, with the operations of an Elman
-network of 700 units; CRNN-100-100 on bits, 0.222 bits per bit, with those of 140 units. No settings are printed. The optimizer is the one
-of the other models of this project on these texts. Windows and the initialization are this project's choice, too. A word has its own vector
-if it occurs at least twice in the training split, which is the default in the authors' code.
+network of 700 units; CRNN-100 on bits, 0.222 bits per bit, with those of 140 units. One size is printed; that both levels have it fits
+these operations. No settings are printed. The optimizer is the one of the other models of this project on these texts. Windows and the
+initialization are this project's choice, too. A word has its own vector if it occurs at least twice in the training split, which is the
+default in the authors' code.
 """
 
 from dataclasses import replace

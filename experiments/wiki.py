@@ -11,8 +11,9 @@ Published, single runs, test bits per character: enwik8, depth 5, 23 M parameter
 20 M: 1.29; 45 M: 1.27.
 
 Presets follow the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `text8_sota`, which are those of the large networks) at each
-of the published sizes, as settings of the smaller networks were not published: biases of the transform gates from -4, everything else
-uniform within 0.04, embeddings as wide as there are symbols, a loss summed over the 50 steps of a window, and a weight decay of 1e-7 in it.
+of the published sizes, as those of the smaller networks stand in no code, and the paper's supplement was not read: biases of the transform
+gates from -4, everything else uniform within 0.04, embeddings as wide as there are symbols, a loss summed over the 50 steps of a window,
+and a weight decay of 1e-7 in it.
 
 The preset torch-5x1500 follows their first Torch script for enwik8: batches of 100, other dropout with a mask for each gate, embeddings as
 wide as the state, and a decoupled weight decay. That script biases the gates of the first layer only, while the preset biases all; its

@@ -15,9 +15,9 @@ of 19.3 and 23.5 million parameters, and the 65.4 has another weight decay.
 Presets follow the authors' TensorFlow code (`rhn_train.py`, `ptb_sota`) at each depth, with the ten widths of their README: one mask for
 both gates, at all layers and steps of a window, and words dropped by type; biases of the transform gates from -2, which the paper does not
 give for this text; all other parameters uniform within 0.04; a loss summed over the 35 steps of a window, which includes a weight decay of
-1e-7. The 65.4 needs a smaller weight decay, which neither the paper nor the code gives (`--optim.weight-decay 1e-9`). The preset torch-8
-follows their Torch code: a mask for each gate, a decoupled weight decay, and no bias towards carrying. That code has a second bias in the
-first layer, which is left out here.
+1e-7. The 65.4 needs a smaller weight decay, which neither the paper's main text nor the code gives, and its supplement was not read
+(`--optim.weight-decay 1e-9` is a guess). The preset torch-8 follows their Torch code: a mask for each gate, a decoupled weight decay, and
+no bias towards carrying. That code has a second bias in the first layer, which is left out here.
 
 The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
 core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read

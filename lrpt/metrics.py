@@ -73,7 +73,7 @@ def word_metrics(means: Mapping[str, float]) -> dict[str, float]:
 
 
 def bit_metrics(means: Mapping[str, float], period: int) -> dict[str, float]:
-    r"""Compute metrics of a text that is read bit by bit, as in Table 3 of Jernite et al. (2017).
+    r"""Compute metrics of a text that is read bit by bit; bits per bit are those of Table 3 of Jernite et al. (2017).
 
     Excerpt i has a summed loss of L_i nats over n_i predicted bits.
 

@@ -6,8 +6,8 @@ Zilly et al. 2017, Figure 4.
     python -m experiments.jsb swarm --preset paper --data.dir DIR     150,000 to 900,000 parameters, on the JSB chorales
 
 The line in the plot is the loss of the best constant predictor of the training split, which is computed from the data. A network whose dot
-lies above it has learned less than how often each note sounds. The optimizer clips the norm of gradients at 10, of which the paper says
-nothing.
+lies above it has learned less than how often each note sounds. The optimizer clips the norm of gradients at 10, of which the paper's main
+text says nothing.
 
 Finished runs are not trained again, and other runs resume from their last checkpoint. Settings depend on the seed, the architecture and
 the depth alone. So commands for other `--cells`, or for other `--depths` with their `--parameters`, may run at the same time, in the same

@@ -51,7 +51,7 @@ class GRUInfo(NamedTuple):
 
 
 def _pass_through(u: Array, r: Array, m: Array, h: Array) -> tuple[Array, tuple[Array, GRUInfo]]:
-    """Compute h' = (1 - u) * m + u * h: eq. 1 with transform tau = 1 - gamma."""
+    """Compute h' = (1 - u) * m + u * h: eq. 1 of Miceli Barone (2018) with transform tau = 1 - gamma."""
     h = (1 - u) * m + u * h
     return h, (h, GRUInfo(u, r, m))
 

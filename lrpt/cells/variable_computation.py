@@ -17,7 +17,7 @@ the text says ceil(m n). The paper prints no biases. Its update gate z lets in t
 on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized to
 zero. So is the bias b unless the initialization draws biases. Hence m starts at 1/2.
 
-In eqs. 9 and 13 the paper prints h_t where h_{t-1} is meant, and i for the input x.
+In eqs. 9 and 13 the paper prints h_t where h_{t-1} is meant, and in eqs. 9 and 12 it prints i for the masked input x.
 
 The scheduler feeds back on itself: m_t depends on h_{t-1}, and that on m_{t-1}, by about
 m (1 - m) n u_i (c_i - h_i) with i = m n. Over long windows these factors can multiply to gradients of 1e14 and more. With `cut`, the

@@ -1,7 +1,7 @@
 """Conditional recurrent network as a language model: `lrpt.cells.conditional` and a readout of its fast state.
 
 Bojanowski et al. (2015); Jernite et al. (2017) compare with it in Table 3, on characters with words (CRNN-500, 1.46 bits per character) and
-on bits with characters (CRNN-100-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
+on bits with characters (CRNN-100, 0.222 bits per bit). The task says where words or characters end (`NextSymbol.words`,
 `NextBit.characters`) and has a `CodedSize` as its input size. Training in the authors' code also predicts the next word, with a share of
 the loss. Here it predicts symbols only.
 """

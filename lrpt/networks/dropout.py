@@ -146,7 +146,7 @@ def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, i
       role: 'recurrent' or 'input'.
       mask: `(key, width) -> mask`; matrices with the same `key` share a mask.
       gate_masks: which gates share masks, as in `DropoutConfig`.
-      deep: whether the transitions inside a step share masks, as in both original codes of recurrent highway networks.
+      deep: whether the transitions inside a step share masks, as in the original codes of recurrent highway networks.
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     operators = treedef.flatten_up_to(params)

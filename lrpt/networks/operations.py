@@ -1,10 +1,10 @@
-r"""Number of multiplications, and size of the Elman network with the same number: "RNN-d" of Jernite et al. (2017), Tables 1 and 3.
+r"""Number of multiplications, and size of the Elman network with the same number: "RNN-d" of Jernite et al. (2017).
 
-The paper gives no formula. Its rows of units with constant computation follow d = f n, up to the rounding in print (1450 for 1448). f is 1
-for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional network. Variable computation multiplies d by
-the root of the mean of m^2. If matrices are counted, the factor of the GRU is :math:`\sqrt 3`: it has six products of n x n, the Elman
-unit two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations. `paper_equivalent` follows the paper;
-`multiplications` and `equivalent_size` count.
+It stands in Tables 1 ("equivalent RNN") and 3. The paper gives no formula. Its rows of units with constant computation follow d = f n, up
+to the rounding in print (1450 for 1448). f is 1 for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional
+network. Variable computation multiplies d by the root of the mean of m^2. If matrices are counted, the factor of the GRU is :math:`\sqrt
+3`: it has six products of n x n, the Elman unit two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations.
+`paper_equivalent` follows the paper; `multiplications` and `equivalent_size` count.
 """
 
 import math

@@ -27,8 +27,8 @@ class NextBit:
     """Bit-level language modelling (Jernite et al. 2017, section 5.2 and Table 3, on the Penn Treebank).
 
     A character is the eight bits of its UTF-8 byte, most significant bit first; the Penn Treebank is ASCII. The paper states neither the
-    order of the bits nor whether the highest bit, always 0 in ASCII, is predicted. Here it is, because the paper's 0.215 'bits per bit' and
-    1.72 bits per character have a ratio of 8. `buffer` appends that many 0 bits to each character (section 5.2.1 and Figure 2: 8 and 24).
+    order of the bits nor whether the highest bit, always 0 in ASCII, is predicted. Here it is, and bits per character are 8 times bits per
+    bit. The paper prints the latter only. `buffer` appends that many 0 bits to each character (section 5.2.1 and Figure 2: 8 and 24).
     They are predicted too.
 
     Sources are those of `NextSymbol` and `NextByte`, with the same splits. '<unk>' is five characters.

@@ -1,6 +1,7 @@
 """Claims of Zilly et al. (ICML 2017) on recurrent highway networks: Tables 1 to 3, Figures 4 and 5, lesions.
 
-Numbers of Figure 5a, and of ensembles in Table 1, are those of the authors' README.
+Numbers of Figure 5a and Table 1, and that of the best ensemble, are those of the authors' README and of transcriptions: the paper's tables
+and figures were not all readable.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Claims of Miceli Barone on low-rank passthrough networks: DeepLo 2018 and arXiv 1603.03116, which share most of their experiments.
 
-Sections and tables are numbered as in DeepLo 2018; appendix A.1 is that of arXiv 1603.03116. Points of learning curves are those of the
+Sections and tables are numbered as in DeepLo 2018; appendices are those of arXiv 1603.03116. Points of learning curves are those of the
 logs in github.com/Avmb/lowrank-gru.
 """
 
@@ -73,7 +73,7 @@ def _image_row(name: str) -> Row:
     against = exceeds("test accuracy, above the uRNN's", URNN_TEST) if test > URNN_TEST else no_more_than(NOT_ABOVE, URNN_TEST)
     quantities.append(against)
     if test > SKIP_TEST:
-        quantities.append(exceeds("test accuracy, above that of time-skip connections", SKIP_TEST))
+        quantities.append(exceeds("test accuracy, above that of time-skip connections ('on par' in the text)", SKIP_TEST))
     return Row(TABLE_1, name, tuple(quantities), IMAGE_NETWORKS[name])
 
 
@@ -113,6 +113,7 @@ _IMAGE_ROWS = (
 # Section 3.4: characters of the Penn Treebank
 
 TABLE_2 = "Table 2, characters of the Penn Treebank"
+SECTION_34 = "Section 3.4, characters of the Penn Treebank"
 PUBLISHED_TEXTS = {
     "gru-1000": ("GRU 1000", 2.96),
     "gru-1000-dropout": ("GRU 1000, dropout", 2.92),
@@ -175,13 +176,13 @@ _TEXT_RELATIONS = (
     _text("dropout helps the full GRU", "gru-1000-dropout", "gru-1000"),
     _text("the LRD-LSTM is better than the LSTM", "lrd-lstm-1740-300-dropout", "lstm-1000-dropout", contest=STREAM),
     Relation(
-        TABLE_2,
+        SECTION_34,
         "the LSTM is about as good as the GRU of its state size",
         None,
         note="the two read other symbols, so that no pair is comparable",
     ),
-    Relation(TABLE_2, "peephole connections make no difference to the LSTM", None, note="no preset: the paper prints no figure"),
-    Relation(TABLE_2, "SGD with momentum is worse than Adam for the LSTM", None, note="no preset: the paper prints no settings"),
+    Relation("Appendix A.3", "peephole connections make no difference to the LSTM", None, note="no preset: the paper prints no figure"),
+    Relation(SECTION_34, "SGD with momentum is worse than Adam for the LSTM", None, note="no preset: the paper prints no settings"),
 )
 
 # Appendix A.1: Highway networks

@@ -172,7 +172,7 @@ RELATIONS = (
         COPYING,
         f"the LRD-GRU is comparable to the Associative LSTM or better ({LENGTH})",
         None,
-        note="another architecture, whose figures the paper does not print",
+        note="another architecture, of which the paper prints the number of parameters only",
     ),
 )
 

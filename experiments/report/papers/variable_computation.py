@@ -45,7 +45,7 @@ STUDIES = (
         "{:.3f}",
         (*BIT_NETWORKS.values(), SMALL_BITS, *RNN_BITS_CURVE, *BUFFERED.values()),
         tuple(epoch * bit_lm.EPOCH for epoch in (1, 2, 3, 4, 8, 12, 16, 20)),
-        levels={"published test, VCRNN-1000": 8 * 0.215, "published test, RNN-100": 8 * 0.287},
+        levels={"8 times the published test, VCRNN-1000": 8 * 0.215, "8 times the published test, RNN-100": 8 * 0.287},
     ),
     Study(
         "music",

@@ -90,7 +90,7 @@ def _others(judged: Judged) -> Takeaway:
 
 
 BITS = "bits per character"
-SMALLEST = {"RNN-100": BIT_NETWORKS["RNN-100"], "CRNN-100-100": CRNN_100}
+SMALLEST = {"RNN-100": BIT_NETWORKS["RNN-100"], "CRNN-100": CRNN_100}
 ORDERINGS = {Finding.FOR: "agree", Finding.AGAINST: "disagree", Finding.OPEN: "undecided"}
 
 
