@@ -103,9 +103,9 @@ def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "
 def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t b"], types: int) -> Float[Array, "t b"]:
     """Draw a weight for each symbol, by which the symbol is multiplied.
 
-    With 'types', a row of the batch draws one weight for each type. This has the same distribution as the original code of Zilly et al.
-    (2017), whose `noise_x` copies the mask of the previous occurrence in the same window and row. lowrank-lstm is meant to do the same, but
-    compares whole rows by mistake, so that it draws masks by position.
+    With 'types', a row of the batch draws one weight for each type. This has the same distribution as the TensorFlow code of Zilly et al.
+    (2017), whose `noise_x` copies the mask of the previous occurrence in the same window and row. Their Torch code and lowrank-lstm are
+    meant to do the same, but compare whole rows by mistake, so that they draw masks by position.
 
     Args:
       key: PRNG key.

@@ -259,11 +259,15 @@ def _words(depth, tied):
 
 PINNED |= {("word_lm", f"untied-{depth}"): _words(depth, False) for depth in WIDTHS}
 PINNED |= {("word_lm", "paper" if depth == 10 else f"tied-{depth}"): _words(depth, True) for depth in WIDTHS}
-# torch_rhn_ptb.lua: a mask for each gate, a decoupled decay, no bias.
+# torch_rhn_ptb.lua, first release: a mask for each gate, words by position, a decoupled decay, no bias, the first lower rate after epoch 21
+# (`if epoch > max_epoch` with 20, at the end of an epoch), 1,000 epochs.
 PINNED["word_lm", "torch-8"] = _words(8, False) | {
     "model.gate_masks": "each",
+    "model.word_masks": "positions",
     "model.carry_bias": 0.0,
     "optim.weight_decay_form": "decoupled",
+    "optim.decay_after": 20,
+    "train.updates": 1_000 * (929_589 // (20 * 35)),
 }
 
 # Gal and Ghahramani 2016, large model (BayesianRNN, main_new_dropout_SOTA_v3.lua): two layers of 1500, SGD 1 over 1.15 from the twelfth
@@ -318,7 +322,8 @@ PINNED |= {
     ("wiki", preset): WIKI | {"data.source": text, "model.embedding": SYMBOLS[text], "model.depth": depth, "model.size": size}
     for preset, (text, depth, size) in WIKI_ROWS.items()
 }
-# torch_rhn_enwik8.lua, first release: batches of 100, dropout 0.10, 0.30, 0.05, 0.30, over 1.04, a decoupled decay, embeddings of 1500.
+# torch_rhn_enwik8.lua, first release: batches of 100, dropout 0.10 by position, 0.30, 0.05, 0.30, over 1.04 after epoch 6 (max_epoch 5), a
+# decoupled decay, embeddings of 1500.
 PINNED["wiki", "torch-5x1500"] = WIKI | {
     "data.source": "enwik8",
     "model.depth": 5,
@@ -328,7 +333,9 @@ PINNED["wiki", "torch-5x1500"] = WIKI | {
     "model.input_dropout": 0.30,
     "model.state_dropout": 0.05,
     "model.output_dropout": 0.30,
+    "model.word_masks": "positions",
     "optim.decay": 1 / 1.04,
+    "optim.decay_after": 5,
     "optim.weight_decay_form": "decoupled",
     "train.batch_size": 100,
     "train.updates": 1_000 * 90_000_000 // (100 * 50),
