@@ -15,15 +15,20 @@ dropout, tied 6985/64: 9.88. LSTMs read other symbols in one stream, so their `p
 
 Settings that the paper leaves open follow the original code:
 
-- dl4mt-lm: its initialization; dropout of symbols (0.1, together with the biases of the gates), of states (0.5) and of outputs (0.5); its
-  patience of ten evaluations. Each gate has its own mask of states. Tied gates share one mask, and so do both gates of a full GRU, but not
-  its candidate.
-- lowrank-lstm: its streams, initialization, dropout (0.3, 0.3, 0.5) and 55 epochs.
+- dl4mt-lm: its initialization; dropout of symbols (0.1, by position, together with the biases of the gates), of states (0.5) and of outputs
+  (0.5); its patience of ten evaluations. Each gate has its own mask of states. Tied gates share one mask, and so do both gates of a full
+  GRU, but not its candidate.
+- lowrank-lstm: its streams, initialization and dropout (0.3, 0.3, 0.5). It trains for 55 epochs of 6,910 updates; the 385,000 updates here
+  are 55.7 epochs.
+
+The paper says of the dropout of GRUs "as in Sennrich et al. (2016)". Their code, Nematus, has one mask for both gates and one for the
+candidate (`--model.gate-masks candidate_apart`), and masks of embeddings that are shared over time. dl4mt-lm has the former for full GRUs
+only, and the latter not at all.
 
 Differences: lowrank-lstm reads the test split in one stream, as the subcommand `score`, here in 20, which takes a twentieth of the time.
-It tests the network of the last epoch, here the network of the lowest validation loss is tested. dl4mt-lm reads sentences in the order of
-the file in every epoch, here each epoch has its own order. It may train for 5,000 epochs, here for 200,000 updates. Its Adam has the
-constant in another place (`--optim.recipe char_lm_original`).
+It tests the network of the last epoch, also with Monte Carlo dropout, here the network of the lowest validation loss is tested. dl4mt-lm
+reads sentences in the order of the file in every epoch, here each epoch has its own order. It may train for 5,000 epochs, here for 200,000
+updates. Its Adam has the constant in another place (`--optim.recipe char_lm_original`).
 """
 
 from dataclasses import replace
@@ -71,6 +76,7 @@ LSTM = RunConfig(
         dropout=DropoutConfig(words=0.3, states=0.3, outputs=0.5),
     ),
     OptimConfig("char_lstm", summed_steps=35),
+    # An epoch has 6,910 updates: 4,837,402 symbols in 20 streams with windows of 35. So these are 55.7 epochs, evaluated every 1.01.
     TrainConfig(updates=385_000, batch_size=20, order="stream", evaluate_every=7_000, evaluation_batch=20),
     NextSymbol("ptb", tokens="lstm", reading="stream", steps=35),
 )

@@ -92,9 +92,12 @@ normal: biases are initialized to zero.
 
 lru (lattice recurrent units): as in chahuja/lru (model.py, with the defaults of PyTorch). All parameters of a cell, biases too, are uniform
 in +-1/sqrt(n), where n is the output width of a matrix. Embeddings are standard normal. The readout is uniform in +-1/sqrt(n), where n is
-its input width. The paper (Ahuja and Morency 2018) says Glorot; for the gates of an LRU, one matrix from 2n to 4n in that code, both are
-the same. That code has no low-rank matrices; here their factors are uniform in +-1/sqrt(n), where n is the number of outputs of L and of
-inputs of R."""
+its input width. In that code, the first transition of an RHN differs: its weights and biases are uniform in +-1/sqrt(2n), because PyTorch
+counts both inputs. Here it is initialized as all others. That code has no low-rank matrices; here their factors are uniform in
++-1/sqrt(n), where n is the number of outputs of L and of inputs of R.
+
+The paper (Ahuja and Morency 2018) says Glorot. `glorot` draws each n x n block on its own, within +-sqrt(3/n), which is sqrt(3) times the
+range of `lru`. The gates of an LRU are one matrix from 2n to 4n in that code, for which Glorot's rule gives the range of `lru`."""
 
 
 def of_readout(name: str, scale: float, width: int) -> tuple[Callable[..., Array], Callable[..., Array]]:

@@ -23,16 +23,18 @@ results of this command, strip blanks, fold line ends and move split points to l
 As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 after each epoch, an evaluation of validation and test split after each
 epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping, and there is none of either.
 Initial states are zero. Parameters start as in the code (`lru`), whose runs were published; the paper says Glorot (`--model.initialization
-glorot`).
+glorot`). The first transition of RHNs starts in a range 1/sqrt(2) as wide in the code (`lrpt.initialization`).
 
 Neither the paper nor the original code gives the widths of networks, or says which have two and which four layers. Here they have two, or
 four by name, and the width whose number of parameters in the original code is closest to the budget. In that code GRUs, LSTMs and grid
 LSTMs have two biases in each place, as in cuDNN, which represent the same functions; here they have one. `--model.size` sets another width.
 The code stops after three epochs in a row that improve validation by less than 0.0001, and by default after 20. Here training stops
-after three epochs without improvement, and after 100, where a whisker of Figure 6 ends.
+after three epochs without improvement (the study `gradients` has no such patience). It stops at the latest after 100 epochs with 10 M and
+24 M parameters, where a whisker of Figure 6 ends, and after 20 in studies and in presets of 0.3 M and 1 M parameters.
 
 The RHN has one layer of depth 5, and its transform gates start half open. The grid LSTM follows the paper's equations. Its layers are not
-tied, as in the code; `grid-lstm-tied` ties them, as a footnote of the paper says. The GRU is the variant of cuDNN.
+tied, as in the code; `grid-lstm-tied` ties them, as a footnote of the paper says. The GRU is the variant of cuDNN and PyTorch, as in the
+code and in footnote 6 of the paper; `--model.cell gru` is the paper's equation 3.
 
 The presets of 0.3 M and 1 M parameters are for two cores: 50 streams, and the first tenth of the joined treebank, cut 90/5/5.
 """

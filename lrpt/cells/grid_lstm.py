@@ -4,8 +4,9 @@ The input x is the hidden state h1 of the depth dimension, from the layer below;
 that of the time dimension, (m2, h2). The layers of a stack pass on (h1, m1), and the last layer outputs h1 (`lrpt.cells.stacked`, which
 also ties layers). All are of width n, and every gate acts on [h1; h2]: by an `input` matrix on h1, by a `recurrent` matrix on h2.
 
-The original code of the lattice units (chahuja/lru, model.py) feeds m1 of the last layer back into the first one at the same offset of the
-next window of a sequence. This is not implemented here.
+`grid_lstm` follows the equations: both dimensions see the old states. In the original code of the lattice units (chahuja/lru, model.py) the
+time dimension sees h1', which is `grid_lstm_depth_first`. That code also feeds m1 of the last layer back into the first one at the same
+offset of the next window of a sequence. This is not implemented here.
 """
 
 from typing import Any, NamedTuple

@@ -4,17 +4,20 @@ Miceli Barone 2016, appendix A.1; lowrank-highwaynetwork (highwaylrdropoutbn_lay
 l2hinge_classifier.py). That code differs in these points:
 
 - It divides by (standard deviation + 1e-4) and keeps running standard deviations. Here the divisor is the square root of (variance + 1e-5),
-  with running variances, as in Ioffe and Szegedy 2015. Its running standard deviations start at 0, so that the cost before training is
-  about 1e4 and more; running variances here start at 1. The weight of a new value in the running averages, 0.1, is the same.
-- Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here the mask is 1 / kept share in
-  training. Within a layer the two differ by a constant factor. Batch normalization removes it; without normalization the factors L
-  and D absorb it.
+  with running variances, as in Ioffe and Szegedy 2015. The running standard deviations of its first batch normalization start at 0, so that
+  the cost before training is about 1e4 and more; those inside the layers start at 1, as running variances do here. The weight of a new
+  value in the running averages, 0.1, is the same.
+- Its dropout masks are 0 or 1 in training, and states are multiplied by the kept share in evaluation. Here masks are 0 or 1 / kept share in
+  training, and evaluation has none. At the input and within a layer the two differ by a constant factor. Batch normalization removes it;
+  without normalization the matrices absorb it. No batch normalization follows the dropout of outputs. So scores in training are twice as
+  large here, at the default share of 0.5 and equal weights of the readout.
 - Both gates of a layer use the same pair of masks: `dropout.shared_masks`. By default each gate has its own pair here.
 - It draws R and L from normal distributions, with the variance of Glorot's uniform distributions, which are used here. In the low-rank
   plus diagonal network it initializes them to singular vectors of a random orthogonal matrix. Each diagonal is the componentwise ratio of
   two vectors, which is heavy-tailed: the part of a random vector that these factors miss, and the vector itself. Here diagonals start
   within +-0.01. The paper names no initialization.
-- The diagonal called D_h there belongs to the transform gate, and D_t to the candidate.
+- The diagonal called D_h there belongs to the transform gate, and D_t to the candidate. So each is initialized for the factors of the other
+  gate.
 """
 
 from collections.abc import Callable

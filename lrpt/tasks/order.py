@@ -52,8 +52,9 @@ def batch_indices(
     Args:
       kind: how examples are ordered.
         'epochs' draws a new permutation for each epoch.
-        'reshuffle' draws a new permutation for each update and takes its first batch, as the 2016 code of the copy tasks does
-        (`RNN_memory.py` of lowrank-gru).
+        'reshuffle' draws a new permutation for each update and takes its first batch, as the 2016 code of the copy and adding tasks does
+        (`RNN_memory.py` and `RNN_adding.py` of lowrank-gru) if its number of updates is a multiple of 5,000. Otherwise that code never
+        permutes.
         'cyclic' repeats one permutation, as its `RNN_mnist.py` does.
         'stream' cuts the examples into `batch_size` contiguous parts of equal length; row r reads part r in file order, whatever the seed.
         An epoch of a stream begins when `update` is a multiple of size // batch_size.
