@@ -3,12 +3,13 @@
     python -m experiments.operation_table            a table
     python -m experiments.operation_table --json     the same as a JSON list
 
-The rows are those of Tables 1 and 3. RNN-d is the size of the Elman network with as many multiplications; the paper gives no formula for
-it (see `lrpt.networks.operations`). For units with a scheduler, 'm' is the root mean square of m_t that the printed RNN-d implies, and
-multiplications are counted at this m. Rows with a star are quoted in the paper from Zhang et al. 2016. The multiplications of the
-conditional networks (CRNN) are not counted, because their slow level steps only where a word or a character ends. Their parameters include
-a vector for every word, or for every byte. The paper does not print the number of words: see `WORDS`. Melodies have 730 symbols, as in the
-paper. The networks that are trained here on O'Neill's tunes have fewer; a line below the table gives their numbers of parameters.
+The rows are those of Tables 1 and 3. RNN-d ("equivalent RNN" in Table 1, which has a dash for the two RNNs) is the size of the Elman
+network with as many multiplications; the paper gives no formula for it (see `lrpt.networks.operations`). For units with a scheduler, 'm' is
+the root mean square of m_t that the printed RNN-d implies, and multiplications are counted at this m. Rows with a star are quoted in the
+paper from Zhang et al. 2016. The multiplications of the conditional networks (CRNN) are not counted, because their slow level steps only
+where a word or a character ends. Their parameters include a vector for every word, or for every byte. The paper does not print the number
+of words: see `WORDS`. Melodies have 730 symbols, as in the paper. The networks that are trained here on O'Neill's tunes have fewer; a line
+below the table gives their numbers of parameters.
 """
 
 import json

@@ -4,7 +4,7 @@ import pytest
 
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.studies import concentration
+from experiments.report.claims.studies import evenness
 from experiments.report.claims.verdicts import Pair
 from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.lattice_studies import STARTS, scale_of
@@ -87,12 +87,15 @@ def test_an_epoch_of_vanishing_gradients_is_not_averaged_away():
     """A mean over epochs would give 10.1 and 10.2 as if nothing had vanished."""
     steady = [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
     vanishing = [[1e-3, 10.0], [1e-3, 10.0], [1e-3, 10.0], [1.0, 10.0]]
-    assert concentration(steady) == pytest.approx(0.0)
-    assert concentration(vanishing) == pytest.approx((3 + 0) / 2)
+    assert evenness(steady) == pytest.approx(0.0)
+    assert evenness(vanishing) == pytest.approx(-(3 + 0) / 2)
     summary = study([trained(model, 0, 1.0) | {"gradient_norms": norms} for model, norms in (("gru", vanishing), ("lru", steady))])
-    assert concentration([[10.0, 10.0], [10.0, 10.0], [10.0, 10.0], [1.0, 1.0]]) == pytest.approx(1.0)  # first layers are no better
-    found = judged(lattice_gradients_ptb=summary).relation("gradients of ten layers are more even in an LRU than in a GRU (Glorot")
+    assert evenness([[10.0, 10.0], [10.0, 10.0], [10.0, 10.0], [1.0, 1.0]]) == pytest.approx(-1.0)  # first layers are no better
+    report = judged(lattice_gradients_ptb=summary)
+    found = report.relation("gradients of ten layers are more even in an LRU than in a GRU (Glorot")
     assert (found.advantage, found.verdict.finding.value) == ("+1.50", "one seed")
+    larger = report.relation("gradients of ten layers are larger in an LRU than in a GRU (Glorot")
+    assert larger.advantage == "+0.62"  # powers of ten: 0 against the mean of three layers at -1 and one at 0.5
 
 
 RAW = {"text_share": 10.0, "blanks": "kept", "line_ends": "kept", "cuts": "exact"}

@@ -36,7 +36,7 @@ def short(value, progress=40):
 
 
 LOSS = at_most(2.92, 2)
-ENDLESS = seen(None, settled=False, length=0)
+ENDLESS = seen(None, settled=False, length=0, open_because="and the paper sets no limit")
 """What has not happened, where the paper does not say by when."""
 
 
@@ -173,6 +173,15 @@ def test_a_relation_at_smaller_scale_says_which_way_it_points():
     assert str(verdict) == "run at smaller scale (200 units; 0 of 2 seeds agree): disagrees"
     assert judge_relation(against(0.1, 0.11, 0.12), "200 units").finding is Finding.FOR
     assert judge_relation(against(0.1, -0.1), "200 units").finding is Finding.OPEN
+
+
+@pytest.mark.parametrize(
+    ("advantages", "finding"),
+    [((0.1, 0.11, 0.12), Finding.FOR), ((0.1, 0.01, 0.5), Finding.OPEN), ((-0.01, -0.5), Finding.OPEN), ((-0.1, -0.11), Finding.AGAINST)],
+)
+def test_summaries_count_significant_orderings_at_the_published_size_too(advantages, finding):
+    """Three seeds that agree reproduce an ordering, but are no more evidence for it than three that disagree are against it."""
+    assert judge_relation(against(*advantages)).finding is finding
 
 
 def test_at_smaller_scale_seeds_must_differ_significantly():

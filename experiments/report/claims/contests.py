@@ -60,6 +60,11 @@ def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | Non
     return Pair(better.seed, None, lost[1] if over or further else None, settled=over, failed=1)
 
 
+def rounded(decimals: int | None, *values: float) -> tuple[float, ...]:
+    """Return values as they are printed: rounded to a number of decimals, or unchanged if it is None."""
+    return values if decimals is None else tuple(round(value, decimals) for value in values)
+
+
 @dataclass(frozen=True)
 class Final:
     """A metric of the test split if both trained to the end; otherwise the best validation metric up to the last common update.
@@ -93,8 +98,7 @@ class Final:
             one, other = self._best(better, common), self._best(worse, common)
         if one is None or other is None or not (over or self.cut_short):
             return Pair(better.seed, None, None, settled=False)
-        if self.decimals is not None:
-            one, other = round(one, self.decimals), round(other, self.decimals)
+        one, other = rounded(self.decimals, one, other)
         pair = compared(better.seed, one - other if self.higher else other - one, strict)
         return pair if over else in_progress(pair, common, lengths)
 
@@ -109,6 +113,25 @@ class Final:
 
 
 @dataclass(frozen=True)
+class Alike(Final):
+    """The same metric, which the paper calls equal. The advantage is by how much less than a tolerance the two values differ.
+
+    Attributes:
+      tolerance: up to which difference two values count as equal.
+    """
+
+    tolerance: float = 0.0
+
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        pair = super().compare(better, worse, lengths, strict)
+        if pair.advantage is None:
+            return pair
+        room = self.tolerance - abs(pair.advantage)
+        return pair._replace(advantage=room, agrees=None if pair.agrees is None else room >= 0)
+
+
+@dataclass(frozen=True)
 class Last:
     """A validation metric at the last update that both have; lower is better. Attributes are as in `Final`."""
 
@@ -116,16 +139,18 @@ class Last:
     score: str
     form: str
     best: bool = False
+    decimals: int | None = None
 
     def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
         if (pair := by_divergence(better, worse, lengths)) is not None:
             return pair
         common = min(better.updates, worse.updates)
-        values = better.up_to(self.score, common), worse.up_to(self.score, common)
-        if values[0] is None or values[1] is None:
+        one, other = better.up_to(self.score, common), worse.up_to(self.score, common)
+        if one is None or other is None:
             return Pair(better.seed, None, None, settled=False)
-        pair = compared(better.seed, values[1] - values[0], strict)
+        one, other = rounded(self.decimals, one, other)
+        pair = compared(better.seed, other - one, strict)
         return pair if are_over(lengths, better, worse) else in_progress(pair, common, lengths)
 
 

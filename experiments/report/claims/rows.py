@@ -61,12 +61,13 @@ class Quantity:
       name: what it is, with its unit.
       read: returns the value of a run, or None if it has none (yet).
       form: format string.
-      published: as printed; empty if nothing was.
+      published: as printed; empty if nothing was, or if it is no claim.
       criterion: when ours counts as the published one; None if nothing was published to hold it against.
       settled_by: the number of updates after which the value cannot change, or None if it can until training is over.
       event: whether the value is the update at which something first happened, which later updates do not change.
-      open_ended: whether the paper sets no limit to the updates, so that an event that has not happened yet is neither for nor against it.
+      open_because: why an event that has not happened yet is neither for nor against the paper; empty if it is against it.
       best: whether the value depends on which evaluation was the best.
+      shown: as printed, if it is no claim, because it follows from a setting.
       field: the name of the value in the JSON object of a study; empty if studies do not have it.
     """
 
@@ -77,15 +78,16 @@ class Quantity:
     criterion: Criterion | None = None
     settled_by: int | None = None
     event: bool = False
-    open_ended: bool = False
+    open_because: str = ""
     best: bool = False
+    shown: str = ""
     field: str = ""
 
     def observe(self, run: Record, config: RunConfig[Any]) -> Observation:
         """Return the value of a run, and whether it is settled."""
         value, length = self.read(run), config.train.updates
-        if self.open_ended and value is None and run.failure is None:
-            return Observation(run.seed, None, settled=False, progress=run.updates)
+        if self.open_because and value is None and run.failure is None:
+            return Observation(run.seed, None, settled=False, progress=run.updates, open_because=self.open_because)
         settled = is_over(config, run) or (self.event and value is not None)
         settled = settled or (self.settled_by is not None and run.updates >= self.settled_by)
         failed = run.failure is not None and not settled

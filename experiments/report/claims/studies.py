@@ -175,17 +175,19 @@ class OfCurve(_StudySource):
 
 
 CONCENTRATION = Score("powers of ten between gradient norms of the last and the first three layers, mean of epochs", "norms", "{:.2f}")
+MAGNITUDE = Score("powers of ten of gradient norms, mean of layers and epochs", "norms", "{:.2f}")
 
 
 @dataclass(frozen=True)
 class Gradients(_StudySource):
-    """Comparison of two models by how unevenly gradients are spread over their layers.
+    """Comparison of two models by the gradients of their layers.
 
     Attributes:
       study: name of the study.
       better: title of the model that the paper calls better.
       worse: title of the other.
       flags: of `experiments.lattice`, the command that makes the study.
+      measure: returns a figure of the norms by layer and epoch, which the paper calls larger for the first model.
       start: initialization of the runs that are compared.
     """
 
@@ -193,13 +195,14 @@ class Gradients(_StudySource):
     better: str
     worse: str
     flags: str
+    measure: Callable[[Any], float]
     start: str = "lru"
 
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair for each seed that both have."""
         norms = norms_of(evidence.studies[self.study], self.start) if self.study in evidence.studies else {}
         one, other = norms.get(self.better, {}), norms.get(self.worse, {})
-        gaps = {seed: concentration(other[seed]) - concentration(one[seed]) for seed in sorted(one.keys() & other.keys())}
+        gaps = {seed: self.measure(one[seed]) - self.measure(other[seed]) for seed in sorted(one.keys() & other.keys())}
         return [compared(seed, gap, strict) for seed, gap in gaps.items()]
 
     def smaller(self, evidence: Evidence) -> str:
@@ -217,12 +220,17 @@ def by_epoch(norms: Any) -> np.ndarray:
     return values[-1] / values[:3].mean(axis=0)
 
 
-def concentration(norms: Any) -> float:
-    """Return the mean over epochs of the absolute logarithm of that ratio: 0 if first and last layers have equal gradients.
+def evenness(norms: Any) -> float:
+    """Return minus the mean over epochs of the absolute logarithm of that ratio: 0 if first and last layers have equal gradients.
 
     An epoch of vanishing gradients is not averaged away, as it would be in a mean of ratios.
     """
-    return float(np.abs(np.log10(by_epoch(norms))).mean())
+    return -float(np.abs(np.log10(by_epoch(norms))).mean())
+
+
+def magnitude(norms: Any) -> float:
+    """Return the mean over layers and epochs of the logarithm of the norm."""
+    return float(np.log10(np.asarray(norms)).mean())
 
 
 NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_train_loss", "{:.2f}")

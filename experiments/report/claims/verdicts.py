@@ -79,7 +79,8 @@ class Observation(NamedTuple):
       settled: whether training as the claim specifies it could not change the figure any more.
       failed: whether training diverged before the figure was settled.
       progress: updates made.
-      length: updates that the claim asks for; 0 if it sets no limit, so that what has not happened yet is open.
+      length: updates that the claim asks for; 0 if what has not happened yet is open.
+      open_because: why it is open.
       censored: whether the figure is at a cap, so that the true one is at least this large.
     """
 
@@ -90,6 +91,7 @@ class Observation(NamedTuple):
     progress: int = 0
     length: int = 0
     censored: bool = False
+    open_because: str = ""
 
 
 class Criterion(NamedTuple):
@@ -232,7 +234,7 @@ def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Obser
     waiting = [o for o in observations if not o.settled and not o.failed and not o.length]
     cut = [o for o in observations if not o.settled and not o.failed and o.progress < o.length]
     if waiting:
-        parts += [f"not in {span([o.progress for o in waiting])} updates, and the paper sets no limit"]
+        parts += [f"not in {span([o.progress for o in waiting])} updates, {waiting[0].open_because}"]
     elif cut:
         not_yet = f"{len(cut)} not yet in " if status is Status.BY_SOME else ""
         parts += [f"{not_yet}{span([o.progress for o in cut])} of {cut[0].length:,} updates"]
@@ -319,7 +321,7 @@ def judge_relation(pairs: Sequence[Pair], smaller: str = "", cut: str = "") -> V
         return Verdict(Status.ONE_SEED, ", ".join([direction, *parts[1:]]), Finding.ONE_SEED if decided else Finding.NONE)
     if status is Status.BY_SOME:
         parts[0] = f"reproduced by {agreeing} of {len(pairs)} seeds"
-    return Verdict(status, ", ".join(parts), _FINDINGS.get(status, Finding.OPEN))
+    return Verdict(status, ", ".join(parts), _finding(pairs, decided))
 
 
 def _one_seed(decided: Sequence[Pair]) -> str:
@@ -332,7 +334,10 @@ def _direction(pair: Pair) -> str:
 
 
 def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
-    """Return which way pairs at smaller scale point. If it is too early to say for some of them, the others decide nothing."""
+    """Return which way several pairs point: one way or the other only if the mean advantage is significant.
+
+    If it is too early to say for some of them, the others decide nothing.
+    """
     if not decided:
         return Finding.NONE
     if len(pairs) == 1:

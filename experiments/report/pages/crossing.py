@@ -192,7 +192,7 @@ def _each(kind: str, found: Found) -> list[str]:
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
     return (
-        f"At equal {terms}, over all cells, low rank with or without a diagonal is {_sides('dense matrices', full, 'low_rank', DIAGONAL)}. "
+        f"At equal {terms}, low rank with or without a diagonal is {_sides('dense matrices', full, 'low_rank', DIAGONAL)}. "
         f"With the diagonal it is {_sides('low rank alone', low_rank, DIAGONAL)}."
     )
 

@@ -11,11 +11,10 @@ from experiments.report.wording.markdown import figure_path, table
 INTRODUCTION = f"""\
 # Reproduction
 
-This page compares claims of five papers with runs of this project. The first section is about two of them, an earlier and a later text
-with one title. `python -m experiments.report` writes this page and the linked ones from the kept results: it computes verdicts, counts and
-numbers. Every metric of every table row, and every ordering of two models, is one claim with one verdict ([what a verdict
-means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No paper says
-that its values are means over seeds.
+This page compares claims of five papers with runs of this project. `python -m experiments.report` writes this page and the linked ones from
+the kept results: it computes verdicts, counts and numbers. Every metric of every table row, and every ordering of two models, is one claim
+with one verdict ([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No
+paper says that its values are means over seeds.
 
 In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24. A
 *full* GRU has dense matrices, and RNN-760 has 760 units. *Tied* matrices share one projection."""
@@ -77,7 +76,7 @@ def _further(crossing: Sequence[str]) -> str:
     lines = [
         f"[Kept runs, hardware and commands]({page_path('runs')})",
         f"[Trained networks]({page_path('models')}), with a card each",
-        f"[Cells and parametrizations on equal terms]({page_path('crossing')}), which are in none of the papers",
+        f"[Cells and parametrizations on equal terms]({page_path('crossing')}): small networks, three tasks, in none of the papers",
     ]
     return "## More\n\n" + "\n".join(f"- {line}" for line in [*lines, *crossing])
 
@@ -99,7 +98,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
 | run at smaller scale | fewer updates, a smaller network, less or other data, or guessed settings (pages say which), or too few seeds |
 | not yet run | no run is kept |
-| not runnable here | quoted from other authors, or no command here trains it; the reason is below the table |
+| not runnable here | quoted from other authors, or nothing here trains or computes it; the reason is below the table |
 | no claim | the paper has no value for this metric; ours is shown for information |
 
 ## Values
@@ -118,7 +117,8 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
   2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
-- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper.
+- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. Neither are wrong
+  held-out sequences, where the paper speaks of training sequences.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
 - At smaller scale, values are not compared with published ones: they are *not judged*.
@@ -128,7 +128,9 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 Both models are compared seed by seed. The table has the mean advantage, its standard error over seeds, and how many seeds agree.
 
 - **At the published size**, an ordering is *reproduced* if all seeds agree. It is *contradicted* if the mean advantage is significantly
-  negative and no seed is undecided: Student's test on pairs, at 5 % for each ordering by itself.
+  negative and no seed is undecided: Student's test on pairs, at 5 % for each ordering by itself. Summaries count it as for or against the
+  paper only if that test is significant, one way or the other.
+- **Table only** marks orderings that a table of the paper has, and its text does not state.
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
 - **One seed** decides nothing at any size.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the

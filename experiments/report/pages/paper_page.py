@@ -59,7 +59,7 @@ def _rows(judged: Judged) -> list[str]:
 
 
 def _row(q: JudgedQuantity) -> list[str]:
-    return [q.row.title, q.quantity.name, q.quantity.published or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
+    return [q.row.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
 
 
 def _short(verdict: Verdict | None, smaller: str) -> str:
@@ -85,9 +85,9 @@ def _notes(title: str, notes: dict[str, None]) -> str:
 def _relations(judged: Judged) -> list[str]:
     parts = [
         "## Orderings",
-        "Both models are compared on the seeds that both have. The advantage is that of the model that the paper calls better, with its "
-        "standard error. It is computed on the test split if both networks were trained to the end. Otherwise it is computed on the "
-        "validation split, up to the last common update.",
+        "Both models are compared on the seeds that both have. The advantage is that of the model that the paper's text calls better, or "
+        "its table where a claim says so, with its standard error. It is computed on the test split if both networks were trained to the "
+        "end. Otherwise it is computed on the validation split, up to the last common update.",
     ]
     for place in dict.fromkeys(r.relation.where for r in judged.relations):
         found = [r for r in judged.relations if r.relation.where == place]

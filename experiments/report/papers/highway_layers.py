@@ -62,7 +62,7 @@ def layers_takeaway(judged: Judged) -> Takeaway:
     most = judged.relation("the first layer contributes more than any other")
     some = judged.relation("closing a layer's gates in general")
     opened = judged.relation("the first layer's gates are open on average")
-    used, switching = judged.relation("all layers are used"), judged.relation("gates of the other layers switch")
+    used, switching = judged.relation("the gates of each layer are more open"), judged.relation("gates of the other layers switch")
     seeds = analysed(judged.evidence)
     if most.verdict.status is Status.NOT_RUN or not seeds:
         return Takeaway("**Layers.** Lesions and gates of a network on JSB Chorales (section 6, Figure 5b) are not yet run.")
@@ -71,12 +71,12 @@ def layers_takeaway(judged: Judged) -> Takeaway:
         "the first layer contributes most": direction(most),
         "closing any layer (holding its transform gates at 0) costs substantially": direction(some),
         "the first layer's gates are open on average": direction(opened),
-        "gates of all layers open in training ('all layers are utilized')": direction(used),
+        "gates of all layers open in training (our reading of 'all layers are utilized')": direction(used),
         "gates of the other layers switch over time": direction(switching),
     }
     return Takeaway(
-        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}; settings of the unread supplement are "
-        f"guesses). {by_finding(said)}",
+        f"**Layers** of an RHN of depth {depth} on JSB Chorales ({seeds_in_words([len(seeds)])}, lowest validation loss; settings of the "
+        f"unread supplement are guesses). {by_finding(said)}",
         (
             _of_first(seeds),
             _of_others(seeds),

@@ -10,7 +10,7 @@ from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Study, Takeaway
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.studies import NATS, SWARM, best_dot, noise
+from experiments.report.claims.studies import NATS, SWARM, TIMES_NOISE, best_dot, noise
 from experiments.report.claims.verdicts import Status, agreement
 from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
@@ -60,15 +60,20 @@ def _on_optimization(judged: Judged) -> Takeaway:
     """Return what the swarm of Figure 4 says."""
     if SWARM not in judged.evidence.studies:
         return Takeaway("**Optimization** (Figure 4): no swarm is kept.")
-    better = [direction(r) for r in judged.relations if r.relation.sentence.startswith("an RHN of depth")]
+    compared = [r for r in judged.relations if r.relation.sentence.startswith("an RHN of depth") and r.pairs]
+    better = [direction(r) for r in compared]
     agree = better.count("as in the paper")
+    deep = dict.fromkeys(r.relation.sentence.removeprefix("an RHN of depth ").partition(" ")[0] for r in compared)
     said = {
-        "depth does not harm RHNs": direction(judged.relation("depth does not harm")),
+        f"depth does not harm RHNs{_undecidable(judged.evidence)}": direction(judged.relation("depth does not harm")),
         **{f"it harms {name}s": direction(judged.relation(f"{name}s become considerably")) for name in ("DT-RNN", "DT(S)-RNN")},
-        f"RHNs are better at equal depth ({agree} of {len(better)} orderings)": better[0] if len(set(better)) == 1 else "for some depths",
+        f"RHNs are better at depths {in_series(list(deep))} ({agree} of {len(better)} orderings)": better[0]
+        if len(set(better)) == 1
+        else "for some depths",
     }
     return Takeaway(
-        f"**Optimization** (Figure 4) on JSB Chorales, one swarm of small networks. {_lowest(judged.evidence)} {by_finding(said)}",
+        f"**Optimization** (Figure 4) on JSB Chorales: one swarm of small networks, so that these are directions and no verdicts. "
+        f"{_lowest(judged.evidence)} {by_finding(said)}",
         (f"{_better(judged.evidence)}.", _extent(judged.evidence), _losses(judged.evidence), _noise(judged.evidence)),
     )
 
@@ -163,6 +168,11 @@ def _better(evidence: Evidence) -> str:
         f"{in_series(parts)} have a training loss below that of the best constant predictor"
         f"{'. Diverged or unfinished: ' * bool(missing)}{in_series(missing)}"
     )
+
+
+def _undecidable(evidence: Evidence) -> str:
+    """Return up to which difference of losses nothing is decided, in parentheses."""
+    return f" (differences up to {TIMES_NOISE * noise(evidence):.2f} decide nothing)" if noise(evidence) else ""
 
 
 def _noise(evidence: Evidence) -> str:

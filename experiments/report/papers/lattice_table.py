@@ -111,12 +111,16 @@ FASTER = (
     ("LRU", "RHN"),
     ("LRU", "RG-LRU"),
     ("LRU", "PS-LRU"),
+    ("RG-LRU", "PS-LRU"),
     ("PS-LRU", "GRU"),
     ("RG-LRU", "GRU"),
 )
-"""Pairs of which the text says that the first needs fewer epochs."""
+"""Pairs of which the captions of Figures 3 and 4 say that the first needs fewer epochs, on each text.
+
+They show networks of 10M parameters. Of those of 24M, the text speaks in means over all runs only.
+"""
 EXCEPTED = ("WP", "RG-LRU", "PS-LRU")
-"""Text and models that footnote 5 excepts from the order of losses: 'for WP [...] PS-LRU is slightly better than RG-LRU'."""
+"""Text and models whose losses have the opposite order by footnote 5: 'for WP [...] PS-LRU is slightly better than RG-LRU'."""
 
 
 class Ordering(NamedTuple):
@@ -131,10 +135,14 @@ class Ordering(NamedTuple):
 
 def claimed() -> list[Ordering]:
     """Return every ordering of Table 1 that the text claims."""
-    scores = (("loss", ORDERINGS), ("epochs", FASTER))
-    cells = [(text, budget) for budget in TABLE_1 for text in TEXTS]
-    found = [Ordering(*cell, *pair, score) for cell in cells for score, pairs in scores for pair in pairs]
-    return [one for one in found if one.score != "loss" or (one.text, one.better, one.worse) != EXCEPTED]
+    losses = [Ordering(text, budget, *pair, "loss") for budget in TABLE_1 for text in TEXTS for pair in ORDERINGS]
+    epochs = [Ordering(text, "10M", *pair, "epochs") for text in TEXTS for pair in FASTER]
+    return [*(_excepted(one) if (one.text, one.better, one.worse) == EXCEPTED else one for one in losses), *epochs]
+
+
+def _excepted(one: Ordering) -> Ordering:
+    """Return the opposite order."""
+    return one._replace(better=one.worse, worse=one.better)
 
 
 def holds(ordering: Ordering) -> bool:

@@ -76,7 +76,20 @@ def _overfits(update: int) -> Quantity:
     return replace(read, name=f"{read.name}, 1e-3 or more", published="overfits", criterion=fails)
 
 
+def _perfect_in_training() -> Quantity:
+    """Expect perfect accuracy within the updates in which the paper has it on the training set.
+
+    Held-out sequences are read here. If they are all right, so is the task. If some are wrong, training sequences may still be right.
+    """
+    return replace(perfect(SHORT, f"< {SHORT:,}, in training"), open_because="which decides nothing")
+
+
 URNN_LONG = _copy(URNN, f"--preset unitary --train.updates {LONG}")
+
+
+URNN_SMALL = _copy("uRNN 128", "--preset unitary --model.cell unitary --model.size 128")
+"""The network of the uRNN work, 'about 6,500' parameters, which the paper calls faster than its GRUs."""
+URNN_WIDE = "721 complex numbers instead of 128, without Fourier transforms"
 
 
 def _converges(update: int) -> tuple[Quantity, Quantity]:
@@ -96,7 +109,7 @@ _PUBLISHED = (
     Row(COPYING, LR, (solved("does not converge", never()),), OF_FIXED[LR], setting=FIXED),
     Row(COPYING, LRD, (*_converges(35_000), recoveries()), OF_FIXED[LRD], setting=FIXED),
     Row(COPYING, NORMALIZED, (solved(),), OF_FIXED[NORMALIZED], setting=FIXED),
-    Row(COPYING, URNN, (perfect(SHORT, "< 2,000, in training"), _held_out(SHORT)), OF_FIXED[URNN], setting=FIXED),
+    Row(COPYING, URNN, (_perfect_in_training(), _held_out(SHORT)), OF_FIXED[URNN], setting=FIXED),
     Row(COPYING, URNN, (_overfits(LONG),), URNN_LONG, setting=f"{FIXED}, {LONG:,} updates"),
 )
 
@@ -161,7 +174,12 @@ RELATIONS = (
         for when, contest in (("", FASTER), (" at equal updates", AHEAD))
     ),
     *(
-        Relation(COPYING, f"the uRNN converges faster than the {name} ({FIXED})", FASTER, (Versus(OF_FIXED[URNN], OF_FIXED[other]),))
+        Relation(
+            COPYING,
+            f"the uRNN of about 6,500 parameters converges faster than the {name} ({FIXED})",
+            FASTER,
+            (Versus(URNN_SMALL, OF_FIXED[other]), Versus(OF_FIXED[URNN], OF_FIXED[other], URNN_WIDE)),
+        )
         for name, other in (("full GRU", GRU), ("LRD-GRU", LRD))
     ),
     *(

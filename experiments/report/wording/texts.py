@@ -21,7 +21,7 @@ AT_SMALLER_SCALE = {
 AT_PUBLISHED_SIZE = {
     Finding.FOR: "As the paper says,",
     Finding.AGAINST: "Against the paper,",
-    Finding.OPEN: "For some seeds only,",
+    Finding.OPEN: "Undecided:",
     Finding.ONE_SEED: "With one seed,",
 }
 
