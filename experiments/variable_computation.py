@@ -80,6 +80,8 @@ TEXT8 = replace(
 )
 
 SHORT = replace(PAPER, train=replace(PAPER.train, updates=12 * EPOCH))
+ANNEALED = replace(PAPER, optim=OptimConfig("char_lm", decay=0.5, decay_after=11))
+"""Twelve epochs at one learning rate, as `SHORT`, and eight more, each with half the rate of the one before. Scores then hardly change."""
 
 FRESH_EVERY, TEXT8_FRESH_EVERY = 250, 781
 """updates between two restarts of a stream of a unit with a scheduler: about the windows of a stream in evaluation"""
@@ -95,6 +97,7 @@ def _preset(start: RunConfig[Any], model: VariableConfig) -> Preset:
     target = f", target {model.schedule.target}" * (model.has_scheduler and model.schedule.penalty_weight > 0)
     target += ", no penalty" * (model.schedule.penalty_weight == 0) + ", fixed sharpness" * (model.mask.growth == 0)
     target += ", guided to white spaces" * bool(model.schedule.guided_symbols)
+    target += ", 20 epochs, half the rate in each of the last 8" * (start is ANNEALED)
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
     every = TEXT8_FRESH_EVERY if start is TEXT8 else FRESH_EVERY
     return Preset(with_fresh_streams(replace(start, model=model), every), f"{model.label}{target}, on {text}")
@@ -151,6 +154,8 @@ EXPERIMENT = Experiment(
         "paper": _preset(PAPER, FULL),
         **{name: _preset(PAPER, model) for name, model in TABLE.items()},
         **{name: _preset(SHORT, model) for name, model in SMALL_TABLE.items()},
+        "annealed": _preset(ANNEALED, SMALL_TABLE["small"]),
+        "annealed-rnn": _preset(ANNEALED, SMALL_TABLE["small-rnn"]),
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},
     },
     variants={"vcrnn": {}, "rnn": {"cell": "elman", "size": 72, "embedding": 72}},

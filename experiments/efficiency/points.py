@@ -20,7 +20,7 @@ class Point(NamedTuple):
     """A run in the plot.
 
     Attributes:
-      family: networks with one cell, guided or not, and one number of buffer bits.
+      family: networks with one cell, guided or not, one number of buffer bits, and a learning rate that falls or not.
       label: the network.
       size: size of the Elman network with as many operations.
       score: metric on the test split.
@@ -62,7 +62,8 @@ def _family(config: Mapping[str, Any]) -> str:
     name = "CRNN" if cell == "conditional" else title_of(cell)
     guided = flatten({"model": model}).get("model.schedule.guided_symbols")
     buffer = config.get("data", {}).get("buffer")  # bits beside those of each character
-    return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer)
+    annealed = config.get("optim", {}).get("decay", 1.0) < 1
+    return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer) + ", annealed" * annealed
 
 
 def _data(config: Mapping[str, Any]) -> str:

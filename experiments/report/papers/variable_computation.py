@@ -4,6 +4,8 @@ from experiments import bit_lm, music
 from experiments import variable_computation as characters
 from experiments.report.claims.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_networks import (
+    ANNEALED_CURVE,
+    ANNEALED_VC,
     BIT_NETWORKS,
     BUFFERED,
     CHAR_NETWORKS,
@@ -33,7 +35,17 @@ STUDIES = (
         "bits_per_character",
         "validation bits per character",
         "{:.3f}",
-        (*CHAR_NETWORKS.values(), SMALL_VC, SMALL_GUIDE, *OTHER_VC.values(), *RNN_CURVE, SMALL_VCGRU, *GRU_CURVE),
+        (
+            *CHAR_NETWORKS.values(),
+            SMALL_VC,
+            SMALL_GUIDE,
+            *OTHER_VC.values(),
+            *RNN_CURVE,
+            SMALL_VCGRU,
+            *GRU_CURVE,
+            ANNEALED_VC,
+            *ANNEALED_CURVE,
+        ),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},
     ),
