@@ -182,12 +182,19 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
         return NOT_HERE
     if quantity.criterion is not None:
         found = judge(quantity.criterion, observed, smaller)
+        found = _of_one_seed(found) if quantity.ordering and len(observed) == 1 else found
         return _of_own_recipe(row.unprinted, found, sum(o.settled or o.failed for o in observed)) if row.unprinted else found
     if not quantity.published:
         return None
     if not observed:
         return NOT_RUN
     return Verdict(Status.SMALLER, smaller) if smaller else None
+
+
+def _of_one_seed(found: Verdict) -> Verdict:
+    """Return the verdict on an ordering of which there is one seed, which decides nothing."""
+    said = {Status.REPRODUCED: "as the paper says", Status.NOT_REPRODUCED: "against the paper"}.get(found.status)
+    return found if said is None else Verdict(Status.ONE_SEED, said, Finding.ONE_SEED)
 
 
 def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:

@@ -98,19 +98,20 @@ def accuracy(name: str, published: float, decimals: int = 1, *, split: str = "te
 def exceeds(name: str, published: float) -> Quantity:
     """Read the test accuracy, and expect more than a published model of other authors has."""
     criterion = Criterion(lambda value: value is not None and value > published / 100)
-    return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"> {published:.1f}%", criterion, best=True)
+    return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"> {published:.1f}%", criterion, best=True, ordering=True)
 
 
 def no_more_than(name: str, published: float) -> Quantity:
     """Read the test accuracy, and expect at most that of a published model of other authors."""
     criterion = Criterion(lambda value: value is not None and value <= published / 100)
-    return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"at most {published:.1f}%", criterion, best=True)
+    return Quantity(name, lambda run: run.tested("accuracy"), "{:.1%}", f"at most {published:.1f}%", criterion, best=True, ordering=True)
 
 
 def better_than(name: str, score: str, published: float, decimals: int) -> Quantity:
     """Read a test metric, and expect a lower one than the best of earlier models."""
     form = f"{{:.{decimals}f}}"
-    return Quantity(name, lambda run: run.tested(score), form, f"< {form.format(published)}", below(published), best=True)
+    text = f"< {form.format(published)}"
+    return Quantity(name, lambda run: run.tested(score), form, text, below(published), best=True, ordering=True)
 
 
 def logged_accuracy(published: float, decimals: int) -> Quantity:

@@ -67,6 +67,7 @@ class Quantity:
       event: whether the value is the update at which something first happened, which later updates do not change.
       open_because: why an event that has not happened yet is neither for nor against the paper; empty if it is against it.
       best: whether the value depends on which evaluation was the best.
+      ordering: whether it places the network above or below a model of other authors, which one seed does not decide.
       shown: as printed, if it is no claim, because it follows from a setting.
       field: the name of the value in the JSON object of a study; empty if studies do not have it.
     """
@@ -80,6 +81,7 @@ class Quantity:
     event: bool = False
     open_because: str = ""
     best: bool = False
+    ordering: bool = False
     shown: str = ""
     field: str = ""
 

@@ -44,7 +44,7 @@ def _in_words(judged: Sequence[Judged]) -> str:
     alone, smaller, not_run, not_here = (found[status] for status in apart)
     return (
         f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced, "
-        f"{_of_one_seed(judged)} of these with one seed), {alone} are orderings of one pair of runs, which decides nothing, {smaller} were "
+        f"{_of_one_seed(judged)} of these with one seed), {alone} are orderings with one seed, which decides nothing, {smaller} were "
         f"run at smaller scale or with a training recipe of this project, {not_run} are not yet run, and {not_here} cannot be run here, "
         f"of which {quoted} are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard "
         f"error for a difference."
@@ -92,7 +92,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
 | reproduced by k of n seeds | the others disagree, diverged, decide nothing, or ended too early; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
-| one seed only | an ordering at the published size with one pair of runs: its direction, or that neither shows it; it decides nothing |
+| one seed only | an ordering at the published size of one pair of runs, or of a run and another author's figure; it decides nothing |
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
