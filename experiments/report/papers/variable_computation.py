@@ -4,8 +4,12 @@ from experiments import bit_lm, music
 from experiments import variable_computation as characters
 from experiments.report.claims.paper import Paper, Plot, Study
 from experiments.report.papers.variable_computation_networks import (
-    ANNEALED_CURVE,
+    ANNEALED_GRUS,
+    ANNEALED_GUIDE,
+    ANNEALED_RNNS,
+    ANNEALED_TARGETS,
     ANNEALED_VC,
+    ANNEALED_VCGRU,
     BIT_NETWORKS,
     BUFFERED,
     CHAR_NETWORKS,
@@ -44,7 +48,11 @@ STUDIES = (
             SMALL_VCGRU,
             *GRU_CURVE,
             ANNEALED_VC,
-            *ANNEALED_CURVE,
+            ANNEALED_GUIDE,
+            *ANNEALED_TARGETS.values(),
+            *ANNEALED_RNNS,
+            ANNEALED_VCGRU,
+            *ANNEALED_GRUS,
         ),
         tuple(epoch * characters.EPOCH for epoch in (1, 2, 4, 6, 8, 10, 12, 16, 20)),
         levels={"published test, VCRNN-1024": 1.46, "published test, RNN-760": 1.47},

@@ -76,14 +76,23 @@ CURVE_TARGETS, CURVE_SIZES = (0.2, 0.4, 0.5), (80, 96, 160, 192)
 OTHER_VC = {target: _chars(f"VCRNN-256, target {target}", f"small --model.schedule.target {target}") for target in CURVE_TARGETS}
 OTHER_RNN = {size: _chars(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in CURVE_SIZES}
 OTHER_GRU = _chars("GRU-112", "small-gru --model.size 112 --model.embedding 112")
-ANNEALED_VC, ANNEALED_RNN = _chars("VCRNN-256, annealed", "annealed"), _chars("RNN-128, annealed", "annealed-rnn")
-ANNEALED_CURVE = (ANNEALED_RNN, _chars("RNN-96, annealed", "annealed-rnn --model.size 96 --model.embedding 96"))
+
+
+def _annealed(network: Network) -> Network:
+    """Return a small network with the learning rate that falls in the last epochs."""
+    return Network(f"{network.name}, annealed", network.experiment, network.flags.replace("--preset small", "--preset annealed", 1))
+
+
+ANNEALED_SCALE = "256 units instead of 1,024; 20 epochs, the learning rate is halved in each of the last eight"
+ANNEALED_VC, ANNEALED_GUIDE, ANNEALED_VCGRU = _annealed(SMALL_VC), _annealed(SMALL_GUIDE), _annealed(SMALL_VCGRU)
+ANNEALED_TARGETS = {target: _annealed(network) for target, network in OTHER_VC.items()}
 SMALL_UNITS = "128 units instead of 1,000"
 BUFFERED = {8: _bits("VCRNN-128, 8 buffer bits", "small-buffer-8"), 24: _bits("VCRNN-128, 24 buffer bits", "small-buffer-24")}
 CRNN_500, CRNN_100 = Network("CRNN-500", CRNN, "--preset paper"), Network("CRNN-100", CRNN, "--preset bits")
 RNN_CURVE = (SMALL_RNN, *OTHER_RNN.values())
 RNN_BITS_CURVE = (SMALL_RNN_BITS, *OTHER_RNN_BITS.values())
 GRU_CURVE = (SMALL_GRU, OTHER_GRU)
+ANNEALED_RNNS, ANNEALED_GRUS = tuple(map(_annealed, RNN_CURVE)), tuple(map(_annealed, GRU_CURVE))
 OF_BUFFERS = {bits: ((_bits(f"VCRNN-1000, {bits} buffer bits", f"buffer-{bits}"), ""), (BUFFERED[bits], SMALL_UNITS)) for bits in BUFFERED}
 """Buffer bits -> networks at the published and at a smaller size, and what is smaller."""
 
