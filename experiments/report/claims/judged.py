@@ -137,12 +137,13 @@ class Judged:
     @cached_property
     def relations(self) -> tuple[JudgedRelation, ...]:
         """Return all relations."""
-        found = []
-        for relation in self.paper.relations:
-            pairs, smaller, cut = relation.paired(self.evidence)
-            verdict = judge_relation(pairs, smaller, cut) if relation.versions else NOT_HERE
-            found.append(JudgedRelation(relation, pairs, smaller, verdict))
-        return tuple(found)
+        return tuple(self.judge(relation) for relation in self.paper.relations)
+
+    def judge(self, relation: Relation) -> JudgedRelation:
+        """Return a relation with its verdict. It need not be a claim of the paper."""
+        pairs, smaller, cut = relation.paired(self.evidence)
+        verdict = judge_relation(pairs, smaller, cut) if relation.versions else NOT_HERE
+        return JudgedRelation(relation, pairs, smaller, verdict)
 
     @cached_property
     def verdicts(self) -> tuple[Verdict, ...]:
