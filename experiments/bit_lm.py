@@ -19,7 +19,7 @@ and targets of 0.3 and 0.4. The small networks end at a sharpness of 4, so that 
 from dataclasses import replace
 
 from experiments import costs_of
-from experiments.variable_computation import network, with_fresh_streams
+from experiments.variable_computation import FALLING, network, with_fresh_streams
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.cli.finished.schedules import COMMANDS
@@ -39,7 +39,7 @@ FULL = network("vcrnn", 1000, target=0.4, penalty_weight=0.1)
 
 PAPER = RunConfig(
     replace(FULL, lag=8),
-    OptimConfig("char_lm"),
+    FALLING,
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextBit("ptb", steps=8 * CHARACTERS),
 )
@@ -63,7 +63,7 @@ def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: in
     )
 
 
-SHORT = replace(PAPER, train=replace(PAPER.train, updates=4 * EPOCH))
+SHORT = replace(PAPER, optim=OptimConfig("char_lm"), train=replace(PAPER.train, updates=4 * EPOCH))
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness_growth=3.9, sharpness_end=4.0)
 """A small network, whose mask has its final sharpness from the second of four epochs on."""
 

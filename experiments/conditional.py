@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments import costs_of
-from experiments.variable_computation import EPOCH
+from experiments.variable_computation import EPOCH, FALLING
 from lrpt.cli.command import main
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.networks.conditional import ConditionalConfig
@@ -37,14 +37,14 @@ CHARACTERS_MODEL, BITS_MODEL = ConditionalConfig(500), ConditionalConfig(100)
 
 PAPER = RunConfig(
     CHARACTERS_MODEL,
-    OptimConfig("char_lm"),
+    FALLING,
     TrainConfig(updates=20 * EPOCH, batch_size=32, order="stream", evaluate_every=EPOCH, evaluation_batch=32),
     NextSymbol("ptb", reading="stream", steps=50, words=2),
 )
 
 BITS = RunConfig(
     BITS_MODEL,
-    OptimConfig("char_lm"),
+    FALLING,
     TrainConfig(updates=20 * 2 * EPOCH, batch_size=32, order="stream", evaluate_every=2 * EPOCH, evaluation_batch=32),
     NextBit("ptb", steps=200, characters=True),
 )

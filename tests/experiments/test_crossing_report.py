@@ -64,7 +64,7 @@ def test_a_sentence_says_what_it_means_for_the_paper(root):
     text = crossing.section(root)
     (said,) = crossing.meanings(root)
     assert said in text
-    assert "At equal parameters, over all cells, low rank with or without a diagonal is " in text
+    assert "At equal parameters, low rank with or without a diagonal is " in text
     assert "is significantly better than dense matrices on characters, and worse on no task. " in text
     assert "With the diagonal it is significantly better than low rank alone on digits, and worse on characters." in text
 

@@ -520,8 +520,10 @@ CHORALES = {
 }
 CHOICES |= {("jsb", preset): CHORALES | {"model.size": width} for preset, (_, _, width) in JSB_CELLS.items()}
 
-# Variable computation (docs/variable_computation.md): Adam at 1e-3, norm clipping at 1, 32 streams with windows of 50, 20 epochs.
+# Variable computation (docs/variable_computation.md): Adam at 1e-3, norm clipping at 1, 32 streams with windows of 50, 20 epochs, of which
+# the last eight each have half the rate of the one before.
 LANGUAGE = {"optim.recipe": "char_lm", "rate": 1e-3, "train.batch_size": 32, "train.order": "stream", "data.steps": 50}
+FALLING = {"optim.decay": 0.5, "optim.decay_after": 11}
 CELL = LANGUAGE | {"model.initialization": "glorot", "model.carry_bias": 0.0, "model.trainable_initial_state": False}
 SCHEDULER = {
     "model.penalty_weight": 0.3,
@@ -535,7 +537,7 @@ SCHEDULER = {
 
 
 def _epochs(count, updates):
-    return {"train.updates": count * updates, "train.evaluate_every": updates}
+    return {"train.updates": count * updates, "train.evaluate_every": updates} | (FALLING if count == 20 else {})
 
 
 def _chosen(preset, cell, whole, scheduled):

@@ -81,7 +81,7 @@ def test_the_evaluation_interval_counts_where_it_decides_halving_or_patience(exp
 
 def test_what_is_smaller_is_said():
     small, paper = computing.SMALL_RNN.config, computing.CHAR_NETWORKS["RNN-760"].config
-    assert differences(small, paper) == "128 units instead of 760, 37,620 updates instead of 62,700"
+    assert differences(small, paper) == "128 units instead of 760, 37,620 updates instead of 62,700, 2 other settings"
 
 
 # Rows
