@@ -537,7 +537,7 @@ SCHEDULER = {
 
 
 def _epochs(count, updates):
-    return {"train.updates": count * updates, "train.evaluate_every": updates} | (FALLING if count == 20 else {})
+    return {"train.updates": count * updates, "train.evaluate_every": updates}
 
 
 def _chosen(preset, cell, whole, scheduled):
@@ -545,8 +545,8 @@ def _chosen(preset, cell, whole, scheduled):
     return CELL | whole | (SCHEDULER | scheduled if cell.startswith("vc") else {})
 
 
-OF_PTB = _epochs(20, 3_135) | {"data.source": "ptb", "data.reading": "stream"}
-OF_TEXT8 = _epochs(20, 14_062) | {"data.source": "text8", "train.batch_size": 128}
+OF_PTB = _epochs(20, 3_135) | FALLING | {"data.source": "ptb", "data.reading": "stream"}
+OF_TEXT8 = _epochs(20, 14_062) | FALLING | {"data.source": "text8", "train.batch_size": 128}
 TARGETS = {"paper": 0.5, "vcgru-1024": 0.4}
 for _preset, (_cell, _) in UNITS["variable_computation"].items():
     _whole, _fresh = (OF_TEXT8, 781) if _preset.startswith("text8") else (OF_PTB, 250)
@@ -557,7 +557,7 @@ for _preset, (_cell, _) in UNITS["variable_computation"].items():
 PERIODS = {"buffer-8": 16, "buffer-24": 32}
 for _preset, (_cell, _) in UNITS["bit_lm"].items():
     _period = PERIODS.get(_preset, 8)
-    _whole = _epochs(20, 26_132) | {"data.source": "ptb", "data.steps": 6 * _period}
+    _whole = _epochs(20, 26_132) | FALLING | {"data.source": "ptb", "data.steps": 6 * _period}
     _target = 0.3 if _preset == "vcrnn-1000-0.3" else 0.4
     _own = {"model.target": _target, "model.penalty_weight": 0.1, "model.lag": _period, "train.fresh_every": 2_000}
     CHOICES["bit_lm", _preset] = _chosen(_preset, _cell, _whole, _own)
