@@ -13,7 +13,8 @@ roughly every 8 bits", and with 8 or 24 buffer bits behind each character "the m
 the autocorrelation of m_t.
 
 Settings that the paper does not print are those of `experiments.variable_computation`, except windows of six characters, a weight of 0.1,
-and targets of 0.3 and 0.4. The small networks end at a sharpness of 4, so that their masks are as sharp as those of 1,000 units.
+and targets of 0.3 and 0.4. The small networks are trained for four epochs at a constant learning rate. They end at a sharpness of 4, so
+that their masks are as sharp as those of 1,000 units.
 """
 
 from dataclasses import replace

@@ -13,7 +13,8 @@ repeated notes; by length 1/4: 0.61, 1/3: 0.77, 1/2: 0.39, 3/4: 0.59, 1: 0.44, 3
 
 The published numbers are for 19,511 tunes of thesession.org, whose terms do not say who may use them in this way. Here O'Neill's 2,006
 tunes are used instead. So perplexities can be compared with each other, but not with the published ones. Settings that the paper does not
-print are those of `experiments.variable_computation`. Training ends after four epochs without a lower validation loss.
+print are those of `experiments.variable_computation`, at a constant learning rate. Training ends after four epochs without a lower
+validation loss.
 """
 
 from dataclasses import replace

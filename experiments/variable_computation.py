@@ -158,7 +158,7 @@ EXPERIMENT = Experiment(
         **{name: _preset(PAPER, model) for name, model in TABLE.items()},
         **{name: _preset(SHORT, model) for name, model in SMALL_TABLE.items()},
         **{
-            f"annealed{kind}": _preset(PAPER, SMALL_TABLE[f"small{kind}"], ", 8 more epochs with a falling rate")
+            f"annealed{kind}": _preset(PAPER, SMALL_TABLE[f"small{kind}"], ", 8 more epochs with a falling learning rate")
             for kind in ("", "-guide", "-vcgru", "-rnn", "-gru")
         },
         **{f"text8-{name}": _preset(TEXT8, model) for name, model in TEXT8_TABLE.items()},

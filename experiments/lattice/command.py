@@ -21,7 +21,7 @@ results of this command, strip blanks, fold line ends and move split points to l
 --data.cuts lines`). The removed symbols are nearly free to predict, so that a published 0.965 is about 0.981 in those units.
 
 As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 after each epoch, an evaluation of validation and test split after each
-epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping, and there is none of either.
+epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping. Presets have neither.
 Initial states are zero. Parameters start as in the code (`lru`), whose runs were published; the paper says Glorot (`--model.initialization
 glorot`). The first transition of RHNs starts in a range 1/sqrt(2) as wide in the code (`lrpt.initialization`).
 

@@ -405,6 +405,19 @@ def test_equally_good_is_two_sided(tied, advantage, agrees, tmp_path):
     assert (found.advantage, found.pairs[0].agrees) == (advantage, agrees)
 
 
+def test_a_network_that_diverged_is_not_equally_good(tmp_path):
+    make_run(tmp_path, TEXT, "--preset lrd-1000-64-tied", curve={200_000: 1.0}, test={"sentence_perplexity": 2.9}, stopped="patience")
+    path = make_run(tmp_path, TEXT, "--preset paper", curve={10_000: 1.0})
+    write(path / "failure.json", {"update": 12_000, "what": "the training loss is nan"})
+    (pair,) = relation(tmp_path, "tied and untied are equally good at the same state size (1000/64)").pairs
+    assert (pair.agrees, pair.failed) == (False, 1)
+
+
+def test_perfect_accuracy_after_the_published_updates_says_nothing_of_training_sequences(tmp_path):
+    make_run(tmp_path, COPY, "--preset unitary --train.updates 6000", curve={2_000: 0.99999, 5_000: 1.0}, score="accuracy", test={})
+    assert judged(tmp_path).quantity("uRNN 721", "updates until perfect").verdict.status is Status.SMALLER
+
+
 def test_a_run_of_a_shorter_claim_might_have_been_faster(tmp_path):
     make_run(tmp_path, COPY, "--preset unitary --model.cell unitary --model.size 128", 0, {LAST: 2e-3}, "loss", {})
     make_run(tmp_path, COPY, "--preset paper", 0, {20_000: 9e-4}, "loss", {}, stopped="criterion")

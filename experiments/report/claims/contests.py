@@ -116,6 +116,8 @@ class Final:
 class Alike(Final):
     """The same metric, which the paper calls equal. The advantage is by how much less than a tolerance the two values differ.
 
+    A network that diverged is not equal to one that did not. For versions at published size: gains of the last evaluation say nothing here.
+
     Attributes:
       tolerance: up to which difference two values count as equal.
     """
@@ -126,7 +128,7 @@ class Alike(Final):
         """Compare two runs of one seed."""
         pair = super().compare(better, worse, lengths, strict)
         if pair.advantage is None:
-            return pair
+            return pair._replace(agrees=False) if pair.failed == 1 and pair.agrees is not None else pair
         room = self.tolerance - abs(pair.advantage)
         return pair._replace(advantage=room, agrees=None if pair.agrees is None else room >= 0)
 

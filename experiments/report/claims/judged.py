@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -183,7 +183,7 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
         return NOT_HERE
     if quantity.criterion is not None:
         found = judge(quantity.criterion, observed, smaller)
-        found = _of_one_seed(found) if quantity.ordering and len(observed) == 1 else found
+        found = _alone(found) if quantity.ordering and len(observed) == 1 else found
         return _of_own_recipe(row.unprinted, found, sum(o.settled or o.failed for o in observed)) if row.unprinted else found
     if not quantity.published:
         return None
@@ -192,10 +192,12 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
     return Verdict(Status.SMALLER, smaller) if smaller else None
 
 
-def _of_one_seed(found: Verdict) -> Verdict:
+def _alone(found: Verdict) -> Verdict:
     """Return the verdict on an ordering of which there is one seed, which decides nothing."""
     said = {Status.REPRODUCED: "as the paper says", Status.NOT_REPRODUCED: "against the paper"}.get(found.status)
-    return found if said is None else Verdict(Status.ONE_SEED, said, Finding.ONE_SEED)
+    if said is not None:
+        return Verdict(Status.ONE_SEED, said, Finding.ONE_SEED)
+    return replace(found, finding=Finding.ONE_SEED) if found.status is Status.REACHED else found
 
 
 def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:
@@ -208,7 +210,8 @@ def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:
     """
     if found.status in (Status.NOT_RUN, Status.SMALLER):
         return found
-    return Verdict(Status.SMALLER, f"{recipe}; {found}", found.finding if seeds > 1 else Finding.ONE_SEED)
+    said = str(found).replace("reproduced", "as good as published") if found.status is Status.REPRODUCED else str(found)
+    return Verdict(Status.SMALLER, f"{recipe}; {said}", found.finding if seeds > 1 else Finding.ONE_SEED)
 
 
 def kind(verdict: Verdict) -> str:

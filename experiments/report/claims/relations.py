@@ -126,7 +126,7 @@ class OnCurve(Source):
         """Compare a run with the line through points."""
         if diverged(self.better.config, run) and points:
             return Pair(run.seed, None, False, failed=1)
-        own = _hard_point(contest, run) if self.hard else _point(contest, self.better.config, run)
+        own = _hard_point(contest, self.better.config, run) if self.hard else _point(contest, self.better.config, run)
         other = None if own is None else _line_at(own[0], points)
         return None if own is None or other is None else compared(run.seed, other - own[1], strict)
 
@@ -141,10 +141,10 @@ def _point(contest: Final, config: RunConfig[Any], run: Record) -> Point | None:
     return None if operations is None or score is None or not is_over(config, run) else (operations, score)
 
 
-def _hard_point(contest: Final, run: Record) -> Point | None:
-    """Return multiplications and score of the best state with the hard mask."""
+def _hard_point(contest: Final, config: RunConfig[Any], run: Record) -> Point | None:
+    """Return multiplications and score, with the hard mask, of a run that was trained to the end."""
     operations, score = (run.analysed("masks", "hard", "test", name) for name in ("multiplications", contest.score))
-    return None if operations is None or score is None else (operations, score)
+    return None if operations is None or score is None or not is_over(config, run) else (operations, score)
 
 
 def _line_at(operations: float, points: Sequence[Point]) -> float | None:

@@ -40,7 +40,6 @@ class Finding(Enum):
 _FINDINGS = {
     Status.REPRODUCED: Finding.FOR,
     Status.REACHED: Finding.FOR,
-    Status.ONE_SEED: Finding.ONE_SEED,
     Status.NOT_REPRODUCED: Finding.AGAINST,
     Status.CONTRADICTED: Finding.AGAINST,
     Status.DIVERGED: Finding.AGAINST,
@@ -336,7 +335,7 @@ def _direction(pair: Pair) -> str:
 def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
     """Return which way several pairs point: one way or the other only if the mean advantage is significant.
 
-    If it is too early to say for some of them, the others decide nothing.
+    If it is too early to say for some of them, the others decide nothing. If that is so for all of them, nothing is judged.
     """
     if not decided:
         return Finding.NONE

@@ -11,10 +11,10 @@ from experiments.report.wording.markdown import figure_path, table
 INTRODUCTION = f"""\
 # Reproduction
 
-This page compares claims of five papers with runs of this project. `python -m experiments.report` writes this page and the linked ones from
-the kept results: it computes verdicts, counts and numbers. Every metric of every table row, and every ordering of two models, is one claim
-with one verdict ([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No
-paper says that its values are means over seeds.
+This page compares claims of five papers, in four sections, with runs of this project. `python -m experiments.report` writes this page and
+the linked ones from the kept results: it computes verdicts, counts and numbers. Every metric of every table row, and every ordering of two
+models, is one claim with one verdict ([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers
+of parameters. No paper says that its values are means over seeds.
 
 In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24. A
 *full* GRU has dense matrices, and RNN-760 has 760 units. *Tied* matrices share one projection."""
@@ -92,14 +92,14 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
 | reproduced by k of n seeds | the others disagree, diverged, decide nothing, or ended too early; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
-| one seed only | an ordering at the published size of one pair of runs, or of a run and another author's figure; it decides nothing |
+| one seed only | an ordering at the published size that rests on one pair of runs, or on one run and a figure of other authors |
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
 | run at smaller scale | fewer updates, a smaller network, less or other data, or guessed settings (pages say which), or too few seeds |
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or nothing here trains or computes it; the reason is below the table |
-| no claim | the paper has no value for this metric; ours is shown for information |
+| no claim | the paper has no value for this metric, or it follows from a setting; ours is shown for information |
 
 ## Values
 
@@ -116,9 +116,10 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
   one at smaller scale, which agrees or disagrees. One seed decides nothing here either.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
-  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
-- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. Neither are wrong
-  held-out sequences, where the paper speaks of training sequences.
+  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.02 in
+  perplexity (tied GRUs), *near the state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
+- If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. The
+  same holds for wrong held-out sequences if the paper speaks of training sequences.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
 - A value without a published one has no verdict.
 - At smaller scale, values are not compared with published ones: they are *not judged*.

@@ -169,8 +169,9 @@ def _commands(judged: Judged, seeds: Sequence[int]) -> list[str]:
                 named.setdefault(planned, [f"smaller scale: {relation.sentence}"])
     lines = [f"# {'; '.join(dict.fromkeys(names))}\n{planned.command}" for planned, names in named.items()]
     text = (
-        "Each command trains one model. Presets named `small` or `equal`, and commands with `--train.updates`, are smaller than published. "
-        "Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept studies are on "
+        "Each command trains one model. Presets named `small`, `annealed` or `equal`, and commands with `--train.updates`, are smaller "
+        "than published. Add `--seeds N` and `--workdir DIR`, and `--data.dir DIR` if the data are published files. The commands of kept "
+        "studies are on "
         "[their page](runs.md)."
     )
     return ["## Commands", text, "```bash\n" + "\n".join(lines) + "\n```"] if lines else []

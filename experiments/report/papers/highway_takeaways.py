@@ -72,7 +72,7 @@ def _on_optimization(judged: Judged) -> Takeaway:
         else "for some depths",
     }
     return Takeaway(
-        f"**Optimization** (Figure 4) on JSB Chorales: one swarm of small networks, so that these are directions and no verdicts. "
+        f"**Optimization** (Figure 4) on JSB Chorales. There is one swarm of small networks, so these are directions, not verdicts. "
         f"{_lowest(judged.evidence)} {by_finding(said)}",
         (f"{_better(judged.evidence)}.", _extent(judged.evidence), _losses(judged.evidence), _noise(judged.evidence)),
     )
@@ -229,7 +229,8 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "decay than that code's 1e-7. Neither the main text nor the code prints it, and the supplement was not read; 1e-9 is a guess.",
         "The paper says that RHNs are better than all earlier models on enwik8 and text8 with significantly fewer parameters. That holds "
         "in its table of enwik8, for the networks of 23 and 21 million parameters (LN HM-LSTM: 35 million). The best RHNs have 46 and 45 "
-        "million. On text8, the one of 20 million has the score of LN HM-LSTM, 1.29. So the claim is judged on enwik8 only.",
+        "million. On text8, the one of 20 million has the score of LN HM-LSTM, 1.29. So only scores on enwik8 are judged. "
+        "Numbers of parameters follow from the presets.",
         "The networks of 200 units have equal widths, not equal numbers of parameters: the transition weights triple from depth 1 to 3. "
         "So they stand in for single points of Figure 5a, not for its orderings. For these, the presets equal-1 to equal-6 have 1.5 "
         "million parameters each.",

@@ -214,9 +214,9 @@ def _even_from(judged: Judged, study: Study, start: str) -> tuple[str, str] | No
     return (
         f"{start_in_words}: {says(relation.verdict)}{_unlearnt(of.get('gru', {}))}.",
         f"{start_in_words}, {len(relation.pairs)} seed{'s' * (len(relation.pairs) != 1)}"
-        f"{': test losses are ' * bool(losses)}{' and '.join(losses)}. They are more even in LRUs in "
-        f"{int((lru < gru).sum())} of {len(lru)} epochs{_in_the_mean(relation)}. Gradients are larger in LRUs by {larger.advantage} powers "
-        f"of ten ({says(larger.verdict)}).",
+        f"{': test losses are ' * bool(losses)}{' and '.join(losses)}. Ratios of "
+        f"mean gradients are more even in LRUs in {int((lru < gru).sum())} of {len(lru)} epochs{_in_the_mean(relation)}. Gradients are "
+        f"larger in LRUs by {larger.advantage.removeprefix('+')} powers of ten ({says(larger.verdict)}).",
     )
 
 
@@ -265,7 +265,7 @@ def _left_out() -> str:
         f"Figure 5: {', '.join([*of_shares, *_of_all_models()])}. Its caption, an LRU on 40 % of the data better than others on 60 %, "
         f"holds on the Penn Treebank only. By footnote 5, PS-LRU < RG-LRU on War and Peace. The text says that LRUs are 'almost always' "
         f"the best after one epoch; each text and rival is one ordering here. The panel of enwik8 in Figure 5 is in the authors' "
-        f"repository only, and has no claims."
+        f"repository only; no orderings are claimed of it."
     )
 
 

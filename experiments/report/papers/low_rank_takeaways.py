@@ -106,7 +106,7 @@ def _on_urnn(judged: Judged) -> Takeaway:
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
     return Takeaway(
-        f"**Unitary network** (uRNN), three of its claims. Perfect accuracy at N = 500 within {within} updates (in training in the "
+        f"**Unitary network** (uRNN), three claims about it. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
         f"paper, of held-out sequences here): {perfect.verdict}. Overfitting there, which the paper does not date: {late.verdict}. "
         f"Ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
         (

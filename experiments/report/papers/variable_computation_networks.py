@@ -83,6 +83,7 @@ def _annealed(network: Network) -> Network:
     return Network(f"{network.name}, annealed", network.experiment, network.flags.replace("--preset small", "--preset annealed", 1))
 
 
+SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
 ANNEALED_SCALE = "256 units instead of 1,024; 20 epochs, the learning rate is halved in each of the last eight"
 ANNEALED_VC, ANNEALED_GUIDE, ANNEALED_VCGRU = _annealed(SMALL_VC), _annealed(SMALL_GUIDE), _annealed(SMALL_VCGRU)
 ANNEALED_TARGETS = {target: _annealed(network) for target, network in OTHER_VC.items()}

@@ -40,6 +40,7 @@ from experiments.report.papers.variable_computation_networks import (
     RNNS_OF_LANGUAGE,
     SECTION_42,
     SMALL_BITS,
+    SMALL_CHARS_SCALE,
     SMALL_GUIDE,
     SMALL_UNITS,
     SMALL_VC,
@@ -59,7 +60,6 @@ from lrpt.tasks.bits import WIDTH
 
 BPC = Final("test bits per character", "bits_per_character", "{:.3f}")
 PERPLEXITY = Final("test perplexity", "perplexity", "{:.2f}")
-SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
 SMALL_BITS_SCALE = "128 units instead of 1,000; 4 epochs"
 
 
@@ -156,7 +156,7 @@ def _last_loss(split: str, run: Record, more: float = 0.0) -> float | None:
 
 
 def _melodies(worse: str, operations: str, source: str = "") -> Relation:
-    sentence = f"VCRNN-500 > {worse} with {operations} operations (melodies){source}"
+    sentence = f"VCRNN-500 > {worse} with {operations} operations (melodies{source})"
     return Relation(TABLE_1, sentence, PERPLEXITY, (Versus(TUNES["VCRNN-500"], TUNES[worse], OTHER_TUNES),))
 
 
@@ -224,7 +224,7 @@ RELATIONS = (
         for name, network in TEXT8_NETWORKS.items()
     ),
     _melodies("RNN-250", "more"),
-    _melodies("RNN-200", "fewer", " (table only)"),
+    _melodies("RNN-200", "fewer", "; table only"),
     *OF_SCHEDULES,
     *(
         Relation(
@@ -298,5 +298,5 @@ RELATIONS = (
         note="kept analyses have means of m, and do not count how often a dimension is updated",
     ),
     Relation(FIGURE_5, "morphemes are found", None, note="needs a text whose morphemes are marked"),
-    Relation(FIGURE_5, "case markers at the ends of German articles are found", None, note="needs a text whose markers are marked"),
+    Relation(FIGURE_5, "case markers at the ends of German articles are found", None, note="needs a text with marked case endings"),
 )

@@ -21,7 +21,6 @@ AT_SMALLER_SCALE = {
 AT_PUBLISHED_SIZE = {
     Finding.FOR: "As the paper says,",
     Finding.AGAINST: "Against the paper,",
-    Finding.OPEN: "Undecided:",
     Finding.ONE_SEED: "With one seed,",
 }
 
@@ -118,7 +117,7 @@ def _says_of(relation: JudgedRelation) -> str:
     """Return how a result relates to the paper, and why it is undecided if the training of a pair is too short for an answer."""
     said = says(relation.verdict)
     may_change = relation.verdict.finding is Finding.OPEN and any(pair.may_change for pair in relation.pairs)
-    return said + ", as longer training may change it" * may_change
+    return said + ", still improving" * may_change
 
 
 def placed(relation: JudgedRelation) -> str:
