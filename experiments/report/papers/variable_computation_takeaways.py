@@ -248,8 +248,8 @@ def _smallest(judged: Judged) -> str:
     if not run or any(q.row not in [bits.row for bits in run.values()] for q in at_size):
         return ""
     said = [
-        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}; the best state "
-        f"is that of update {in_series(_ends(judged, name))})"
+        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}; best "
+        f"state: update {in_series(_ends(judged, name))})"
         for name, bits in run.items()
     ]
     return (
