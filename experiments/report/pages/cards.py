@@ -79,7 +79,7 @@ def card(one: Described) -> str:
         ["network", f"{one.label}, {one.parameters:,} parameters, {one.size / 1e3:,.0f} kB"],
         ["data", one.terms.about],
         ["training", _training(one)],
-        ["command", f"`{record.environment['command']}`"],
+        ["command", f"`{record.environment['command']}`{_at(record.environment.get('commit'))}"],
         ["weights", f"after update {trained.update:,}, which has the lowest validation loss"],
         *([f"score, {split} split", _scores(one, metrics)] for split, metrics in one.metrics.items()),
         ["licence", f"Apache-2.0 for code and weights. Data: {one.terms.licence}"],
@@ -95,6 +95,11 @@ def card(one: Described) -> str:
         "predictions = trained.model.apply(trained.variables, inputs)  # batch, steps, features; or batch, steps of symbols\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _at(commit: str | None) -> str:
+    """Return at which commit a command made its run, as presets may have changed since."""
+    return f", at commit {commit[:7]}" if commit else ""
 
 
 def _training(one: Described) -> str:
