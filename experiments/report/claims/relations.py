@@ -126,7 +126,7 @@ class OnCurve(Source):
         """Compare a run with the line through points."""
         if diverged(self.better.config, run) and points:
             return Pair(run.seed, None, False, failed=1)
-        own = _hard_point(contest, self.better.config, run) if self.hard else _point(contest, self.better.config, run)
+        own = _point(contest, self.better.config, run, self.hard)
         other = None if own is None else _line_at(own[0], points)
         return None if own is None or other is None else compared(run.seed, other - own[1], strict)
 
@@ -135,15 +135,10 @@ class OnCurve(Source):
         return [network.planned(seeds) for network in (self.better, *self.others)]
 
 
-def _point(contest: Final, config: RunConfig[Any], run: Record) -> Point | None:
-    """Return multiplications and score of a run that was trained to the end."""
-    operations, score = run.tested("multiplications"), run.tested(contest.score)
-    return None if operations is None or score is None or not is_over(config, run) else (operations, score)
-
-
-def _hard_point(contest: Final, config: RunConfig[Any], run: Record) -> Point | None:
-    """Return multiplications and score, with the hard mask, of a run that was trained to the end."""
-    operations, score = (run.analysed("masks", "hard", "test", name) for name in ("multiplications", contest.score))
+def _point(contest: Final, config: RunConfig[Any], run: Record, hard: bool = False) -> Point | None:
+    """Return multiplications and score, with the soft or the hard mask, of a run that was trained to the end."""
+    names = "multiplications", contest.score
+    operations, score = (run.analysed("masks", "hard", "test", name) if hard else run.tested(name) for name in names)
     return None if operations is None or score is None or not is_over(config, run) else (operations, score)
 
 

@@ -97,7 +97,8 @@ def _at_targets(judged: Judged) -> str:
     run = [str(target) for target, relation in found.items() if relation.pairs]
     if not behind:
         return ""
-    rate = "At a constant learning rate and" * all(ANNEALED_SCALE not in relation.smaller for relation in found.values())
+    constant = all(ANNEALED_SCALE not in found[target].smaller for target in CURVE_TARGETS if str(target) in behind)
+    rate = "At a constant learning rate and" * constant
     return (
         f"{rate or 'At'} other targets of m ({in_series(run)}), a VCRNN is significantly behind at {in_series(behind)} (one test each at "
         f"5 %, no correction for several tests)."
