@@ -37,6 +37,7 @@ class Initialization:
       table: initializer of embeddings (None: as matrices).
       readout: initializer of the readout's matrix and bias. It gets the readout's input width instead of the scale (None: as matrices and
         biases).
+      has_scale: whether matrices depend on the scale.
     """
 
     matrix: Draw
@@ -44,6 +45,7 @@ class Initialization:
     offset: Draw
     table: Draw | None = None
     readout: Draw | None = None
+    has_scale: bool = False
 
 
 def _uniform(key: Array, shape: Shape, scale: float) -> Array:
@@ -77,8 +79,8 @@ def _diagonal(key: Array, shape: Shape, scale: float) -> Array:
 INITIALIZATIONS: dict[str, Initialization] = {
     "glorot": Initialization(lambda key, shape, _: glorot_uniform(key, shape), _diagonal, _zeros),
     "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
-    "uniform": Initialization(_uniform, _uniform, _uniform),
-    "normal": Initialization(_normal, _normal, _zeros),
+    "uniform": Initialization(_uniform, _uniform, _uniform, has_scale=True),
+    "normal": Initialization(_normal, _normal, _zeros, has_scale=True),
     "lru": Initialization(_uniform_by_width, _uniform_by_width, _uniform_by_width, _standard_normal, _uniform_by_given_width),
 }
 """glorot: as in lowrank-gru.

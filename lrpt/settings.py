@@ -102,6 +102,18 @@ def check_choices(config: object, prefix: str) -> None:
         check_choice(f"{prefix}.{name}", getattr(config, name), choices)
 
 
+def unused_settings(config: Any) -> dict[str, str]:
+    """Return the settings of a configuration that other settings deprive of their effect, by flat name, and the reason for each.
+
+    `{'matrices.rank': 'model.matrices.kind is dense'}`: the property `unused` of a configuration, and of its groups, says so. One without
+    this property uses all settings.
+    """
+    found = dict(getattr(config, "unused", {}))
+    for name in (field.name for field in fields(config)) if is_dataclass(config) else ():
+        found |= {f"{name}.{inner}": reason for inner, reason in unused_settings(getattr(config, name)).items()}
+    return found
+
+
 def check_groups(config: Any, prefix: str) -> None:
     """Raise a UsageError unless every group of settings is an object of the class of its default."""
     for field in fields(config):

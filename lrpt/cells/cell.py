@@ -156,7 +156,16 @@ class Cell:
     schedule: Callable[[Any], Schedule] | None = None
 
     @property
+    def roles(self) -> set[str]:
+        """Return the roles of the matrices whose storage is configured: 'input', 'recurrent', both, or none."""
+        return {leaf.role for leaf in jax.tree.leaves(self.template(CellSpec(1, 1))) if isinstance(leaf, MatrixSpec)}
+
+    @property
     def has_recurrent_matrices(self) -> bool:
         """Return whether the cell asks for matrices of the role 'recurrent'."""
-        template = self.template(CellSpec(1, 1))
-        return any(isinstance(leaf, MatrixSpec) and leaf.role == "recurrent" for leaf in jax.tree.leaves(template))
+        return "recurrent" in self.roles
+
+    @property
+    def has_carry_bias(self) -> bool:
+        """Return whether a bias starts at `CellSpec.carry_bias`."""
+        return self.template(CellSpec(1, 1, carry_bias=0.0)) != self.template(CellSpec(1, 1, carry_bias=1.0))

@@ -17,6 +17,7 @@ from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import check_sizes
 from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
+from lrpt.cli.unused import warnings
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.configuration import flatten, to_json
@@ -111,6 +112,7 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     processes.join(command.distributed)
     width = min(job.config.dense_width for job in jobs)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, width, command.keep_programs)
+    _warn_of_unused(experiment, commands, jobs, console)
     names = {"experiment": experiment.name, "preset": command.preset}
     observers = _observers(experiment, command, console)
 
@@ -139,6 +141,14 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
 
     processes.on_primary(say)
     return results
+
+
+def _warn_of_unused(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], jobs: Sequence[Job], console: Console) -> None:
+    """Warn of flags that no run reads."""
+    if processes.is_primary():
+        preset = experiment.presets[next(iter(commands.values())).preset].config
+        for line in warnings(preset, [command.config for command in commands.values()], [job.config for job in jobs]):
+            console.warn(line)
 
 
 def _observers(experiment: Experiment[Any], command: Command[Any, Any], console: Console) -> list[Observer]:

@@ -4,15 +4,24 @@ Constructors raise a UsageError if a setting has a value that is not allowed, su
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, TypedDict, get_args
 
 from lrpt.errors import UsageError, check_at_least, check_finite, check_integers, check_numbers
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import ADAPTERS, FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
+
+
+def _unused_in(storage: "StorageConfig | InputStorageConfig", flag: str) -> dict[str, str]:
+    """Return the settings that matrices of this kind do not read, and why. Nothing is known of parametrizations outside this library."""
+    form = {**FORMS, **ADAPTERS}.get(storage.kind)
+    if form is None:
+        return {}
+    used = {"kind", "weight_norm", *form.settings, *(["tied"] if form.shared else [])}
+    return {setting.name: f"{flag}.kind is {storage.kind}" for setting in fields(storage) if setting.name not in used}
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,11 @@ class StorageConfig:
         check_integers(self, "model.matrices.rank", "model.matrices.blocks", optional=False)
         check_numbers(self, "model.matrices.density")
 
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return _unused_in(self, "model.matrices")
+
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
         """Return the configuration of matrices with this storage and initialization.
 
@@ -53,7 +67,7 @@ class TiedStorageConfig(StorageConfig):
     """Storage of recurrent matrices, which may share a low-rank factor."""
 
     tied: bool = False
-    """all recurrent matrices share one low-rank factor R, if they have one (no effect on the other kinds)"""
+    """all recurrent matrices share one low-rank factor R, if they have one"""
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,11 @@ class InputStorageConfig:
         check_choices(self, "model.inputs")
         check_integers(self, "model.inputs.rank", "model.inputs.blocks", optional=False)
         check_numbers(self, "model.inputs.density")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return _unused_in(self, "model.inputs")
 
 
 @dataclass(frozen=True)
@@ -103,6 +122,11 @@ class DrawConfig:
         check_choices(self, "model.initial")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise UsageError(f"model.initial.scale is {self.scale}: expected a finite number above 0")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return {} if INITIALIZATIONS[self.kind].has_scale else {"scale": f"model.initial.kind is {self.kind}"}
 
 
 @dataclass(frozen=True)
@@ -144,6 +168,12 @@ class LoopConfig:
     def __post_init__(self) -> None:
         check_choices(self, "model.loop")
         check_at_least(1, self, "model.loop.chunk")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        used = {"fast": {"chunk", "store", "pack"}, "checkpoint": {"chunk", "pack"}, "plain": {"pack"}, KERNEL: set()}.get(self.kind)
+        return {name: f"model.loop.kind is {self.kind}" for name in ("chunk", "store", "pack") if used is not None and name not in used}
 
     def tuning(self, sharers: int) -> Tuning:
         """Return the tuning of a loop that runs on `sharers` devices with a common cache."""

@@ -59,6 +59,13 @@ class DropoutConfig:
         check_shares(self, "model.dropout.words", "model.dropout.inputs", "model.dropout.states", "model.dropout.outputs")
 
     @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        of_words = {} if self.words else dict.fromkeys(("word_masks", "biases"), "model.dropout.words is 0")
+        gates = self.inputs or self.states
+        return of_words | ({} if gates else {"gate_masks": "model.dropout.inputs and model.dropout.states are 0"})
+
+    @property
     def drops(self) -> bool:
         """Return whether anything is dropped."""
         return any((self.words, self.inputs, self.states, self.outputs))

@@ -105,6 +105,15 @@ class ModelConfig(Steady):
             raise UsageError(f"model.dropout.states is {self.dropout.states}, and {self.cell} has no matrices it could act on: choose 0")
 
     @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why. Groups know their own (`lrpt.settings.unused_settings`)."""
+        cell, storage = CELLS[self.cell], ("kind", "rank", "blocks", "density", "tied")
+        lacking = [group for role, group in (("recurrent", "matrices"), ("input", "inputs")) if role not in cell.roles]
+        of_cell = [f"{group}.{name}" for group in lacking for name in storage] + ["initial.carry_bias"] * (not cell.has_carry_bias)
+        of_layers = {"shared_layers": "model.layers is 1"} if self.layers == 1 else {}
+        return of_layers | dict.fromkeys(of_cell, f"model.cell is {self.cell}")
+
+    @property
     def layer(self) -> Cell:
         """Return the cell of each layer."""
         return CELLS[self.cell]

@@ -12,7 +12,7 @@ print them. The sharpness of the mask is 0.1 in the first epoch and grows by 0.1
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
@@ -80,6 +80,13 @@ class ScheduleConfig:
             symbols = " ".join(map(str, self.guided_symbols))
             raise UsageError(f"model.schedule.guided_symbols is {symbols}: expected numbers of symbols, from 0 on")
 
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        guided = {} if self.guided_symbols else {"guided_target": "model.schedule.guided_symbols is empty"}
+        of_penalty = ("target", "penalty", "one_sided", "guided_symbols", "guided_target")
+        return guided if self.penalty_weight else dict.fromkeys(of_penalty, "model.schedule.penalty_weight is 0")
+
 
 @dataclass(frozen=True)
 class MaskConfig:
@@ -113,6 +120,13 @@ class MaskConfig:
         if not 0 <= self.epsilon < 0.5:
             raise UsageError(f"model.mask.epsilon is {self.epsilon}: expected a number from 0 to below 0.5")
 
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        if self.growth == 0:
+            return dict.fromkeys(("smooth", "end"), "model.mask.growth is 0")
+        return dict.fromkeys(("growth", "smooth"), "model.mask.sharpness is model.mask.end") if self.sharpness == self.end else {}
+
     def sharpness_at(self, update: Int[Array, ""], epoch: int) -> Float[Array, ""]:
         """Return the sharpness of the update that follows `update` updates, with `epoch` updates in an epoch."""
         epochs = (update // epoch).astype(jnp.float32)
@@ -128,6 +142,14 @@ class VariableConfig(ModelConfig):
 
     schedule: ScheduleConfig = ScheduleConfig()
     mask: MaskConfig = MaskConfig()
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        if not self.has_scheduler:
+            names = [f"{group}.{field.name}" for group in ("schedule", "mask") for field in fields(getattr(self, group))]
+            return super().unused | dict.fromkeys(names, f"model.cell is {self.cell}, which has no scheduler")
+        return super().unused
 
     @property
     def has_scheduler(self) -> bool:

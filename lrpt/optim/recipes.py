@@ -209,6 +209,15 @@ class OptimConfig:
             raise UsageError(f"optim.learning_rate is {self.learning_rate!r}: choose a finite number above 0, or leave it out{own}")
 
     @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return {
+            **({} if self.weight_decay else {"weight_decay_form": "optim.weight_decay is 0"}),
+            **({"decay_after": "optim.decay is 1"} if self.decay == 1 else {}),
+            **(dict.fromkeys(("halvings", "return_to_best"), "optim.halve_after is None") if self.halve_after is None else {}),
+        }
+
+    @property
     def rate(self) -> float:
         """Return the learning rate: the configured one, or that of the recipe."""
         return RECIPES[self.recipe].learning_rate if self.learning_rate is None else self.learning_rate

@@ -14,8 +14,9 @@ from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import bit_metrics
 from lrpt.symbols import CodedSize
+from lrpt.tasks.sources import unused_places
 from lrpt.tasks.task import Example, Split, Task
-from lrpt.tasks.text import SOURCES, load_texts, name_of_text, text_metrics, windows
+from lrpt.tasks.text import OF_BYTES, SOURCES, load_texts, name_of_text, text_metrics, windows
 
 WIDTH = 8
 """Bits of a character."""
@@ -58,6 +59,11 @@ class NextBit:
         check_choice("data.source", self.source, SOURCES)
         check_at_least(0, self, "data.buffer")
         check_at_least(1, self, "data.steps")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return unused_places(self.source, self.file, OF_BYTES)
 
     @property
     def period(self) -> int:

@@ -10,8 +10,9 @@ from lrpt.datasets.files import read_bytes
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics
+from lrpt.tasks.sources import unused_places
 from lrpt.tasks.task import Task
-from lrpt.tasks.text import name_of_text, stream_task
+from lrpt.tasks.text import OF_BYTES, name_of_text, stream_task
 
 SOURCES = ("python", "enwik8", "text8")
 
@@ -48,6 +49,11 @@ class NextByte:
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.steps")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return unused_places(self.source, self.file, OF_BYTES)
 
     def build(self, seed: int) -> Task:
         """Build splits that hold the file as an array of symbol numbers. The seed has no effect.

@@ -16,6 +16,7 @@ from lrpt.datasets.piano_roll import LOWEST, NOTES
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import at_least_single, binary_cross_entropy
 from lrpt.metrics import piece_metrics, sums_over_steps
+from lrpt.tasks.sources import by_source, unused_places
 from lrpt.tasks.synthetic import below, key_of, uniform_numbers
 from lrpt.tasks.task import Example, Split, Task
 
@@ -84,6 +85,15 @@ class Chorales:
         check_choice("data.format", self.format, FORMATS)
         check_at_least(4, self, "data.length")
         check_at_least(2, self, "data.longest")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        found = unused_places(self.source, self.file)
+        if self.file is not None:
+            return found | dict.fromkeys(("format", "length"), found["source"])
+        others = ("format", "longest") if self.source == "synthetic" else ("length",)
+        return found | dict.fromkeys(others, by_source(self.source))
 
     def build(self, seed: int) -> Task:
         """Build splits of pieces. The seed only decides the synthetic pieces.

@@ -13,6 +13,7 @@ from lrpt.datasets.digits import Labelled, load_digits
 from lrpt.errors import check_choice
 from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
+from lrpt.tasks.sources import unused_places
 from lrpt.tasks.task import Example, Split, Task
 
 CLASSES = 10
@@ -37,6 +38,11 @@ class PermutedImages:
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return unused_places(self.source)
 
     def build(self, seed: int) -> Task:
         """Build splits of uint8 images. The seed only decides the order of the pixels.
@@ -77,6 +83,11 @@ class ImageVectors:
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_choice("data.over", self.over, get_args(Over))
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return unused_places(self.source)
 
     def build(self, seed: int) -> Task:
         """Build splits of uint8 images. The seed has no effect.

@@ -13,6 +13,7 @@ from lrpt.datasets.files import read_bytes
 from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
+from lrpt.tasks.sources import by_source, unused_places
 from lrpt.tasks.task import Task
 from lrpt.tasks.text import Symbols, stream_task
 
@@ -61,6 +62,13 @@ class NextNote:
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.tunes", "data.steps")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        found = unused_places(self.source, self.file)
+        draws = self.file is None and self.source == "drawn"
+        return found if draws else found | {"tunes": found.get("source", by_source(self.source))}
 
     def build(self, seed: int) -> Task:
         """Build splits that hold symbols as an array of numbers. The seed has no effect.

@@ -23,6 +23,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.losses import at_least_single, cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.symbols import CodedSize
+from lrpt.tasks.sources import by_source, unused_places
 from lrpt.tasks.task import Example, Split, Task
 
 OF_BYTES = ("enwik8", "text8")
@@ -127,6 +128,24 @@ class NextSymbol:
         check_at_least(1, self, "data.max_length", "data.steps", "data.words")
         if self.words is not None and self.reading != "stream":
             raise UsageError(f"data.words is {self.words}, and each sentence starts from the initial state: choose --data.reading stream")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        of_bytes, of_file = self.source in OF_BYTES, self.file is not None
+        used = {
+            "max_length": self.reading == "sentences",
+            "steps": self.reading == "stream",
+            "blanks": not of_file and self.source in ("ptb", "ptb_joined"),
+            "line_ends": of_file and self.form.encoding != "bytes",
+            "cuts": not of_bytes and (of_file or self.source in ("python", "ptb_joined") or self.text_share is not None),
+            "encoding": of_file and not of_bytes,
+        }
+        by_encoding = {"line_ends": f"data.encoding is {self.encoding}"} if of_file and not of_bytes else {}
+        reasons = dict.fromkeys(("max_length", "steps"), f"data.reading is {self.reading}") | by_encoding
+        otherwise = "data.file is given" if of_file and not of_bytes else by_source(self.source)
+        found = {name: reasons.get(name, otherwise) for name, is_used in used.items() if not is_used}
+        return unused_places(self.source, self.file, OF_BYTES) | found
 
     def _check_shares(self) -> None:
         for name in ("text_share", "train_share"):

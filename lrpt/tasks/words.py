@@ -11,6 +11,7 @@ import numpy as np
 from lrpt.datasets.vocabulary import UNKNOWN, WordVocabulary
 from lrpt.errors import check_at_least, check_choice
 from lrpt.metrics import word_metrics
+from lrpt.tasks.sources import by_source, unused_places
 from lrpt.tasks.task import Task
 from lrpt.tasks.text import Symbols, load_texts, name_of_text, stream_task
 
@@ -54,6 +55,12 @@ class NextWord:
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
         check_at_least(1, self, "data.min_count", "data.steps")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        has_words = self.file is None and self.source == "ptb"
+        return unused_places(self.source, self.file) | ({"min_count": by_source(self.source)} if has_words else {})
 
     def build(self, seed: int) -> Task:
         """Build splits that hold the text as an array of word numbers. The seed has no effect.

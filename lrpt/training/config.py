@@ -78,6 +78,11 @@ class TrainConfig:
         if self.stop_below is not None and not self.stop_below > 0:
             raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
 
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why."""
+        return {} if self.order == "stream" else {"fresh_every": f"train.order is {self.order}"}
+
 
 D = TypeVar("D", bound=TaskConfig)
 

@@ -1,0 +1,175 @@
+"""Settings without effect: what configurations call unused changes nothing, and the command line warns of it."""
+
+from dataclasses import fields, replace
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from experiments import char_lm, copy_memory, variable_computation
+from lrpt.cells import CELLS
+from lrpt.cli.command import main, planned
+from lrpt.cli.flags import combinations
+from lrpt.cli.unused import warnings
+from lrpt.initialization import INITIALIZATIONS
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.highway_classifier import HighwayConfig
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.networks.variable_computation import VariableConfig
+from lrpt.optim import OptimConfig
+from lrpt.parametrizations import FORMS
+from lrpt.settings import unused_settings
+from lrpt.tasks import Chorales, NextBit, NextByte, NextNote, NextSymbol, NextWord, PermutedImages
+from lrpt.training.config import TrainConfig
+from tests.table import SIZES, every_cell
+
+SMALL = {"size": 8, "parametrization": "dense", **SIZES, "rank": 2}
+OTHERS = {"matrices.rank": 1, "matrices.blocks": 4, "matrices.density": 0.25, "matrices.tied": True}
+"""Setting -> another value that every parametrization takes."""
+
+
+def changed(config, name, value):
+    group, _, field = name.partition(".")
+    return replace(config, **{group: replace(getattr(config, group), **{field: value})})
+
+
+@cache
+def computed(config):
+    """Return the parameters of a small network, and its outputs."""
+    model = config.build(8, 3, "all")
+    inputs = jnp.linspace(-1, 1, 2 * 5 * 8).reshape(2, 5, 8)
+    variables = model.init(jax.random.key(0), inputs)
+    return jax.tree.leaves((variables, model.apply(variables, inputs)))
+
+
+def alike(one, other):
+    return len(one) == len(other) and all(a.shape == b.shape and bool(jnp.array_equal(a, b)) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_matrices_ignore_the_settings_that_they_call_unused_and_no_others(kind):
+    config = ModelConfig("elman", **{**SMALL, "parametrization": kind})
+    unused = unused_settings(config)
+    two = ModelConfig("gru", **{**SMALL, "parametrization": kind})  # an Elman network has one matrix, which shares nothing
+    for name, value in OTHERS.items():
+        base = two if name == "matrices.tied" else config
+        assert alike(computed(base), computed(changed(base, name, value))) == (name in unused), name
+
+
+@every_cell
+def test_cells_ignore_the_settings_that_they_call_unused_and_no_others(cell):
+    config = ModelConfig(cell, **SMALL)
+    unused = unused_settings(config)
+    for name, value in {"matrices.kind": "low_rank", "inputs.kind": "low_rank", "initial.carry_bias": 2.5}.items():
+        assert alike(computed(config), computed(changed(config, name, value))) == (name in unused), name
+
+
+@pytest.mark.parametrize("kind", INITIALIZATIONS)
+def test_initializations_ignore_the_scale_that_they_call_unused(kind):
+    config = ModelConfig("gru", **SMALL, initialization=kind)
+    assert alike(computed(config), computed(replace(config, initial_scale=0.3))) == ("initial.scale" in unused_settings(config))
+
+
+@every_cell
+def test_only_cells_with_a_scheduler_use_its_settings(cell):
+    unused = {name for name in unused_settings(VariableConfig(cell)) if name.startswith(("schedule.", "mask."))}
+    every = {f"{group}.{field.name}" for group in ("schedule", "mask") for field in fields(getattr(VariableConfig(), group))}
+    assert unused == ({"schedule.guided_target"} if CELLS[cell].schedule else every)
+
+
+def test_settings_that_need_another_one():
+    assert unused_settings(OptimConfig("adam")).keys() == {"weight_decay_form", "decay_after", "halvings", "return_to_best"}
+    assert not unused_settings(OptimConfig("adam", weight_decay=1e-3, decay=0.5, halve_after=1))
+    assert unused_settings(TrainConfig(order="epochs")).keys() == {"fresh_every"}
+    assert not unused_settings(TrainConfig(order="stream"))
+    no_penalty = unused_settings(VariableConfig("vcrnn", penalty_weight=0.0))
+    assert no_penalty["schedule.target"] == "model.schedule.penalty_weight is 0"
+    assert {"mask.growth", "mask.smooth"} <= unused_settings(VariableConfig("vcrnn", sharpness=1.0, sharpness_end=1.0)).keys()
+    assert "shared_layers" in unused_settings(ModelConfig())
+    assert "shared_layers" not in unused_settings(ModelConfig(layers=2))
+    assert "dropout.gate_masks" not in unused_settings(ModelConfig(state_dropout=0.1))
+    assert {"loop.chunk", "loop.store"} <= unused_settings(ModelConfig(recurrence="plain")).keys()
+
+
+@pytest.mark.parametrize("config", [HighwayConfig(), ConditionalConfig(), VariableConfig("vcrnn"), ModelConfig("unitary")])
+def test_unused_settings_are_settings(config):
+    for name in unused_settings(config):
+        owner = config
+        for part in name.split("."):
+            owner = getattr(owner, part)
+
+
+PYTHON = NextSymbol(reading="stream")
+DATA = [
+    (PYTHON, {"max_length": 7, "blanks": "kept", "line_ends": "kept", "encoding": "bytes"}, {"steps": 9, "cuts": "exact"}),
+    (NextNote(), {}, {"tunes": 50}),
+    (NextByte(), {}, {"steps": 9}),
+    (NextBit(), {}, {"buffer": 8}),
+    (NextWord(), {}, {"min_count": 9}),
+    (Chorales(), {"format": "mat", "longest": 9}, {"length": 9}),
+    (PermutedImages(), {}, {"permuted": False}),
+]
+
+
+@pytest.mark.parametrize(("config", "unused", "used"), DATA, ids=lambda value: type(value).__name__)
+def test_data_ignore_the_settings_that_they_call_unused(config, unused, used, tmp_path):
+    assert unused_settings(config).keys() == {"dir", *unused}
+    for name, value in {"dir": tmp_path, **unused}.items():
+        assert _examples(config) == _examples(replace(config, **{name: value})), name
+    for name, value in used.items():
+        assert _examples(config) != _examples(replace(config, **{name: value})), name
+
+
+def _examples(config):
+    """Return sizes, the hash of the data, and the first example."""
+    task = config.build(0)
+    train = task.splits["train"]
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf).tolist(), train.example(train.arrays, 0))
+    return train.size, task.metadata.get("sha256"), first
+
+
+def test_a_file_replaces_a_source(tmp_path):
+    file = tmp_path / "text.txt"
+    assert unused_settings(NextSymbol(file=file)) == dict.fromkeys(("source", "dir", "blanks"), "data.file is given") | {
+        "steps": "data.reading is sentences"
+    }
+    assert "source" not in unused_settings(NextSymbol("enwik8", file=file))
+    assert unused_settings(NextSymbol(file=file, encoding="bytes"))["line_ends"] == "data.encoding is bytes"
+    assert unused_settings(NextNote(file=file)).keys() == {"source", "dir", "tunes"}
+    assert unused_settings(Chorales(file=file)).keys() == {"source", "dir", "format", "length"}
+    assert not unused_settings(NextWord("python", file=file)).keys() & {"min_count"}
+
+
+def warned(experiment, *words):
+    commands = combinations(experiment, words)
+    preset = experiment.presets[next(iter(commands.values())).preset].config
+    jobs = planned(experiment, commands)
+    return list(warnings(preset, [command.config for command in commands.values()], [job.config for job in jobs]))
+
+
+def test_flags_without_effect_are_named_and_no_others():
+    dense = ("--no-compare", "--model.matrices.kind", "dense")
+    copying = copy_memory.EXPERIMENT
+    assert warned(copying, *dense) == []
+    assert warned(copying, *dense, "--model.rank", "8") == ["model.matrices.rank is 8, which has no effect: model.matrices.kind is dense"]
+    assert warned(copying, "--no-compare", "--model.matrices.kind", "low_rank", "--model.rank", "8") == []
+    assert warned(copying, "--vary", "model.parametrization=dense,low_rank", "--model.rank", "8") == []
+    assert warned(variable_computation.EXPERIMENT, "--no-compare", "--model.cell", "gru", "--model.target", "0.45") == [
+        "model.schedule.target is 0.45, which has no effect: model.cell is gru, which has no scheduler"
+    ]
+    assert warned(char_lm.EXPERIMENT, "--data.dir", "/here") == ["data.dir is /here, which has no effect: data.source is python"]
+
+
+def test_no_preset_warns():
+    for experiment in (copy_memory.EXPERIMENT, char_lm.EXPERIMENT, variable_computation.EXPERIMENT):
+        for preset in experiment.presets:
+            assert warned(experiment, "--preset", preset, "--huge") == []
+
+
+def test_a_run_says_it_before_training(tmp_path, capsys):
+    main(
+        copy_memory.EXPERIMENT,
+        ["--no-compare", "--model.matrices.kind", "dense", "--model.rank", "8", "--train.updates", "1", "--workdir", str(tmp_path / "run")],
+    )
+    assert "lrpt: warning: model.matrices.rank is 8, which has no effect: model.matrices.kind is dense" in capsys.readouterr().err
