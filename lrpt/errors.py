@@ -23,7 +23,7 @@ class UnknownName(UsageError):
 
 def check_choice(flag: str, value: str, choices: Collection[str]) -> None:
     """Raise a UsageError unless `value` is one of `choices`, an UnknownName if these are a table."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         kind = UnknownName if isinstance(choices, Mapping) else UsageError
         raise kind(f"{flag} is '{value}': choose from {', '.join(choices)}")
 
@@ -63,22 +63,32 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def check_numbers(config: object, *flags: str) -> None:
-    """Raise a UsageError unless the value of each of `flags` is a real number, and no boolean. Fields as in `check_at_least`."""
+def check_numbers(config: object, *flags: str, optional: bool = False) -> None:
+    """Raise a UsageError unless the value of each of `flags` is a real number, and no boolean. Arguments as in `check_integers`."""
     for flag, value in _values(config, flags):
-        if not isinstance(value, Real) or isinstance(value, bool):
+        if not (optional and value is None) and (not isinstance(value, Real) or isinstance(value, bool)):
             raise UsageError(f"{flag} is {value!r}: expected a number")
 
 
 def check_finite(config: object, *flags: str) -> None:
     """Raise a UsageError unless the value of each of `flags` is a finite number. Fields as in `check_at_least`."""
+    check_numbers(config, *flags)
     for flag, value in _values(config, flags):
         if not math.isfinite(value):
             raise UsageError(f"{flag} is {value}: expected a finite number")
 
 
+def check_positive(config: object, *flags: str) -> None:
+    """Raise a UsageError unless the value of each of `flags` is a finite number above 0. Fields as in `check_at_least`."""
+    check_numbers(config, *flags)
+    for flag, value in _values(config, flags):
+        if not 0 < value < math.inf:
+            raise UsageError(f"{flag} is {value}: expected a finite number above 0")
+
+
 def check_not_negative(config: object, *flags: str) -> None:
     """Raise a UsageError unless the value of each of `flags` is a finite number, 0 or more. Fields as in `check_at_least`."""
+    check_numbers(config, *flags)
     for flag, value in _values(config, flags):
         if not 0 <= value < math.inf:
             raise UsageError(f"{flag} is {value}: expected a finite number, 0 or more")
@@ -86,6 +96,7 @@ def check_not_negative(config: object, *flags: str) -> None:
 
 def check_shares(config: object, *flags: str) -> None:
     """Raise a UsageError unless the value of each of `flags` is a share: at least 0 and below 1. Fields as in `check_at_least`."""
+    check_numbers(config, *flags)
     for flag, value in _values(config, flags):
         if not 0 <= value < 1:
             raise UsageError(f"{flag} is {value}: expected a share from 0 to below 1")

@@ -40,7 +40,7 @@ def is_vectors(v: Any) -> bool:
     return isinstance(v, jax.Array) and jnp.issubdtype(v.dtype, jnp.inexact)
 
 
-def check_symbols(v: Float[Array, "*b i"] | Int[Array, "*b"], number: int) -> None:
+def check_symbols(v: type_of_input, number: int) -> None:
     """Check that all symbols are numbers from 0 to below `number`. Vectors pass, and so does what only a compiled function knows.
 
     Every other number stands for a vector of zeros, in every matrix, and for no parameter's gradient.
@@ -48,9 +48,10 @@ def check_symbols(v: Float[Array, "*b i"] | Int[Array, "*b"], number: int) -> No
     Raises:
       UsageError: a symbol is too small or too large.
     """
-    if not is_symbols(v) or isinstance(v, Tracer) or not v.size:
+    symbols = v.symbols if isinstance(v, Weighted) else v
+    if not is_symbols(symbols) or isinstance(symbols, Tracer) or not jnp.size(symbols):
         return
-    values = np.asarray(v)
+    values = np.asarray(symbols)
     for symbol in (values.min(), values.max()):
         if not 0 <= symbol < number:
             raise UsageError(f"the inputs contain the symbol {symbol}: expected numbers from 0 to {number - 1}")

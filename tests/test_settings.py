@@ -21,6 +21,8 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.parametrizations import MatrixConfig
 from lrpt.settings import SHORT_NAMES, OneOf, changed_settings
+from lrpt.tasks import NextSymbol
+from lrpt.training.config import TrainConfig
 
 
 def test_a_short_name_sets_one_setting_of_its_group():
@@ -118,3 +120,22 @@ def test_a_group_that_is_no_group_is_one_line():
     for value in ("low_rank", MatrixConfig("low_rank")):
         with pytest.raises(UsageError, match=r"model\.matrices is .*low_rank.*: give a TiedStorageConfig, .* such as parametrization"):
             ModelConfig(matrices=value)
+
+
+SETTINGS_OF_OTHER_TYPES = [
+    (lambda: ModelConfig(["gru"]), r"model\.cell is '\['gru'\]': choose from"),
+    (lambda: ModelConfig(word_dropout="a"), r"model\.dropout\.words is 'a': expected a number"),
+    (lambda: ModelConfig(initial_scale="a"), r"model\.initial\.scale is 'a': expected a number"),
+    (lambda: ModelConfig(carry_bias=None), r"model\.initial\.carry_bias is None: expected a number"),
+    (lambda: VariableConfig("vcrnn", target="a"), r"model\.schedule\.target is 'a': expected a number"),
+    (lambda: VariableConfig("vcrnn", sharpness="a"), r"model\.mask\.sharpness is 'a': expected a number"),
+    (lambda: TrainConfig(stop_below="a"), r"train\.stop_below is 'a': expected a number"),
+    (lambda: TrainConfig(checkpoint_minutes="a"), r"train\.checkpoint_minutes is 'a': expected a number"),
+    (lambda: NextSymbol(text_share="a"), r"data\.text_share is 'a': expected a number"),
+]
+
+
+@pytest.mark.parametrize(("build", "says"), SETTINGS_OF_OTHER_TYPES, ids=[says[:30] for _, says in SETTINGS_OF_OTHER_TYPES])
+def test_settings_of_other_types_are_one_line(build, says):
+    with pytest.raises(UsageError, match=says):
+        build()

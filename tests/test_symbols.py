@@ -184,6 +184,8 @@ def test_symbols_that_a_network_does_not_have_are_one_line(symbols):
     assert network.apply(params, jnp.asarray([[0, 4]])).shape == (1, 2, 2)
     assert jax.jit(network.apply)(params, jnp.asarray(symbols)).shape == (1, 2, 2)  # not known before the compiled function runs
     check_symbols(jnp.zeros((2, 0), int), 5)
+    with pytest.raises(UsageError, match=r"the inputs contain the symbol (5|-1)"):
+        check_symbols(Weighted(jnp.asarray(symbols), jnp.ones((1, 2))), 5)
 
 
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])

@@ -14,7 +14,7 @@ from lrpt.analysis.gradient_flow import flow_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
 from lrpt.analysis.jacobian import gersgorin_figure
 from lrpt.cli.finished.run_commands import OnRun
-from lrpt.cli.limits import GO_ON, memory, refuse
+from lrpt.cli.limits import GO_ON, memory_limit, refuse
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
@@ -74,7 +74,7 @@ class Starts(OnRun):
         if not self.sizes or min(self.sizes) < 1:
             raise UsageError(f"sizes is {' '.join(map(str, self.sizes)) or 'empty'}: expected widths of 1 or more")
         if not self.huge:
-            refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory() >> 20, " MiB", GO_ON)
+            refuse("bytes of a matrix of --sizes", 4 * max(self.sizes) ** 2 >> 20, memory_limit() >> 20, " MiB", GO_ON)
         if not self.spreads or not all(0 < spread < math.inf for spread in self.spreads):
             raise UsageError(f"spreads is {' '.join(map(str, self.spreads)) or 'empty'}: expected finite numbers above 0")
 

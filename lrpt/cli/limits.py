@@ -43,8 +43,11 @@ STEPS = 64
 
 GO_ON = ", or add --huge to go on"
 
-FALLBACK = 16 * 2**30
+FALLBACK = 32 * 2**30
 """bytes of memory, if the system does not report it"""
+
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
+"""file with the limit of a container on Linux, 'max' if there is none"""
 
 
 def refuse(what: str, estimate: int, limit: int, unit: str = "", advice: str = "") -> None:
@@ -69,13 +72,13 @@ def check_sizes(configs: Iterable[Any], huge: bool) -> None:
     """
     configs = [] if huge else list(configs)
     for path in dict.fromkeys(path for config in configs if (path := getattr(config.data, "file", None)) is not None):
-        refuse(f"bytes of memory to read {path}", file_bytes(path) * OF_A_FILE >> 20, memory() >> 20, " MiB", GO_ON)
+        refuse(f"bytes of memory to read {path}", file_bytes(path) * OF_A_FILE >> 20, memory_limit() >> 20, " MiB", GO_ON)
     for config in configs:
         model, data = config.model, config.data
         refuse("model.layers times model.depth", _transitions(model), TRANSITIONS, advice=GO_ON)
         refuse("examples of the data", examples(data), EXAMPLES, advice=GO_ON)
-        refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory() >> 20, " MiB", GO_ON)
-        refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory() >> 20, " MiB", GO_ON)
+        refuse("bytes of data", examples(data) * steps(data) * 8 >> 20, memory_limit() >> 20, " MiB", GO_ON)
+        refuse("bytes of the model and its temporaries", model_bytes(config) >> 20, memory_limit() >> 20, " MiB", GO_ON)
         refuse("model.size", integer_of(model, "size", 0), UNITS, " units", GO_ON)
 
 
@@ -123,9 +126,12 @@ def _transitions(model: Any) -> int:
     return integer_of(model, "layers", 1) * integer_of(model, "depth", 1)
 
 
-def memory() -> int:
-    """Return half of the memory of this machine, in bytes."""
+def memory_limit() -> int:
+    """Return half of the memory of this machine, or of its container, in bytes."""
     try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        return FALLBACK
+        machine = FALLBACK
+    with suppress(OSError, ValueError):
+        return min(machine, int(CONTAINER.read_text())) // 2
+    return machine // 2

@@ -208,12 +208,12 @@ def second_moments(
     Raises:
       UsageError: there are no batches, or no steps that count.
     """
-    in_batch = jax.jit(partial(_sums_of_squares, params, network, settings))
+    in_batch = jax.jit(partial(_sums_of_squares, network))
     totals: dict[str, np.ndarray] = {}
     steps, carry = 0, None
     for inputs, given in batches:
         mask = np.ones(inputs.shape[:2], bool) if given is None else given
-        carry, sums = in_batch(carry if streams else None, inputs, mask)
+        carry, sums = in_batch(params, settings, carry if streams else None, inputs, mask)
         totals = {name: totals.get(name, 0) + np.asarray(found, np.float64) for name, found in sums.items()}
         steps += int(np.sum(mask))
     if not steps:
@@ -221,7 +221,7 @@ def second_moments(
     return {name: total / steps + noise * np.trace(total / steps) / len(total) * np.eye(len(total)) for name, total in totals.items()}
 
 
-def _sums_of_squares(params: Any, network: Recurrent, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
+def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
     """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0."""
     wanted = _specs(network, "recurrent")
     operators = Leaves.of(cell_params(params, network, settings))

@@ -41,9 +41,7 @@ def train(unit: Unit) -> list[Outcome]:
         fit_all(unit.jobs, names=unit.names, devices=unit.devices, console=Console(quiet=True))
         processes.leave()
     except SomeFailed as error:
-        return [Outcome("finished") if job.path in error.results else Outcome("failed", str(error)) for job in unit.jobs]
-    except InUse as error:
-        return [Outcome("busy", str(error))] * several
+        return [_failure(error.errors[job.path]) if job.path in error.errors else Outcome("finished") for job in unit.jobs]
     except (Interrupted, KeyboardInterrupt) as error:
         return [Outcome("stopped", str(error))] * several
     except Exception as error:
@@ -59,6 +57,8 @@ def _request_devices(unit: Unit) -> None:
 def _failure(error: Exception) -> Outcome:
     """Return the outcome of a run that raised something."""
     line = " ".join(str(error).split())
+    if isinstance(error, InUse):
+        return Outcome("busy", line)
     if isinstance(error, UsageError):
         return Outcome("failed", line)
     if isinstance(error, RemoteFailure) or processes.has_lost_another(error):

@@ -1,5 +1,6 @@
 """Files of weights of other frameworks: .npz, .safetensors, and .pt of PyTorch. Reading one never runs code that it holds."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.errors import UsageError
+from lrpt.runs.files import write_bytes
 from lrpt.runs.named_arrays import load_arrays, save_arrays, storable
 
 OF_PYTORCH = (".pt", ".pth", ".bin")
@@ -32,7 +34,7 @@ def load_weights(path: str | Path) -> dict[str, Any]:
 
 
 def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name, in the format that the suffix of the path says.
+    """Write arrays by name, in the format that the suffix of the path says. Readers see the old file or the new one.
 
     Raises:
       UsageError: the suffix is another one, the file cannot be written, or a package that it needs is not installed.
@@ -41,16 +43,20 @@ def save_weights(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
     if path.suffix == ".npz":
         return save_arrays(path, arrays, "--output")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".safetensors":
-            _safetensors(path).numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-        elif path.suffix in OF_PYTORCH:
-            torch = _torch(path)
-            torch.save({name: torch.tensor(array) for name, array in arrays.items()}, path)
-        else:
-            raise UsageError(f"{path} has no suffix of a file of weights: name one that ends with .npz, .safetensors or .pt")
+        write_bytes(path, _serialized(path, arrays))
     except OSError as error:
         raise UsageError(f"{path} cannot be written ({error.strerror}): name another --output", code=1) from error
+
+
+def _serialized(path: Path, arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return the content of a .safetensors or .pt file."""
+    if path.suffix == ".safetensors":
+        return _safetensors(path).numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    if path.suffix not in OF_PYTORCH:
+        raise UsageError(f"{path} has no suffix of a file of weights: name one that ends with .npz, .safetensors or .pt")
+    torch, content = _torch(path), io.BytesIO()
+    torch.save({name: torch.tensor(array) for name, array in arrays.items()}, content)
+    return content.getvalue()
 
 
 def _load_safetensors(path: Path) -> dict[str, np.ndarray]:

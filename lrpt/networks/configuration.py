@@ -3,11 +3,10 @@
 Constructors raise a UsageError if a setting has a value that is not allowed, such as an unknown name or a rank that is no integer.
 """
 
-import math
 from dataclasses import dataclass, fields
 from typing import Annotated, TypedDict, get_args
 
-from lrpt.errors import UsageError, check_at_least, check_finite, check_integers, check_numbers
+from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.parametrizations import ADAPTERS, FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
@@ -120,8 +119,7 @@ class DrawConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.initial")
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise UsageError(f"model.initial.scale is {self.scale}: expected a finite number above 0")
+        check_positive(self, "model.initial.scale")
 
     @property
     def unused(self) -> dict[str, str]:

@@ -92,11 +92,12 @@ def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
         hash(config)
     except TypeError:  # a configuration of the user's own, with a list in it
         return config.parameter_shapes(input_size, output_size)
-    return _kept_shapes(config, input_size, output_size)
+    return _kept_shapes(config, input_size, output_size, getattr(input_size, "symbols", None))
 
 
 @lru_cache(maxsize=64)
-def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
+def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None) -> Any:
+    """Return the shapes. `symbols` tells input sizes apart that are equal as integers: those of codes (`CodedSize`)."""
     return config.parameter_shapes(input_size, output_size)
 
 

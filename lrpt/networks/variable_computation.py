@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
-from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative
+from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
@@ -71,6 +71,7 @@ class ScheduleConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.schedule")
+        check_numbers(self, "model.schedule.target", "model.schedule.guided_target")
         for name in ("target", "guided_target"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"model.schedule.{name} is {getattr(self, name)}: expected a share from 0 to 1")
@@ -111,6 +112,7 @@ class MaskConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "model.mask")
+        check_numbers(self, "model.mask.sharpness", "model.mask.end", "model.mask.epsilon")
         check_not_negative(self, "model.mask.growth")
         if not 0 < self.sharpness <= self.end < math.inf:
             raise UsageError(

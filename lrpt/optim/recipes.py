@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_numbers
 from lrpt.optim.transforms import (
     clip_all_but_first_seven,
     clip_by_norm_or_shrink,
@@ -198,6 +198,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "optim")
+        check_numbers(self, "optim.weight_decay", "optim.decay")
         if not 0 <= self.weight_decay < 1:
             raise UsageError(f"optim.weight_decay is {self.weight_decay}: expected a number from 0 to below 1")
         if not 0 < self.decay <= 1:

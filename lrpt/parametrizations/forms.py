@@ -329,17 +329,11 @@ def _checked_blocks(name: str, spec: MatrixSpec, config: MatrixConfig) -> int:
     return config.blocks
 
 
-DEFAULT_RANK_HINT = (
-    f" ({MatrixConfig.rank} is the default rank, and low_rank_plus_diagonal the default parametrization of a ModelConfig: "
-    f"give it rank=..., or parametrization='dense')"
-)
-
-
 def _check_rank(name: str, spec: MatrixSpec, config: MatrixConfig, most: int) -> None:
     if not 1 <= config.rank <= most:
         raise UsageError(
             f"rank {config.rank} does not fit the {spec.role} matrix '{name}' of {spec.n_in} x {spec.n_out}: "
-            f"choose one from 1 to {most}, or a dense matrix{DEFAULT_RANK_HINT * (config.rank == MatrixConfig.rank)}"
+            f"choose one from 1 to {most}, or a dense matrix{f' ({config.rank} is the default rank)' * (config.rank == MatrixConfig.rank)}"
         )
 
 

@@ -19,7 +19,7 @@ from lrpt.datasets.documents import BLANKS, CUTS, ENCODINGS, LINE_ENDS, USUAL, F
 from lrpt.datasets.europarl import load_europarl
 from lrpt.datasets.splits import PARTS
 from lrpt.datasets.vocabulary import END, UNKNOWN, UNKNOWN_CHARACTER, ByteCharacters, ByteVocabulary, Vocabulary
-from lrpt.errors import UsageError, check_at_least, check_choice
+from lrpt.errors import UsageError, check_at_least, check_choice, check_numbers
 from lrpt.losses import at_least_single, cross_entropy
 from lrpt.metrics import corpus_metrics, sentence_metrics, sums_over_steps
 from lrpt.symbols import CodedSize
@@ -148,6 +148,7 @@ class NextSymbol:
         return unused_places(self.source, self.file, OF_BYTES) | found
 
     def _check_shares(self) -> None:
+        check_numbers(self, "data.text_share", "data.train_share", optional=True)
         for name in ("text_share", "train_share"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 100:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from lrpt.errors import UsageError, check_at_least
+from lrpt.errors import UsageError, check_at_least, check_numbers
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
@@ -73,6 +73,8 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
+        check_numbers(self, "train.checkpoint_minutes")
+        check_numbers(self, "train.stop_below", optional=True)
         if not self.checkpoint_minutes > 0:
             raise UsageError(f"train.checkpoint_minutes is {self.checkpoint_minutes}: expected a number above 0")
         if self.stop_below is not None and not self.stop_below > 0:

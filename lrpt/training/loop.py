@@ -23,15 +23,16 @@ from lrpt.training.config import RunConfig
 from lrpt.training.observers import Observer
 from lrpt.training.program import Program
 from lrpt.training.run import Run
+from lrpt.training.step import TrainState
 from lrpt.training.trainer import Trainer
 
 
 class SomeFailed(UsageError):
-    """Failure of some of several runs. `results` holds the results of the other runs, by directory."""
+    """Failure of some of several runs. By directory, `errors` holds their errors, and `results` the results of the other runs."""
 
-    def __init__(self, errors: Sequence[Exception], results: Mapping[Path, dict[str, Any]]) -> None:
-        super().__init__("; ".join(map(str, errors)), code=1)
-        self.results = results
+    def __init__(self, errors: Mapping[Path, Exception], results: Mapping[Path, dict[str, Any]]) -> None:
+        super().__init__("; ".join(map(str, errors.values())), code=1)
+        self.errors, self.results = errors, results
 
 
 class Job(NamedTuple):
@@ -98,15 +99,16 @@ def fit_all(
         for together in waiting:
             together.check()
     results: dict[Path, dict[str, Any]] = {}
-    errors: list[UsageError | RemoteFailure] = []
+    errors: dict[Path, UsageError | RemoteFailure] = {}
     while waiting:
         together = waiting.pop(0)  # so that its data are freed before other runs train
-        errors += together.train(console, observers)
+        errors |= together.train(console, observers)
         results |= {run.path: run.result for run in together.runs if run.result}
         if waiting:
             parallel.free_programs()
     if errors:
-        raise errors[0] if len(jobs) == 1 or isinstance(errors[0], RemoteFailure) else SomeFailed(errors, results)
+        first = next(iter(errors.values()))
+        raise first if len(jobs) == 1 or isinstance(first, RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
 
 
@@ -180,10 +182,10 @@ class _Together:
     def _layout(self) -> parallel.Layout:
         return parallel.layout(len(self.runs), self.unfinished[0].config.train.batch_size, self.devices)
 
-    def train(self, console: Console, observers: Sequence[Observer]) -> list[UsageError | RemoteFailure]:
-        """Train to the end. Return the errors of runs that failed; the other runs go on without them."""
+    def train(self, console: Console, observers: Sequence[Observer]) -> dict[Path, UsageError | RemoteFailure]:
+        """Train to the end. Return the errors of runs that failed, by directory; the other runs go on without them."""
         if not self.unfinished:
-            return []
+            return {}
         model = self.unfinished[0].config.model
         if suits_kernel(model) and not model.needs_gpu and parallel.on_hopper():
             console.say("on this GPU, --model.recurrence kernel trains this network several times as fast, with products rounded to TF32")
@@ -195,9 +197,12 @@ class _Together:
 
 def _train_all(
     runs: list[Run], layout: parallel.Layout, console: Console, observers: Sequence[Observer]
-) -> list[UsageError | RemoteFailure]:
+) -> dict[Path, UsageError | RemoteFailure]:
     """Train runs at the same update side by side, as many as there are devices. Runs with the fewest updates train first."""
-    states = {run: run.start() for run in runs}
+    states: dict[Run, TrainState] = {}
+    for run in runs:
+        with run.failing_alone():
+            states[run] = run.start()
     program = Program(runs[0].config, runs[0].task, layout)
     with StopRequests() as stop:
         while states:
@@ -206,4 +211,4 @@ def _train_all(
             trainer = Trainer(program, {run: states[run] for run in level[: layout.models]}, observers)
             states |= trainer.train(updates[1] if len(updates) > 1 else math.inf, console, stop)
             states = {run: state for run, state in states.items() if not run.result and run.error is None}
-    return [run.error for run in runs if run.error is not None]
+    return {run.path: run.error for run in runs if run.error is not None}

@@ -69,13 +69,13 @@ def monte_carlo(
     examples = task.splits[split]
     arrange = evaluation_streams if task.streams else evaluation_batches
     indices, weights = arrange(examples.size, min(rows, examples.size))
-    one = jax.jit(partial(_pass, model, task, split, variables))
+    one = jax.jit(partial(_pass, model, task, split))  # variables and texts are arguments: a program would hold copies of them
     counted = weights[..., None] > 0
     total, losses, drawn = None, [], 0
     while len(losses) < passes:
         if drawn - len(losses) >= 10 * passes:
             raise UsageError(f"worst is {worst} nats, and {drawn - len(losses)} passes lost more: choose a higher one", code=1)
-        found, valid = one(jax.random.fold_in(jax.random.key(seed), drawn), indices)
+        found, valid = one(variables, examples.arrays, jax.random.fold_in(jax.random.key(seed), drawn), indices)
         log_p, valid = np.asarray(found, np.float64), np.asarray(valid) & counted
         drawn += 1
         loss = float(-log_p[valid].mean())
@@ -98,7 +98,7 @@ def _check(model: Any, task: Task, passes: int) -> None:
 
 
 def _pass(
-    model: nn.Module, task: Task, split: str, variables: Any, key: Array, indices: Any
+    model: nn.Module, task: Task, split: str, variables: Any, arrays: Any, key: Array, indices: Any
 ) -> tuple[Float[Array, "c b t"], Float[Array, "c b t"]]:
     """Compute the log-probabilities of all targets with the masks of a key, and the mask of targets that count."""
     examples = task.splits[split]
@@ -106,11 +106,11 @@ def _pass(
 
     def body(carry: Any, chunk: tuple[Array, Array]) -> tuple[Any, tuple[Array, Array]]:
         rows, first = chunk
-        batch = examples.batch(examples.arrays, rows)
+        batch = examples.batch(arrays, rows)
         logits, after = advance(batch.inputs, batch.mask, Start(carry, first) if task.streams else None)
         log_p = -cross_entropy(at_least_single(logits), batch.targets)
         valid = jnp.ones_like(log_p, bool) if batch.mask is None else batch.mask
         return (after if task.streams else None), (log_p, valid)
 
-    carry = blank_carry(model, examples, variables, examples.arrays, indices.shape[1]) if task.streams else None
+    carry = blank_carry(model, examples, variables, arrays, indices.shape[1]) if task.streams else None
     return jax.lax.scan(body, carry, (indices, jnp.arange(indices.shape[0]) == 0))[1]

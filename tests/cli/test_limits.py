@@ -39,7 +39,7 @@ HUGE = [
 
 @pytest.mark.parametrize(("experiment", "words", "says"), HUGE, ids=[" ".join(words)[:40] for _, words, _ in HUGE])
 def test_the_huge_is_refused_at_once(experiment, words, says, assert_refused, monkeypatch):
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     begun = time.process_time()
     assert_refused(lambda words: main(experiment, words), words, says, "add --huge")
     assert time.process_time() - begun < 2
@@ -47,7 +47,7 @@ def test_the_huge_is_refused_at_once(experiment, words, says, assert_refused, mo
 
 def test_a_file_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path, assert_refused, monkeypatch):
     """A file with a hole, which takes no room on the disk, and a folder with it."""
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     for name in ("large.abc", "small.abc"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(GIB + 2**20 if name == "large.abc" else 10)
@@ -58,20 +58,26 @@ def test_a_file_that_memory_cannot_hold_is_refused_before_it_is_read(tmp_path, a
     assert limits.file_bytes(tmp_path / "missing") == 0
 
 
-def test_half_of_the_memory_of_this_machine_is_the_limit(monkeypatch):
+def test_half_of_the_memory_of_this_machine_or_container_is_the_limit(monkeypatch, tmp_path):
+    monkeypatch.setattr(limits, "CONTAINER", tmp_path / "memory.max")
     monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}.__getitem__)
-    assert limits.memory() == 4096 * 500
+    assert limits.memory_limit() == 4096 * 500
+    for content, limit in (("max", 4096 * 500), (str(4096 * 100), 4096 * 50), (str(4096 * 2000), 4096 * 500)):
+        limits.CONTAINER.write_text(content)
+        assert limits.memory_limit() == limit
+
+    limits.CONTAINER.unlink()
 
     def unknown(name):
         raise ValueError(name)
 
     monkeypatch.setattr("os.sysconf", unknown)
-    assert limits.memory() == 16 * GIB
+    assert limits.memory_limit() == 16 * GIB
 
 
 def test_a_folder_counts_as_what_a_task_reads_of_it(tmp_path, assert_refused, monkeypatch):
     """So a folder that is named instead of a text is refused as such."""
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     with (tmp_path / "large.bin").open("wb") as file:
         file.truncate(2 * GIB)
     words = ["--data.file", str(tmp_path), "--workdir", str(tmp_path / "run"), "--no-compare"]
@@ -79,13 +85,13 @@ def test_a_folder_counts_as_what_a_task_reads_of_it(tmp_path, assert_refused, mo
 
 
 def test_tools_refuse_the_huge_too(assert_refused, monkeypatch):
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     assert_refused(sweep, ["adding", "--seeds", "1000000000"], "runs: about 1,000,000,000")
     assert_refused(inspect_rhn, ["starts", "--sizes", "100000000"], "bytes of a matrix")
 
 
 def test_a_flag_goes_on(monkeypatch):
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     with pytest.raises(UsageError):
         combinations(ADDING, ["--model.layers", "2000"])
     assert combinations(ADDING, ["--model.layers", "2000", "--huge"])[""].config.model.layers == 2000
@@ -101,7 +107,7 @@ def test_a_network_without_sizes_passes(model):
 
 
 def test_every_preset_passes_on_a_small_machine(monkeypatch):
-    monkeypatch.setattr(limits, "memory", lambda: 8 * GIB)
+    monkeypatch.setattr(limits, "memory_limit", lambda: 8 * GIB)
     held = [getattr(experiments.module(name), "EXPERIMENT", None) for name in experiments.names()]
     configs = [preset.config for experiment in held if experiment for preset in experiment.presets.values()]
     assert len(configs) > 30

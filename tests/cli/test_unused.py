@@ -6,6 +6,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 import pytest
+from table import SIZES, every_cell
 
 from experiments import char_lm, copy_memory, variable_computation
 from lrpt.cells import CELLS
@@ -22,7 +23,6 @@ from lrpt.parametrizations import FORMS
 from lrpt.settings import unused_settings
 from lrpt.tasks import Chorales, NextBit, NextByte, NextNote, NextSymbol, NextWord, PermutedImages
 from lrpt.training.config import TrainConfig
-from tests.table import SIZES, every_cell
 
 SMALL = {"size": 8, "parametrization": "dense", **SIZES, "rank": 2}
 OTHERS = {"matrices.rank": 1, "matrices.blocks": 4, "matrices.density": 0.25, "matrices.tied": True}

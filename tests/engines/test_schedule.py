@@ -186,8 +186,13 @@ def test_what_training_raises_is_the_outcome_of_each_run(error, outcome, failing
 
 
 def test_runs_beside_one_that_failed_have_finished(failing, tmp_path):
-    error = SomeFailed([UsageError("run1 diverged")], {tmp_path / "run0": {}})
+    error = SomeFailed({tmp_path / "run1": UsageError("run1 diverged")}, {tmp_path / "run0": {}})
     assert failing(error) == [FINISHED, Outcome("failed", "run1 diverged")]
+
+
+def test_each_failed_run_has_its_own_reason(failing, tmp_path):
+    error = SomeFailed({tmp_path / "run0": InUse("run0 is in use"), tmp_path / "run1": UsageError("run1 diverged")}, {})
+    assert failing(error) == [Outcome("busy", "run0 is in use"), Outcome("failed", "run1 diverged")]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import flax.linen as nn
 import jax
@@ -287,6 +288,25 @@ def test_files(suffix, tmp_path):
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
     assert list(read_layers(found)) == ["l0"]
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+def test_a_file_is_whole_or_as_before(suffix, tmp_path, monkeypatch):
+    pytest.importorskip({".safetensors": "safetensors", ".pt": "torch"}[suffix])
+    path = tmp_path / f"w{suffix}"
+    files.save_weights(path, {"a": np.ones(3, np.float32)})
+    before = path.read_bytes()
+
+    def full(self, content):
+        with self.open("wb") as file:
+            file.write(content[:9])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UsageError, match=r"cannot be written \(No space left"):
+        files.save_weights(path, {"a": np.zeros(3, np.float32)})
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_bfloat16(torch, tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_in_step, count_parts
@@ -33,6 +34,14 @@ def network(cell, **changes):
 )
 def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(config, matrices):
     assert [count_in_step(config, symbols, symbols) for symbols in (2, 50)] == [matrices * N * N] * 2
+
+
+def test_input_sizes_of_as_many_codes_are_told_apart():
+    """A `CodedSize` equals an integer, and those of 4 symbols and 2 units and of 6 and 1 are equal."""
+    config = ConditionalConfig(4)
+    assert count(config, CodedSize(4, 2), 4) != count(config, CodedSize(6, 1), 6)
+    with pytest.raises(UsageError, match="12"):
+        count(config, 12, 4)
 
 
 def test_of_other_networks_all_parameters_are_counted():

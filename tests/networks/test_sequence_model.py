@@ -388,7 +388,7 @@ def test_settings_of_storage_of_other_types_are_one_line(settings, says):
 
 
 def test_the_default_rank_says_that_it_is_the_default():
-    says = "rank 24 does not fit .* 8 x 8: choose .*24 is the default rank, and low_rank_plus_diagonal the default parametrization"
+    says = r"rank 24 does not fit .* 8 x 8: choose one from 1 to 8, or a dense matrix \(24 is the default rank\)"
     with pytest.raises(UsageError, match=says):
         ModelConfig("gru", size=8).parameter_shapes(3, 2)
 

@@ -128,6 +128,19 @@ def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
     assert fit_all(jobs[:1], devices=2)[0]["updates"] == 12
 
 
+def test_one_whose_checkpoints_are_damaged_stays_behind_and_the_others_go_on(three_devices, tmp_path):
+    with interrupted_after(2):
+        train(tmp_path, devices=3)
+    for seal in (tmp_path / "0" / "checkpoints").glob("*/seal.json"):
+        seal.write_text("{}")
+    with pytest.raises(SomeFailed, match=str(tmp_path / "0")) as raised:
+        train(tmp_path, devices=3)
+    assert raised.value.errors.keys() == {tmp_path / "0"}
+    assert [result["updates"] for result in raised.value.results.values()] == [12, 12]
+    for seed in (1, 2):
+        assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
+
+
 def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_path):
     finals = {seed: [line for line in lines(three_devices / str(seed)) if line["split"] == "valid"] for seed in SEEDS}
     first = min(SEEDS, key=lambda seed: finals[seed][0]["loss"])

@@ -5,6 +5,7 @@ Jernite et al. 2017. Each function takes the result of `lrpt.load`, for a run or
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -104,16 +105,21 @@ def read_schedule(trained: Loaded, split: str, length: int) -> ScheduleTrace:
     if not jnp.issubdtype(example.inputs.dtype, jnp.integer):
         raise UsageError(f"{trained.path} reads vectors: name a run that reads symbols")
 
-    def body(carry: Any, index: Any) -> tuple[Any, Any]:
-        batch = part.batch(part.arrays, index[None])
+    def body(variables: Any, arrays: Any, carry: Any, index: Any) -> tuple[Any, Any]:
+        batch = part.batch(arrays, index[None])
         start = Start(carry, index == 0) if task.streams else None
         after, m = model.apply(variables, batch.inputs, batch.mask, start, method="schedule")  # type: ignore[misc]
         counts = jnp.ones_like(batch.inputs, bool) if batch.mask is None else batch.mask
         return (after if task.streams else None), jax.tree.map(lambda rows: rows[0], (batch.inputs, m, counts))
 
     windows = min(part.size, -(-length // example.inputs.shape[1]))
-    carry = blank_carry(model, part, variables, part.arrays, 1) if task.streams else None
-    _, (symbols, m, counts) = jax.device_get(jax.jit(lambda carry: jax.lax.scan(body, carry, jnp.arange(windows)))(carry))
+
+    @jax.jit
+    def read(variables: Any, arrays: Any) -> Any:
+        carry = blank_carry(model, part, variables, arrays, 1) if task.streams else None
+        return jax.lax.scan(partial(body, variables, arrays), carry, jnp.arange(windows))[1]
+
+    symbols, m, counts = jax.device_get(read(variables, part.arrays))
     return ScheduleTrace(symbols[counts][:length], m[counts][:length])
 
 
