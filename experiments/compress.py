@@ -43,6 +43,7 @@ from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.named_arrays import save
+from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
@@ -259,7 +260,9 @@ import jax
 from flax.linen import Sequential
 from lrpt import MatrixConfig
 from lrpt.interop.linen import RNN, Bidirectional, Cell
+from lrpt.runs.run_directory import CONFIG
 from lrpt.runs.named_arrays import load
+from lrpt.runs.run_directory import CONFIG
 network = Sequential([{", ".join(layers)}])
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)
@@ -286,7 +289,7 @@ def _beside(trained: Loaded, found: Compression) -> Path:
 
 
 def _check_free(output: Path) -> None:
-    if (output / "config.json").exists():
+    if (output / CONFIG).exists():
         raise UsageError(f"{output} holds a run: name another --output")
 
 

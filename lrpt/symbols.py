@@ -90,8 +90,13 @@ def input_for(operator: Any, v: Any) -> Any:
     """Return an input as an operator takes it: symbols as vectors, unless the operator selects rows or is no matrix."""
     if not is_symbols(v) or getattr(operator, "selects_rows", False) or not hasattr(operator, "shape"):
         return v
+    return as_vectors(v, operator.shape[0], dtype_of(operator))
+
+
+def dtype_of(operator: Any) -> DTypeLike:
+    """Return the type to which JAX promotes the real and complex arrays of an operator; float if it has none."""
     types = [leaf.dtype for leaf in jax.tree.leaves(operator) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    return as_vectors(v, operator.shape[0], jnp.result_type(*types) if types else float)
+    return jnp.result_type(*types) if types else float
 
 
 class CodedSize(int):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from experiments.benchmark.workloads import Workload, make_task, sizes
-from lrpt.analysis.block_timing import BASE
+from lrpt.cells.variable_computation import BASE
 from lrpt.devices import parallel
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, suits_kernel

@@ -21,6 +21,7 @@ from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_choice
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import CONFIG, RESULT
 
 PROGRAM = "python -m experiments.efficiency"
 
@@ -49,14 +50,14 @@ def points(options: Options) -> list[Point]:
       UsageError: a directory contains no finished run, or a run has no such score or no equivalent size.
     """
     return [
-        point_of(_read(run / "result.json", "metrics", "model"), _read(run / "config.json", "model"), options.score, options.convention)
+        point_of(_read(run / RESULT, "metrics", "model"), _read(run / CONFIG, "model"), options.score, options.convention)
         for path in options.runs
         for run in _finished(path)
     ]
 
 
 def _finished(path: Path) -> Iterator[Path]:
-    found = sorted(file.parent for file in path.rglob("result.json"))
+    found = sorted(file.parent for file in path.rglob(RESULT))
     if not found:
         raise UsageError(f"{path} holds no finished run: name directories with a result.json")
     yield from found

@@ -17,14 +17,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.report.kept.records import CONFIG, ENVIRONMENT, FAILURE, METRICS, OLDER, RESULT, anonymous
+from experiments.report.kept.records import OLDER, anonymous
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import SEAL, updates_in
 from lrpt.runs.files import parsed_object, write_bytes
-from lrpt.runs.run_directory import RUN, RunDirectory
+from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, RunDirectory
 from lrpt.training.config import RunConfig
 
-CHECKPOINTS = "checkpoints"
 COMMITTED = "commit_success.txt"
 """The file in which orbax says that a checkpoint is complete, and where it was written."""
 

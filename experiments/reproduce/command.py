@@ -38,7 +38,7 @@ from experiments.report.claims.planning import SEEDS
 from experiments.report.claims.rows import Scale
 from experiments.report.command import PAPERS, ROOT
 from experiments.report.kept.collecting import collect
-from experiments.report.kept.records import FAILURE, RESULT, load
+from experiments.report.kept.records import load
 from experiments.report.wording.markdown import RESULTS
 from experiments.reproduce import archives
 from experiments.reproduce.costs import Cost, Costs
@@ -53,6 +53,7 @@ from lrpt.engines.schedule import open_engine, train_all
 from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import FAILURE, RESULT
 
 MODULE = "python -m experiments."
 PROGRAM = f"{MODULE}reproduce"

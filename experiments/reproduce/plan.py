@@ -12,7 +12,7 @@ from experiments.report.claims.matching import configuration, is_over, runs_of
 from experiments.report.claims.paper import Paper
 from experiments.report.claims.planning import Need, distinct_runs, needs
 from experiments.report.claims.rows import Planned, Scale
-from experiments.report.kept.records import FAILURE, Record
+from experiments.report.kept.records import Record
 from experiments.reproduce.archives import number_in
 from experiments.sweep import experiment_named
 from lrpt.cli.experiment import Experiment, ManyRuns
@@ -21,6 +21,7 @@ from lrpt.engines.jobs import NamedJob, distinct
 from lrpt.engines.schedule import newest_checkpoint
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import FAILURE
 from lrpt.training.config import RunConfig
 from lrpt.training.loop import Job, is_finished
 

@@ -17,7 +17,7 @@ from experiments.scaling.processor_time import Descendants, Spent, spend
 from lrpt.errors import UsageError
 from lrpt.networks.counting import count
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import METRICS, RunDirectory
 
 COMMON = ("--no-compare", "--devices", "1", "--data.test-size", "20")
 """flags of all measured runs: one model, one core, and evaluations that take next to no time"""
@@ -119,7 +119,7 @@ def _shared(number: int, model: Sequence[str], updates: int, workdir: Path, watc
     joined = ["--distributed.coordinator-address", address, "--distributed.num-processes", number, "--distributed.process-id"]
     commands = [_bound(k, _module("adding", *flags, *([*joined, k] if number > 1 else []))) for k in range(number)]
     at: dict[int, Spent] = {}
-    spend(commands, watch, _by_update(workdir / "metrics.jsonl", at))
+    spend(commands, watch, _by_update(workdir / METRICS, at))
     if len(at) < 2:
         raise UsageError(f"updates is {updates}, too few to be seen apart: choose more", code=1)
     first, last = min(at), max(at)

@@ -11,12 +11,10 @@ from jaxtyping import Array, Float
 
 from lrpt.analysis.timing import in_turns
 from lrpt.cells import CELLS, VariableParams, block_step, blocks
+from lrpt.cells.variable_computation import BASE
 from lrpt.matrices import Bias, Dense
 from lrpt.networks.operations import multiplications
 from lrpt.recurrence import recur
-
-BASE = {"vcrnn": "elman", "vcgru": "gru", "vclstm": "lstm"}
-"""The unit with constant computation inside each unit with variable computation."""
 
 
 class Timing(NamedTuple):

@@ -139,13 +139,21 @@ def _update_lstm(unit: LSTMParams, carry: LSTMCarry, x: Array, e: Array) -> tupl
 
 
 class _Unit(NamedTuple):
-    """A unit under variable computation: `update(params, carry, x, mask) -> (carry, gates)`."""
+    """A unit under variable computation: its name in `CELLS`, itself, and `update(params, carry, x, mask) -> (carry, gates)`."""
 
+    base: str
     cell: Cell
     update: Callable[..., tuple[Any, Any]]
 
 
-_UNITS = {"vcrnn": _Unit(ELMAN, _update_elman), "vcgru": _Unit(GRU, _update_gru), "vclstm": _Unit(LSTM, _update_lstm)}
+_UNITS = {
+    "vcrnn": _Unit("elman", ELMAN, _update_elman),
+    "vcgru": _Unit("gru", GRU, _update_gru),
+    "vclstm": _Unit("lstm", LSTM, _update_lstm),
+}
+
+BASE = {name: unit.base for name, unit in _UNITS.items()}
+"""The unit with constant computation inside each unit with variable computation."""
 
 
 def soft_mask(sharpness: ArrayLike, epsilon: float, m: Float[Array, "*b 1"], n: int) -> Float[Array, "*b n"]:

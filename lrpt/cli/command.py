@@ -22,6 +22,7 @@ from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
+from lrpt.runs.run_directory import CONFIG, RESULT
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
 from lrpt.training.event_files import EventFiles
@@ -258,7 +259,7 @@ def _equal_in_comparison(experiment: Experiment[Any], command: Command[Any, Any]
     """Return the directory of the same run in a comparison that has trained it already, unless it has a directory of its own."""
     preset = experiment.presets[command.preset]
     own = _root(experiment, command) / f"{command.preset}-seed{command.seed}"
-    if command.compare or not preset.compare or (own / "config.json").exists():
+    if command.compare or not preset.compare or (own / CONFIG).exists():
         return None
     try:
         compared = _models(experiment, dataclasses.replace(command, compare=True))
@@ -274,7 +275,7 @@ def _equal_in_comparison(experiment: Experiment[Any], command: Command[Any, Any]
 def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, console: Console) -> None:
     """Print the result of a single run, and draw its learning curve unless the plot is up to date."""
     figure = path / "figures" / "learning_curves.png"
-    if not figure.exists() or figure.stat().st_mtime < (path / "result.json").stat().st_mtime:
+    if not figure.exists() or figure.stat().st_mtime < (path / RESULT).stat().st_mtime:
         draw_curves(path, experiment.score_of(result["preset"]), [result], [path], _title(experiment, result["preset"]))
     for split, metrics in result["metrics"].items():
         console.say(f"{split}: " + "  ".join(f"{name} {value:.5g}" for name, value in metrics.items()))

@@ -11,7 +11,7 @@ from lrpt.cli.command import concluding
 from lrpt.devices import parallel
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import ENVIRONMENT, RunDirectory
 from lrpt.training.loop import Job, fit_all, is_finished
 
 Row = dict[str, Any]
@@ -92,7 +92,7 @@ class Study(Generic[O]):
 def origin(options: Any, job: Job) -> dict[str, Any]:
     """Return the options of a study, and the environment of one of its runs, as its summary has them."""
     asked = json.loads(json.dumps(asdict(options), default=str))
-    return {"options": asked, "environment": json.loads((job.path / "environment.json").read_text())}
+    return {"options": asked, "environment": json.loads((job.path / ENVIRONMENT).read_text())}
 
 
 def grouped(rows: Sequence[Mapping[str, Any]], *keys: str) -> dict[Any, Any]:

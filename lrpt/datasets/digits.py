@@ -11,10 +11,20 @@ from lrpt.errors import UsageError
 HELD_OUT = 300
 """Images in the validation split, and in the test split."""
 
-Labelled = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
+ImagesAndLabels = tuple[UInt8[np.ndarray, "n pixels"], Int[np.ndarray, " n"]]
 
 
-def load_digits() -> dict[str, Labelled]:
+def all_digits() -> ImagesAndLabels:
+    """Return all images, with pixels from 0 to 16, and labels, in the order of the file.
+
+    Raises:
+      UsageError: scikit-learn is not installed.
+    """
+    rows = np.loadtxt(_file(), delimiter=",", dtype=np.uint8)
+    return rows[:, :-1], rows[:, -1].astype(np.int64)
+
+
+def load_digits() -> dict[str, ImagesAndLabels]:
     """Return images, with pixels from 0 to 16, and labels: 1,197 for training, 300 for validation, 300 for test. No seed changes them.
 
     They are those of `sklearn.datasets.load_digits`, split twice by `sklearn.model_selection.train_test_split(stratify=labels,
@@ -23,8 +33,7 @@ def load_digits() -> dict[str, Labelled]:
     Raises:
       UsageError: scikit-learn is not installed.
     """
-    rows = np.loadtxt(_file(), delimiter=",", dtype=np.uint8)
-    images, labels = rows[:, :-1], rows[:, -1].astype(np.int64)
+    images, labels = all_digits()
     rest, test = stratified_split(labels, HELD_OUT)
     train, valid = (rest[part] for part in stratified_split(labels[rest], HELD_OUT))
     return {name: (images[part], labels[part]) for name, part in (("train", train), ("valid", valid), ("test", test))}

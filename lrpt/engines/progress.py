@@ -9,6 +9,7 @@ from typing import Any
 
 from lrpt.engines.jobs import NamedJob
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import METRICS
 
 COLUMNS = ("run", "", "update", "valid loss")
 TAIL = 4096
@@ -29,7 +30,7 @@ def labels(paths: Sequence[Path]) -> dict[Path, str]:
 def last_evaluation(path: Path) -> dict[str, Any]:
     """Return the newest line of validation metrics in a run directory, or an empty dictionary."""
     try:
-        with (path / "metrics.jsonl").open("rb") as file:
+        with (path / METRICS).open("rb") as file:
             file.seek(max(file.seek(0, 2) - TAIL, 0))
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:

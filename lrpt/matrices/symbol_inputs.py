@@ -3,13 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lrpt.matrices.operator import Call, Composite
 from lrpt.pytrees import register_fields
-from lrpt.symbols import as_vectors, type_of_input
+from lrpt.symbols import as_vectors, dtype_of, type_of_input
 
 
 @register_fields
@@ -31,8 +29,7 @@ class SymbolInputs(Composite):
         return getattr(self.matrix, name)
 
     def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
-        types = [leaf.dtype for leaf in jax.tree.leaves(self.matrix) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-        return call(self.matrix, as_vectors(v, self.n_in, jnp.result_type(*types) if types else float))
+        return call(self.matrix, as_vectors(v, self.n_in, dtype_of(self.matrix)))
 
     def to_dense(self) -> Float[Array, "i o"]:
         return self.matrix.to_dense()

@@ -57,10 +57,6 @@ class ConditionalConfig(Steady):
         """Return the part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, initial=DrawConfig())
 
-    @property
-    def needs_gpu(self) -> bool:
-        return False
-
     def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Add 'paper_equivalent_size', "RNN-d" of Jernite et al. (2017), if both levels have one size and full matrices."""
         alike = self.slow_size in (None, self.size) and self.matrices.kind == "dense"

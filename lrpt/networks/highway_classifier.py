@@ -130,10 +130,6 @@ class HighwayConfig(Steady):
         """Return the part of the configuration that the compiled program depends on: all but the initialization."""
         return replace(self, transform_bias=0.0)
 
-    @property
-    def needs_gpu(self) -> bool:
-        return False
-
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
         """Return the network for a task with vectors of any width and one prediction. There is no loop over time."""
         return HighwayClassifier(self, output_size, axis_name)

@@ -152,7 +152,11 @@ def shapes_of(module: nn.Module, example: jax.ShapeDtypeStruct) -> Any:
 
 
 class Steady:
-    """A configuration of a network that is the same in all epochs and adds no metrics."""
+    """A configuration of a network that runs everywhere, is the same in all epochs, and adds no metrics."""
+
+    @property
+    def needs_gpu(self) -> bool:
+        return False
 
     def settings(self, update: Int[Array, ""], epoch: int) -> dict[str, Array]:
         return {}

@@ -154,6 +154,7 @@ class ModelConfig(Steady):
 
     @property
     def needs_gpu(self) -> bool:
+        """Return whether the network runs on a GPU only."""
         return self.loop.kind == KERNEL
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
@@ -265,8 +266,7 @@ class Recurrent(nn.Module):
         if self.config.initial.trainable_state:
             row = as_state(self.param("initial_state", self._draw_state, zeros), zeros)
             arrays = [*arrays, *jax.tree.leaves(row)]
-        row = in_precision_of(arrays, row)
-        return jax.tree.map(lambda h: jnp.broadcast_to(h, (batch, *h.shape)), row)
+        return _in_rows(row, batch, arrays)
 
     def _draw_state(self, key: Array, zeros: Any) -> Any:
         leaves, treedef = jax.tree.flatten(zeros)
@@ -295,10 +295,14 @@ def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: A
 
 
 def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
-    """Return the state before the first step of `rows` sequences, from the same parameters."""
+    """Return the state before the first step of `rows` sequences, from the same parameters and in their type."""
     zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
-    row = as_state(params.get("initial_state", zeros), zeros)
-    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), row)
+    return _in_rows(as_state(params.get("initial_state", zeros), zeros), rows, jax.tree.leaves(params))
+
+
+def _in_rows(row: Any, rows: int, arrays: Sequence[Array]) -> Any:
+    """Repeat the state of one sequence, in the type of the products of `arrays`."""
+    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), in_precision_of(arrays, row))
 
 
 def as_state(row: Any, own: Any) -> Any:

@@ -49,7 +49,8 @@ def _check_rows(carry: Any, xs: Any) -> None:
     """Raise a UsageError if the carry has other rows than the inputs. A single sequence without an axis of rows passes."""
     for x in map(jnp.shape, jax.tree.leaves(xs)):
         for h in map(jnp.shape, jax.tree.leaves(carry)):
-            if len(x) > 1 and h and h[0] != x[1] and len(h) + len(x) > 3:
+            is_single = len(h) == 1 and len(x) == 2
+            if len(x) > 1 and h and h[0] != x[1] and not is_single:
                 raise UsageError(
                     f"the carry has shape {h}, and inputs have shape {x}, time first: for {x[0]} steps of {x[1]} rows, give a carry of "
                     f"shape ({x[1]}, ...)"

@@ -22,6 +22,10 @@ from lrpt.runs.configuration import flatten
 from lrpt.runs.environment import environment
 from lrpt.runs.files import DIGEST, is_intact, json_line, naming, parsed_object, sealed, write_json, write_text
 
+CONFIG, ENVIRONMENT, METRICS, RESULT, FAILURE = "config.json", "environment.json", "metrics.jsonl", "result.json", "failure.json"
+CHECKPOINTS = "checkpoints"
+"""Names in a run directory."""
+
 MAY_CHANGE = {
     *("train.updates", "train.stop_below", "train.patience", "train.updates_per_call", "train.evaluation_batch"),
     *("train.checkpoint_minutes", "train.test_each", "data.dir"),
@@ -52,7 +56,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoints = path / "checkpoints"
+        self.checkpoints = path / CHECKPOINTS
         self._lock: FileLock | None = None
         self._is_new = False
 
@@ -94,7 +98,7 @@ class RunDirectory:
         Raises:
           UsageError: the directory holds another run (the first difference is named), or files that are damaged or do not belong together.
         """
-        before = self._read_json("config.json")
+        before = self._read_json(CONFIG)
         if not self._holds_work():
             return
         result = self.result()
@@ -106,7 +110,7 @@ class RunDirectory:
             self._check_same(_identity_of(result) or {}, identity, usual or {})
 
     def _holds_work(self) -> bool:
-        return (self.path / "result.json").exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
+        return (self.path / RESULT).exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
 
     def _check_same(self, before: dict[str, Any], now: dict[str, Any], usual: Mapping[str, Any]) -> None:
         old, new = (flatten({k: v if isinstance(v, dict) else {"": v} for k, v in c.items() if k not in UNCOMPARED}) for c in (before, now))
@@ -126,11 +130,11 @@ class RunDirectory:
 
     def identifier(self) -> str:
         """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""
-        return str((self._read_json("config.json") or {}).get(RUN, ""))
+        return str((self._read_json(CONFIG) or {}).get(RUN, ""))
 
     def start_digest(self) -> str | None:
         """Return the SHA-256 of the arrays that the run started from; None if there is no run yet, or none was recorded."""
-        return (self._read_json("config.json") or {}).get(START) if self._holds_work() else None
+        return (self._read_json(CONFIG) or {}).get(START) if self._holds_work() else None
 
     def open(self, identity: dict[str, Any], start: str | None = None) -> None:
         """Make the directory, lock it, and write `config.json` and `environment.json`.
@@ -150,8 +154,8 @@ class RunDirectory:
             if was_new and self._holds_work():
                 raise InUse(f"another command has just begun a run in {self.path}: repeat this command, or name another --workdir", code=1)
             more = {START: start} if start else {}
-            write_json(self.path / "config.json", {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
-            write_json(self.path / "environment.json", environment())
+            write_json(self.path / CONFIG, {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
+            write_json(self.path / ENVIRONMENT, environment())
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
@@ -165,7 +169,7 @@ class RunDirectory:
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
         """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
-        path = self.path / "metrics.jsonl"
+        path = self.path / METRICS
         with naming(path), path.open("a", encoding="utf-8", newline="\n") as file:
             file.writelines(map(json_line, lines))
             file.flush()
@@ -185,21 +189,21 @@ class RunDirectory:
         Returns:
           Whether the lines before the checkpoint had been altered.
         """
-        found = self._text("metrics.jsonl")
+        found = self._text(METRICS)
         kept = "".join(text for text, line in self._lines() if line["update"] <= update) if saved is None else saved
         if kept != found:
-            write_text(self.path / "metrics.jsonl", kept)
+            write_text(self.path / METRICS, kept)
             self._drop_result_beyond(kept.count("\n"))
         return saved is not None and not (found or "").startswith(saved)
 
     def _drop_result_beyond(self, lines: int) -> None:
         """Remove a result whose metrics will be written again."""
-        result = parsed_object(self._text("result.json") or "") or {}
+        result = parsed_object(self._text(RESULT) or "") or {}
         if isinstance(record := result.get("metrics_record"), dict) and record.get("lines", 0) > lines:
-            (self.path / "result.json").unlink()
+            (self.path / RESULT).unlink()
 
     def _lines(self) -> list[tuple[str, dict[str, Any]]]:
-        text = self._text("metrics.jsonl") or ""
+        text = self._text(METRICS) or ""
         found = ((f"{line}\n", parsed_object(line)) for line in text.split("\n"))
         return [(line, content) for line, content in found if content and isinstance(content.get("update"), int) and "split" in content]
 
@@ -218,12 +222,12 @@ class RunDirectory:
         Raises:
           UsageError: the file is damaged, altered or of another run, or `metrics.jsonl` has changed since the run finished.
         """
-        found = self._read_json("result.json")
+        found = self._read_json(RESULT)
         if found is None:
             return None
         if not _is_result(found):
-            raise self._unreadable("result.json")
-        name = self.path / "result.json"
+            raise self._unreadable(RESULT)
+        name = self.path / RESULT
         if not is_intact(found):
             what = f"{name} was altered: its content does not match its {DIGEST}"
             raise UsageError(f"{what}; restore it, or remove it to train again", code=1)
@@ -238,16 +242,16 @@ class RunDirectory:
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
         """Mark the run as finished. Return what `result` reads."""
         content = sealed({**result, RUN: self.identifier(), "metrics_record": _record([text for text, _ in self._lines()])})
-        write_json(self.path / "result.json", content)
+        write_json(self.path / RESULT, content)
         return _with_nan_metrics(content)
 
     def write_failure(self, update: int, what: str) -> None:
         """Record that training diverged, so that a report can count the seed."""
-        write_json(self.path / "failure.json", {"update": update, "what": what})
+        write_json(self.path / FAILURE, {"update": update, "what": what})
 
     def failure(self) -> dict[str, Any] | None:
         """Return what `write_failure` recorded, or None."""
-        return self._read_json("failure.json")
+        return self._read_json(FAILURE)
 
     # Reading
 
@@ -265,7 +269,7 @@ class RunDirectory:
         return found
 
     def _unreadable(self, name: str) -> UsageError:
-        advice = "restore it" if name == "config.json" else "remove it"
+        advice = "restore it" if name == CONFIG else "remove it"
         return UsageError(f"{self.path / name} is damaged, or no JSON of this library: {advice}, or name another --workdir", code=1)
 
 

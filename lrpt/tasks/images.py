@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from lrpt.datasets.digits import Labelled, load_digits
+from lrpt.datasets.digits import ImagesAndLabels, load_digits
 from lrpt.errors import check_choice
 from lrpt.losses import Over, cross_entropy, squared_hinge
 from lrpt.metrics import accuracy
@@ -125,11 +125,11 @@ def class_metrics(logits: Float[Array, "b k"], batch: Example) -> dict[str, Floa
     return {"loss": cross_entropy(logits, batch.targets), "accuracy": accuracy(logits, batch.targets)}
 
 
-def _digits(dir: Path | None) -> dict[str, Labelled]:
+def _digits(dir: Path | None) -> dict[str, ImagesAndLabels]:
     return load_digits()
 
 
-def _mnist(dir: Path | None) -> dict[str, Labelled]:
+def _mnist(dir: Path | None) -> dict[str, ImagesAndLabels]:
     """Load MNIST in file order: 50,000 images for training, 10,000 for validation, 10,000 for test."""
     from lrpt.datasets.mnist import load_mnist  # imported here because tensorflow-datasets takes a second
 

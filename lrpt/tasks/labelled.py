@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from lrpt.datasets.digits import all_digits
 from lrpt.datasets.labelled import Labelled, read_labelled
 from lrpt.datasets.splits import PARTS, random_parts
 from lrpt.errors import UsageError
@@ -187,7 +188,5 @@ def split_of(found: Labelled) -> np.ndarray:
 
 
 def _digits() -> Labelled:
-    from sklearn.datasets import load_digits  # imported here because it takes a second
-
-    images, labels = load_digits(return_X_y=True)
+    images, labels = all_digits()
     return Labelled(images.reshape(-1, 8, 8).astype(np.float32), np.full(len(labels), 8), labels, None)

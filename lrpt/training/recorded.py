@@ -15,6 +15,7 @@ from lrpt.errors import UnknownName, UsageError
 from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import flatten, from_json, to_json, upgraded
+from lrpt.runs.run_directory import CONFIG
 from lrpt.training.config import RunConfig, TrainConfig
 
 
@@ -32,7 +33,7 @@ def identity_of(path: Path) -> dict[str, Any]:
       UsageError: there is none, or it is damaged.
     """
     try:
-        found = json.loads((path / "config.json").read_text())
+        found = json.loads((path / CONFIG).read_text())
         return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
     except OSError as error:
         raise UsageError(f"{path / 'config.json'} cannot be read ({error.strerror}): name the directory of a run") from None

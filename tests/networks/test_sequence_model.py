@@ -11,6 +11,7 @@ from flax.serialization import msgpack_restore, to_bytes
 from table import (
     BATCH,
     INPUT_SIZE,
+    RANK,
     SIZE,
     STEPS,
     Network,
@@ -385,6 +386,15 @@ def test_sizes_that_are_no_integers_are_one_line(name, value):
 def test_settings_of_storage_of_other_types_are_one_line(settings, says):
     with pytest.raises(UsageError, match=says):
         ModelConfig("gru", **settings)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_outside_of_the_network_the_initial_state_has_the_type_of_the_parameters_too(trained):
+    network = Recurrent(ModelConfig("gru", SIZE, rank=RANK, trainable_initial_state=trained), INPUT_SIZE)
+    params = network.init(jax.random.key(0), jnp.zeros((BATCH, STEPS, INPUT_SIZE)))["params"]
+    narrow = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    assert initial_carry(params, network, BATCH).dtype == jnp.float32
+    assert initial_carry(narrow, network, BATCH).dtype == jnp.bfloat16
 
 
 def test_the_default_rank_says_that_it_is_the_default():

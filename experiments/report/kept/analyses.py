@@ -23,6 +23,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import sealed, write_json
+from lrpt.runs.run_directory import CHECKPOINTS
 from lrpt.tasks import Chorales
 from lrpt.training.loading import Loaded, load
 
@@ -48,7 +49,7 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
     if record.analysis is not None and _is_current(record.analysis, best):
         return
     (target / ANALYSIS).unlink(missing_ok=True)
-    if not (source / "checkpoints").is_dir():
+    if not (source / CHECKPOINTS).is_dir():
         return
     try:
         trained = load(source, data_dir=data_dir, warn=console.warn)

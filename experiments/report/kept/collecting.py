@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.kept.analyses import keep_analysis
-from experiments.report.kept.records import CONFIG, ENVIRONMENT, FAILURE, FIGURES, METRICS, OLDER, RESULT, Record, anonymous, read
+from experiments.report.kept.records import FIGURES, OLDER, Record, anonymous, read
 from experiments.report.kept.summaries import STUDIES, keep, plan_of
 from experiments.report.kept.weights import keep_weights
 from lrpt.errors import UsageError
@@ -14,7 +14,7 @@ from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import DIGEST, is_intact, json_line, sealed, write_json, write_text
-from lrpt.runs.run_directory import MAY_CHANGE, RUN
+from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, MAY_CHANGE, METRICS, RESULT, RUN
 
 LARGEST = 1_000_000
 """bytes of a `metrics.jsonl` that is kept"""
@@ -57,7 +57,7 @@ def _found(runs: Path) -> tuple[list[Path], list[Path]]:
     directories, studies = [], []
     # Not rglob, which fails where a run in progress removes a checkpoint that it is about to enter.
     for folder, inner, files in os.walk(runs):
-        inner[:] = sorted(name for name in set(inner) - {"checkpoints", FIGURES} if not name.endswith(OLDER))
+        inner[:] = sorted(name for name in set(inner) - {CHECKPOINTS, FIGURES} if not name.endswith(OLDER))
         if own := STUDIES.keys() & set(files):
             studies += [Path(folder) / name for name in sorted(own)]
             inner.clear()

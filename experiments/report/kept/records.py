@@ -11,11 +11,10 @@ from typing import Any
 
 from lrpt.errors import UsageError
 from lrpt.runs.files import is_intact
-from lrpt.runs.run_directory import with_nan
+from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, with_nan
 from lrpt.training.run import ENDED
 
-CONFIG, ENVIRONMENT, METRICS, RESULT = "config.json", "environment.json", "metrics.jsonl", "result.json"
-FAILURE, ANALYSIS = "failure.json", "analysis.json"
+ANALYSIS = "analysis.json"
 FIGURES = "figures"
 OLDER = ".older"
 """Ending of run directories that an unpacked archive has replaced, which went further."""

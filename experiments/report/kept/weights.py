@@ -7,6 +7,7 @@ from experiments.report.kept.records import Record
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import CHECKPOINTS
 from lrpt.training.loading import load, pack
 
 LARGEST, LARGEST_TOGETHER = 5_000_000, 30_000_000
@@ -22,7 +23,7 @@ def keep_weights(source: Path, target: Path, record: Record, results: Path, cons
     if _is_current(target, best):
         return
     weights.remove(target)
-    if best is None or not (source / "checkpoints").is_dir():
+    if best is None or not (source / CHECKPOINTS).is_dir():
         console.say(f"{target}: no weights, as {source} has no checkpoint of an evaluation")
         return
     try:
