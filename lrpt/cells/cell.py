@@ -155,6 +155,13 @@ class Cell:
     penalty: Callable[[Any], Array] | None = None
     schedule: Callable[[Any], Schedule] | None = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.step):
+            raise UsageError(
+                f"the step of a cell is {self.step!r}: give a function (params, carry, x) -> (carry, (y, info)); cells of this library are "
+                f"in lrpt.CELLS, and layers for Flax in lrpt.interop"
+            )
+
     @property
     def roles(self) -> set[str]:
         """Return the roles of the matrices whose storage is configured: 'input', 'recurrent', both, or none."""

@@ -17,7 +17,7 @@ from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import check_sizes
 from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
-from lrpt.cli.unused import warnings
+from lrpt.cli.unused import distinct, warnings
 from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.configuration import flatten, to_json
@@ -107,13 +107,14 @@ def concluding(conclude: Callable[[], None]) -> Iterator[None]:
 
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
     """Train every model and seed of one or several commands. Conclude several runs with a table, a summary and a plot."""
-    command, jobs = next(iter(commands.values())), planned(experiment, commands)
+    command, same = next(iter(commands.values())), distinct(planned(experiment, commands))
+    jobs = list(same)
     check_sizes((job.config for job in jobs), command.huge)
     several, directories = len(jobs) > 1, [job.path for job in jobs]
     processes.join(command.distributed)
     width = min(job.config.dense_width for job in jobs)
     parallel.request_devices(command.devices, most_together(jobs), command.train.batch_size, width, command.keep_programs)
-    _warn_of_unused(experiment, commands, jobs, console)
+    _warn_of_unused(experiment, commands, same, console)
     names = {"experiment": experiment.name, "preset": command.preset}
     observers = _observers(experiment, command, console)
 
@@ -144,12 +145,17 @@ def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], 
     return results
 
 
-def _warn_of_unused(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], jobs: Sequence[Job], console: Console) -> None:
-    """Warn of flags that no run reads."""
+def _warn_of_unused(
+    experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], same: Mapping[Job, Sequence[Job]], console: Console
+) -> None:
+    """Warn of flags that no run reads, and of runs that would repeat another one (`lrpt.cli.unused.distinct`)."""
     if processes.is_primary():
         preset = experiment.presets[next(iter(commands.values())).preset].config
-        for line in warnings(preset, [command.config for command in commands.values()], [job.config for job in jobs]):
+        for line in warnings(preset, [command.config for command in commands.values()], [job.config for job in same]):
             console.warn(line)
+        for job, others in same.items():
+            if others:
+                console.warn(f"{', '.join(other.path.name for other in others)} would repeat {job.path.name}, and is not trained")
 
 
 def _observers(experiment: Experiment[Any], command: Command[Any, Any], console: Console) -> list[Observer]:

@@ -1,10 +1,11 @@
-"""Warnings about flags that have no effect, such as a rank of dense matrices."""
+"""Flags that have no effect, such as a rank of dense matrices: warnings, and runs that they do not tell apart."""
 
 from collections.abc import Iterable, Iterator
 
-from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.configuration import effective, flatten, to_json
 from lrpt.settings import unused_settings
 from lrpt.training.config import RunConfig
+from lrpt.training.loop import Job
 
 
 def warnings(preset: RunConfig, commands: Iterable[RunConfig], trained: Iterable[RunConfig]) -> Iterator[str]:
@@ -22,3 +23,16 @@ def warnings(preset: RunConfig, commands: Iterable[RunConfig], trained: Iterable
         reasons = [found.get(name) for found in unused]
         if all(reasons):
             yield f"{name} is {value}, which has no effect: {reasons[0]}"
+
+
+def distinct(jobs: Iterable[Job]) -> dict[Job, list[Job]]:
+    """Return jobs that train different numbers, each with the later jobs that would train the same numbers again."""
+    found: dict[str, Job] = {}
+    same: dict[Job, list[Job]] = {}
+    for job in jobs:
+        first = found.setdefault(repr((job.seed, effective(job.config))), job)
+        if first is job:
+            same[job] = []
+        else:
+            same[first].append(job)
+    return same

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrpt.devices.processes import Distributed
-from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.configuration import effective
 from lrpt.runs.environment import command
 from lrpt.training.loop import Job
 
@@ -55,15 +55,8 @@ def distinct(jobs: Sequence[NamedJob]) -> list[NamedJob]:
     """Return the first of all jobs that train the same numbers, in the given order."""
     found: dict[Any, NamedJob] = {}
     for one in jobs:
-        found.setdefault((one.names.get("experiment"), one.job.seed, _numbers(one.job)), one)
+        found.setdefault((one.names.get("experiment"), one.job.seed, repr(effective(one.job.config))), one)
     return list(found.values())
-
-
-def _numbers(job: Job) -> tuple[tuple[str, str], ...]:
-    """Return the configuration without the ranks of dense matrices, which decide nothing."""
-    flat = flatten(to_json(job.config))
-    unused = {f"{name.removesuffix('kind')}rank" for name, kind in flat.items() if name.endswith(".kind") and kind == "dense"}
-    return tuple((name, repr(value)) for name, value in flat.items() if name not in unused)
 
 
 def units(jobs: Sequence[NamedJob], stack: int, devices: int | None) -> list[Unit]:

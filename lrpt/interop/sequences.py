@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from lrpt.cells import Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.materialize import materialized
 
 
@@ -141,11 +143,19 @@ def run(
     xs = xs.reshape(xs.shape[0], math.prod(batch), *xs.shape[1 + len(batch) :])
     first = jax.tree.map(lambda a: a.reshape(math.prod(batch), a.shape[-1]), carry)
     rows = None if lengths is None else jnp.asarray(lengths).reshape(math.prod(batch))
-    xs = _flipped(xs, rows) if order.reverse else xs
-    last, ys = _recur(step, params, first, xs, rows if with_carry else None, loop)
-    ys = _flipped(ys, rows) if order.reverse and order.keep_order else ys
+    in_order = partial(_in_order, step, order, loop, with_carry)
+    last, ys = with_auto_axes(in_order, params, first, xs, rows, time=True)
     ys = jnp.moveaxis(ys.reshape(ys.shape[0], *batch, ys.shape[-1]), 0, axis)
     return jax.tree.map(lambda a: a.reshape(*batch, a.shape[-1]), last), ys
+
+
+def _in_order(
+    step: Step, order: Order, loop: SequenceLoopConfig, with_carry: bool, params: Any, carry: Any, xs: Array, lengths: Array | None
+) -> tuple[Any, Array]:
+    """Run a cell over time-major sequences of one batch axis. Outputs of reversed sequences are in the order of the inputs if asked for."""
+    xs = _flipped(xs, lengths) if order.reverse else xs
+    carry, ys = _recur(step, params, carry, xs, lengths if with_carry else None, loop)
+    return carry, _flipped(ys, lengths) if order.reverse and order.keep_order else ys
 
 
 def _check_batch(name: str, batch: tuple[int, ...], shapes: list[tuple[int, ...]]) -> None:

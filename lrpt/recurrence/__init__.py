@@ -72,15 +72,15 @@ def recur(
     Raises:
       UsageError: there is no such loop or choice of outputs; the step is no function, or does not return (carry, (y, info)) with a carry of
         the given shapes and types; mask or carry do not have the time and batch axes of the inputs; the mask is not boolean; there is a
-        mask, and an output has no rows; inputs or carry do not fit a matrix; there are no steps or rows; the kernel does not support this
-        cell or these sizes.
+        mask, and an output has no rows; inputs or carry do not fit a matrix; there is no step, and `outputs` is 'last'; the kernel does not
+        support this cell or these sizes.
 
     Returns:
       The carry after the last step, and the outputs: (t, b, ...) leaves, or (b, ...) for 'last'.
     """
     check_choice("loop", loop, [*LOOPS, KERNEL])
     check_choice("outputs", outputs, get_args(Outputs))
-    check_arguments(step, carry, xs, mask, outputs, loop)
+    check_arguments(step, carry, xs, mask, outputs)
     run = partial(_recur, step, outputs=outputs, loop=loop, tuning=tuning)
     return with_auto_axes(run, (params, readout), carry, xs, mask, time=outputs != "last")
 
@@ -111,7 +111,11 @@ def _recur(step: Step, parameters: Any, carry: Any, xs: Any, mask: Any, *, outpu
 def _run(
     body: Step, parameters: Any, carry: Any, xs: Any, *, loop: str, tuning: Tuning, mask: Any, outputs: Outputs = "all"
 ) -> tuple[Any, Any]:
-    """Run a loop and the readout over a sequence; over segments of it if there is a mask and the sequence is long enough for several."""
+    """Run a loop and the readout over a sequence; over segments of it if there is a mask and the sequence is long enough for several.
+
+    Without rows there are no chunks to choose, and all loops are `plain`.
+    """
+    loop = "plain" if 0 in jax.tree.leaves(xs)[0].shape[1:2] else loop
 
     def segment(parameters: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         params, readout = parameters

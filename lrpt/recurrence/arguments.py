@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from lrpt.errors import UsageError
-from lrpt.recurrence.loops import in_words
 
 
-def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loop: str) -> None:
+def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str) -> None:
     """Check the arguments of `recur`.
 
     Raises:
@@ -26,14 +25,14 @@ def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str, loo
     if not shapes:
         raise UsageError("the inputs contain no arrays: give arrays of shape (t, b, ...), of width 0 if the cell has no inputs")
     for shape in shapes:
-        _check_steps_and_rows(shape, shapes[0], mask, outputs, loop)
+        _check_steps(shape, shapes[0], mask, outputs)
     _check_rows(carry, xs)
     if mask is not None and any(jnp.shape(leaf) == () for leaf in jax.tree.leaves(carry)):
         rows = jnp.shape(mask)[1]
         raise UsageError(f"the carry has an array of shape (), and there is a mask: give it a row for each of {rows} rows, ({rows}, ...)")
 
 
-def _check_steps_and_rows(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outputs: str, loop: str) -> None:
+def _check_steps(shape: tuple[Any, ...], first: tuple[Any, ...], mask: Any, outputs: str) -> None:
     if mask is not None and jnp.shape(mask) != shape[:2]:
         single = "; a single sequence needs an axis of one row in inputs, mask and carry" if jnp.ndim(mask) == 1 else ""
         raise UsageError(f"the mask has shape {jnp.shape(mask)}, and inputs {shape}: give a mask of shape {shape[:2]}, time first{single}")
@@ -41,8 +40,6 @@ def _check_steps_and_rows(shape: tuple[Any, ...], first: tuple[Any, ...], mask: 
         raise UsageError(f"inputs have shapes {first} and {shape}: give arrays of as many steps, (t, b, ...), time first")
     if shape[0] == 0 and outputs == "last":
         raise UsageError(f"inputs have shape {shape}, so there is no last step: give one step or more")
-    if 0 in shape[1:2] and loop == "fast":
-        raise UsageError(f"inputs have shape {shape}, so there are no rows: give one row or more, or choose {in_words('plain')}")
 
 
 def _check_rows(carry: Any, xs: Any) -> None:

@@ -9,8 +9,13 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
+from lrpt.errors import UsageError
 from lrpt.matrices import is_operator
 from lrpt.recurrence.loops import in_words
+
+
+class NotApplied(UsageError, AttributeError):
+    """A cell's use of a matrix other than by `apply`. It is an AttributeError so that `hasattr` is False."""
 
 
 class Intercepted:
@@ -25,7 +30,7 @@ class Intercepted:
         return self._call(v)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
+        raise NotApplied(
             f"a cell read .{name} of a {self._kind} matrix, whose gradient the fast loop would lose: use only apply(v) in a step, "
             f"or run it with {in_words('plain')}"
         )

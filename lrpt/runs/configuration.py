@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lrpt.errors import UsageError
-from lrpt.settings import SHORT_NAMES, by_group, default_of, names_of_model
+from lrpt.settings import SHORT_NAMES, by_group, default_of, names_of_model, unused_settings
 
 _NAMES = names_of_model(SHORT_NAMES)
 
@@ -31,6 +31,15 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
     Short names, which earlier versions wrote, become full names: {'model': {'rank': 24}} gives the same result.
     """
     return {full_name(name): value for name, value in _flat(tree).items()}
+
+
+def effective(config: Any) -> dict[str, Any]:
+    """Return the settings of a configuration by flat name, without those that have no effect (`lrpt.settings.unused_settings`).
+
+    Configurations with the same effective settings describe the same run.
+    """
+    unused = unused_settings(config)
+    return {name: value for name, value in flatten(to_json(config)).items() if name not in unused}
 
 
 def full_name(name: str) -> str:

@@ -249,14 +249,16 @@ class Loaded:
         """Return predictions for whole sequences, both in the units of the data: `model.apply` with the scaling before and after it.
 
         Args:
-          inputs: as the task's file has them, without standardization.
+          inputs: as the task's file has them, without standardization. Integers stand for numbers if the network reads vectors.
           mask: true at steps that count; None if all do.
 
         Raises:
           UsageError: the inputs do not have the shape that the network reads.
         """
-        counted = None if mask is None else jnp.asarray(mask)
-        return self.scaling.restore(self.model.apply(self.variables, self.scaling.standardize(jnp.asarray(inputs)), counted))
+        counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
+        if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
+            given = given.astype(self.interface.dtype)
+        return self.scaling.restore(self.model.apply(self.variables, self.scaling.standardize(given), counted))
 
     def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
         """Compute the metrics of the validation and the test split; of the test split only if both are the same.

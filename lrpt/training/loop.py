@@ -174,7 +174,10 @@ class _Together:
         if config.train.fresh_every is not None and not task.streams:
             raise UsageError(f"train.fresh_every is {config.train.fresh_every}, and only order stream carries states: leave it out")
         if config.train.order == "lengths" and task.splits["train"].lengths is None:
-            raise UsageError("train.order is lengths, and the examples of this task are not of several lengths: choose epochs")
+            raise UsageError(
+                "train.order is lengths, and this task does not say how long its examples are, as files of sequences and of music do: "
+                "choose epochs"
+            )
         count(config.model, task.input_size, task.output_size)
         batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, run.seed, 0, 1)
         self._layout()

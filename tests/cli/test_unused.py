@@ -161,6 +161,16 @@ def test_flags_without_effect_are_named_and_no_others():
     assert warned(char_lm.EXPERIMENT, "--data.dir", "/here") == ["data.dir is /here, which has no effect: data.source is python"]
 
 
+def test_variations_that_would_be_one_run_are_trained_once(tmp_path, capsys):
+    grid = ["--no-compare", "--vary", "model.parametrization=dense,low_rank", "model.rank=2,4"]
+    main(copy_memory.EXPERIMENT, [*grid, "--train.updates", "1", "--workdir", str(tmp_path)])
+    names = [f"quick-parametrization{name}-seed0" for name in ("dense-rank2", "low_rank-rank2", "low_rank-rank4")]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and (path / "result.json").exists()) == names
+    said = capsys.readouterr().err
+    assert "quick-parametrizationdense-rank4-seed0 would repeat quick-parametrizationdense-rank2-seed0, and is not trained" in said
+    assert "no effect" not in said  # low rank has a rank
+
+
 def test_no_preset_warns():
     for experiment in (copy_memory.EXPERIMENT, char_lm.EXPERIMENT, variable_computation.EXPERIMENT):
         for preset in experiment.presets:

@@ -77,6 +77,8 @@ def rmse(predictions):
 def test_a_loaded_run_predicts_in_the_units_of_the_file(run, result):
     trained = lrpt.load(run)
     assert rmse(trained.predict(INPUTS)) == pytest.approx(result["metrics"]["test"]["rmse"], rel=1e-4)
+    whole = np.trunc(INPUTS[:3])
+    np.testing.assert_array_equal(trained.predict(whole.astype(np.int16)), trained.predict(whole))
     assert trained.scaling.to_json() == result["data"]["scaling"]
     state = trained.start(COUNT)
     for x in np.swapaxes(INPUTS, 0, 1):

@@ -19,6 +19,7 @@ from lrpt.pytrees import register_fields
 from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
+from lrpt.recurrence.leaves import NotApplied
 from lrpt.recurrence.products import is_costly
 
 SIZE, INPUTS, SYMBOLS, BATCH = 8, 5, 7, 4
@@ -187,7 +188,7 @@ def test_no_tracer_outlives_its_trace():
 
 def test_reading_a_factor_is_refused_before_anything_runs():
     params, (h, _), _, _ = network(3)
-    with pytest.raises(AttributeError, match=r"read \.terms of a Sum .* use only apply"):
+    with pytest.raises(NotApplied, match=r"read \.terms of a Sum .* use only apply"):
         fast(
             lambda p, h, x: (jnp.tanh(h @ p.recurrent.terms[0].left.T @ p.recurrent.terms[0].right), None), params, h, jnp.zeros((3, BATCH))
         )

@@ -7,7 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import BATCH, INPUT_SIZE, Row, assert_close, every_kind_of_state, every_row_and_some_more_slow, gradients, network
+from table import (
+    BATCH,
+    INPUT_SIZE,
+    SIZE,
+    STEPS,
+    Row,
+    assert_close,
+    every_kind_of_state,
+    every_row_and_some_more_slow,
+    gradients,
+    network,
+)
 
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
@@ -90,13 +101,25 @@ def test_names_that_are_no_loop_or_outputs_are_refused():
         unwrap(recur)(net.cell.step, net.params, net.carry, net.xs, outputs="lst")
 
 
-def test_sequences_without_the_steps_or_rows_that_are_needed_are_refused():
+def test_sequences_without_the_step_that_is_needed_are_refused():
     net = network(Row("gru", "dense"))
     with pytest.raises(UsageError, match="so there is no last step: give one step or more"):
         recur(net.cell.step, net.params, net.carry, net.xs[:0], outputs="last")
-    with pytest.raises(UsageError, match="so there are no rows: give one row or more"):
-        recur(net.cell.step, net.params, net.carry[:0], net.xs[:, :0], loop="fast")
     assert recur(net.cell.step, net.params, net.carry, net.xs[:0])[1].shape == (0, *net.carry.shape)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_batch_may_be_empty(loop, masked):
+    net = network(Row("gru", "dense"))
+    mask = jnp.ones((STEPS, 0), bool) if masked else None
+
+    def total(params):
+        last, ys = recur(net.cell.step, params, net.carry[:0], net.xs[:, :0], mask, loop=loop)
+        assert (last.shape, ys.shape) == ((0, SIZE), (STEPS, 0, SIZE))
+        return jnp.sum(last) + jnp.sum(ys)
+
+    assert not any(jnp.any(gradient) for gradient in jax.tree.leaves(jax.grad(total)(net.params)))
 
 
 @pytest.mark.parametrize("loop", LOOPS)

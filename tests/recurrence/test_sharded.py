@@ -11,6 +11,8 @@ from jax.sharding import PartitionSpec as P
 from table import BATCH, SPEC, STEPS, Row, assert_close, every_kind_of_state, network
 
 from lrpt.cells import CELLS
+from lrpt.interop import linen
+from lrpt.interop.linen import RNN, Bidirectional
 from lrpt.matrices import Dense
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.recurrence import LOOPS, Tuning, recur
@@ -109,3 +111,22 @@ def test_a_network_on_explicit_axes(inputs):
     expected = update(variables, xs)
     with jax.set_mesh(mesh):
         assert_close(update(variables, jax.device_put(xs, jax.NamedSharding(mesh, P("data")))), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer", [RNN, lambda cell: RNN(cell, reverse=True, keep_order=True), lambda cell: Bidirectional(RNN(cell), RNN(cell))]
+)
+def test_a_layer_for_flax_on_explicit_axes(layer):
+    """With lengths, which select each row's last state, and the order of a reversed row."""
+    mesh = mesh_of(AxisType.Explicit)
+    model = layer(linen.Cell("gru", 6))
+    xs, lengths = jax.random.normal(jax.random.key(0), (4, 5, 3)), jnp.asarray([5, 0, 3, 1])
+    params = model.init(jax.random.key(1), xs)
+
+    def loss(params, xs):
+        carry, ys = model.apply(params, xs, seq_lengths=lengths, return_carry=True)
+        return sum(jnp.sum(jnp.sin(a)) for a in jax.tree.leaves((carry, ys)))
+
+    update = jax.jit(jax.grad(loss))
+    split = jax.device_put(xs, jax.NamedSharding(mesh, P("data")))
+    assert_close(update(params, split), update(params, xs), rtol=1e-4, atol=1e-5)
