@@ -14,7 +14,7 @@ from lrpt.cells import LSTMCarry
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import bound_layers
 from lrpt.matrices import Bias, Dense, Diagonal, LowRank, Sum
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.scaling import UNSCALED, Scaling
 
 CELLS = ("gru", "gru_reset_after", "gru_cudnn", "lstm")
@@ -60,7 +60,7 @@ def of_model(params: Any, config: ModelConfig, input_size: int, reads: str, scal
     Raises:
       UsageError: as `of_layers`.
     """
-    cell, layers = bound_layers(params["recurrent"], Recurrent(config, config.embedding_width or input_size))
+    cell, layers = bound_layers(params["recurrent"], recurrent_of(config, input_size))
     readout = {"bias": params["readout_bias"]} if config.embeddings.tied else params["readout"]
     more = {"readout": dict(readout)}
     if "embedding" in params:

@@ -277,6 +277,11 @@ class Recurrent(nn.Module):
         return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
 
 
+def recurrent_of(config: ModelConfig, input_size: int, sharers: int = 1) -> Recurrent:
+    """Return the recurrent part of a network for inputs of this width, or this number of symbols, which may have an embedding."""
+    return Recurrent(config, config.embedding_width or input_size, sharers)
+
+
 def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
     """Return the parameters for the step of the network's cell.
 
@@ -377,7 +382,7 @@ class SequenceModel(nn.Module):
         config = self.config
         check_choice("reads", self.reads, get_args(Reads))
         check_at_least(1, self, "input_size", "output_size")
-        self.recurrent = Recurrent(config, config.embedding_width or self.input_size, self.sharers)
+        self.recurrent = recurrent_of(config, self.input_size, self.sharers)
         if config.embedding_width is not None:
             self.embedding = Embedding(config, self.input_size)
         kernel, bias = of_readout(config.initial.kind, config.initial.scale, self.recurrent.cell.output_size(self.recurrent.spec))
@@ -398,8 +403,8 @@ class SequenceModel(nn.Module):
 
     def by_layer(self, params: Any) -> dict[int, list[Array]]:
         """Return the arrays of each layer of a tree like the parameters, by the layer's number from 0."""
-        network = Recurrent(self.config, self.config.embedding_width or self.input_size, parent=None)
-        return split_by_layer(network.cell.template(network.spec), params["recurrent"]["cell"])
+        spec = CellSpec(self.config.embedding_width or self.input_size, self.config.size, depth=self.config.depth)
+        return split_by_layer(self.config.network.template(spec), params["recurrent"]["cell"])
 
     def __call__(
         self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False
@@ -474,6 +479,18 @@ class SequenceModel(nn.Module):
         """Embed time-major inputs, if there is an embedding, and apply word dropout."""
         dropout, integer = self.config.dropout, jnp.issubdtype(xs.dtype, jnp.integer)
         embedded = self.config.embedding_width is not None
+        self._check_dropout_of(integer, embedded)
+        vectors = self.embedding(xs) if embedded else xs
+        if not (train and dropout.words):
+            return vectors
+        places = xs if integer else xs[..., 0]
+        weights = draw_word_weights(self.make_rng("dropout"), dropout.words, dropout.word_masks, places, self.input_size)
+        weighted = Weighted(xs, weights)
+        return weighted if integer and not embedded else weighted.weights(vectors.dtype) * vectors
+
+    def _check_dropout_of(self, integer: bool, embedded: bool) -> None:
+        """Raise a UsageError if dropout of inputs, words or biases does not fit the inputs of this task."""
+        dropout = self.config.dropout
         if not integer and dropout.word_masks == "types" and dropout.words:
             raise UsageError("model.dropout.word_masks is types, and the inputs of this task are vectors: choose positions")
         if dropout.biases and (embedded or not integer):
@@ -482,10 +499,3 @@ class SequenceModel(nn.Module):
             )
         if integer and not embedded and dropout.inputs:
             raise UsageError("model.dropout.inputs drops components of vectors: give symbols vectors with --model.embeddings.width")
-        vectors = self.embedding(xs) if embedded else xs
-        if not (train and dropout.words):
-            return vectors
-        shape = xs if integer else xs[..., 0]
-        weights = draw_word_weights(self.make_rng("dropout"), dropout.words, dropout.word_masks, shape, self.input_size)
-        weighted = Weighted(xs, weights)
-        return weighted if integer and not embedded else weighted.weights(vectors.dtype) * vectors

@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.errors import UsageError, check_choice
 from lrpt.networks.protocol import SOWN, Start
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.sequence_model import ModelConfig, Recurrent, recurrent_of
 from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
@@ -237,7 +237,7 @@ class Loaded:
         config = self.config.model
         if not isinstance(config, ModelConfig):
             raise UsageError(f"{self.path} holds a run of {config.label}: name a run of a recurrent network")
-        return Recurrent(config, config.embedding_width or self.interface.input_size)
+        return recurrent_of(config, self.interface.input_size)
 
     def embed(self, variables: Any, inputs: Array) -> Array:
         """Return what the cell of a network with these variables reads: vectors, if there is an embedding."""

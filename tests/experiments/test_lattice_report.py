@@ -69,6 +69,21 @@ def test_orderings_are_judged_on_paired_seeds():
     assert str(found.verdict) == f"run at smaller scale ({SCALE}; 0 of 3 seeds agree): disagrees"
 
 
+def test_a_study_of_larger_networks_comes_first_where_it_has_the_models():
+    small = [trained(model, seed, 1.9, 20) for model in ("lru", "gru", "lstm") for seed in range(3)]
+    large = [trained("lru", seed, 1.5 + 0.01 * seed) for seed in range(3)] + [trained("gru", seed, 1.6 + 0.01 * seed) for seed in range(3)]
+    of_large = study(large) | {"options": OPTIONS | {"parameters": 1_000_000}}
+    found = judged(lattice_convergence_ptb=study(small), lattice_convergence_ptb_1m=of_large)
+    assert found.relation("LRU < GRU: lower test loss (PTB)").advantage == "+0.100 ± 0.000"
+    assert found.relation("LRU < LSTM: lower test loss (PTB)").advantage == "+0.000 ± 0.000"
+    losses = takeaways(found)[0]
+    assert "At smaller scale (1,000,000 and 300,000 parameters, 10 % of the texts)" in losses.text
+    assert losses.details[:2] == (
+        "the Penn Treebank, LRU and GRU: " + SCALE.replace("300,000", "1,000,000"),
+        f"the Penn Treebank, LRU, GRU and LSTM: {SCALE}",
+    )
+
+
 def test_shares_of_the_data():
     runs = [
         trained("lru", 0, 2.0, share=20),

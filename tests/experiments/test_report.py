@@ -176,6 +176,7 @@ def study(folder, name, runs, **options):
         ("fair_crossing.json", {"equal": "time"}, "fair_crossing_time"),
         ("swarm.json", {"data": {"source": "jsb"}}, "jsb_swarm"),
         ("convergence.json", {"data": {"source": "ptb_joined", "file": None}}, "lattice_convergence_ptb"),
+        ("convergence.json", {"data": {"source": "ptb_joined", "file": None}, "parameters": 1_000_000}, "lattice_convergence_ptb_1m"),
         ("efficiency.json", {"data": {"source": "python", "file": "warpeace_input.txt"}}, "lattice_efficiency_warpeace"),
         ("gradients.json", {"data": {"source": "enwik8", "file": "prefix"}}, "lattice_gradients_enwik8"),
     ],

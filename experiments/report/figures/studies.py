@@ -19,13 +19,16 @@ from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
 from lrpt.analysis.plots import saved_figure
 
+CONVERGENCE = [(text, study) for text, studies in STUDIES.items() for study in studies]
+"""Studies of convergence, each with its text."""
+
 
 def draw_studies(evidence: Evidence, folder: Path) -> None:
     """Draw the figure of every study that is kept, and learning curves where losses of each epoch are kept."""
     for name, draw in DRAWN_BY.items():
         if name in evidence.studies:
             draw(evidence.studies[name], folder / f"{name}.png")
-    for text, name in STUDIES.items():
+    for text, name in CONVERGENCE:
         for start, curves in _curves(evidence.studies.get(name)).items():
             title = f"{text}: {scale_of(evidence.studies[name], start)}"
             losses_figure(curves, folder / f"{_of_losses(name, start)}.png", title)
@@ -34,7 +37,7 @@ def draw_studies(evidence: Evidence, folder: Path) -> None:
 def shown(paper: str, evidence: Evidence) -> dict[str, str]:
     """Return the figures of kept studies that belong to the page of a paper: name -> what it shows."""
     found = {name: SHOWS[name] for name in DRAWN_BY if name in evidence.studies}
-    for text, name in STUDIES.items():
+    for text, name in CONVERGENCE:
         for start in _curves(evidence.studies.get(name)):
             found[_of_losses(name, start)] = f"{text}: test loss by epoch, start {start}"
     return {name: shows for name, shows in found.items() if paper == ("recurrent_highway" if name == SWARM else "lattice")}
@@ -127,7 +130,7 @@ def _gradients(summary: Summary, path: Path) -> None:
 
 DRAWN_BY: dict[str, Callable[[Summary, Path], None]] = {
     SWARM: _swarm,
-    **{study: _epochs(text) for text, study in STUDIES.items()},
+    **{study: _epochs(text) for text, study in CONVERGENCE},
     **{study: _efficiency(text) for text, study in EFFICIENCY.items()},
     GRADIENTS: _gradients,
 }
@@ -135,7 +138,7 @@ DRAWN_BY: dict[str, Callable[[Summary, Path], None]] = {
 
 SHOWS = {
     SWARM: "JSB Chorales: lowest training loss by architecture and depth, a dot for each setting",
-    **{study: f"{text}: epochs until the lowest validation loss" for text, study in STUDIES.items()},
+    **{study: f"{text}: epochs until the lowest validation loss" for text, study in CONVERGENCE},
     **{study: f"{text}: test loss by share of the data" for text, study in EFFICIENCY.items()},
     GRADIENTS: "PTB: norms of gradients by layer and epoch",
 }

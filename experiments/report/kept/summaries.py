@@ -17,12 +17,17 @@ from lrpt.runs.files import write_json
 Summary = Mapping[str, Any]
 
 
+SIZES = {300_000: "", 1_000_000: "_1m"}
+"""Parameters of the networks of a study of convergence -> end of its name."""
+
+
 def _of_lattice(summary: Summary) -> str:
     """Return the name of a study of `experiments.lattice`, from the text that it read. A file is known by its name."""
     data = summary["options"]["data"]
     read = data["source"], data["file"] and Path(data["file"]).name
     own = [name for name, text in TEXTS.items() if read[0] == text.source and (text.file is None or read[1] == text.file.name)]
-    return f"lattice_{summary['study']}_{own[0]}"
+    size = SIZES[summary["options"].get("parameters", 300_000)] if summary["study"] == "convergence" else ""
+    return f"lattice_{summary['study']}_{own[0]}{size}"
 
 
 def crossing_name(equal: str) -> str:

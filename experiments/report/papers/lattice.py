@@ -65,8 +65,9 @@ PTB_DATA = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
 BOOK_DATA = "--data.file BOOK.txt --data.text-share 18"
 BOTH = "--initialization lru glorot"
 COMMANDS = {
-    STUDIES["PTB"]: f"convergence {PTB_DATA} {BOTH}",
-    STUDIES["WP"]: f"convergence {BOOK_DATA} {BOTH}",
+    STUDIES["PTB"][0]: f"convergence {PTB_DATA} --parameters 1000000",
+    STUDIES["PTB"][1]: f"convergence {PTB_DATA} {BOTH}",
+    STUDIES["WP"][0]: f"convergence {BOOK_DATA} {BOTH}",
     EFFICIENCY["PTB"]: f"efficiency {PTB_DATA} --test moving",
     **{EFFICIENCY[text]: f"efficiency --data.source {text} --data.dir DIR --test moving" for text in ("text8", "enwik8")},
     GRADIENTS: f"gradients {PTB_DATA} --seeds 3",
@@ -93,6 +94,16 @@ def _models(study: str, name: str, share: float = 100) -> tuple[StudyModel, ...]
     return tuple(StudyModel(study, _KEYS[name], share, start, COMMANDS.get(study, "")) for start in STARTS)
 
 
+def _in_studies(text: str, name: str) -> tuple[StudyModel, ...]:
+    """Return a model of every study that stands in for a column of Table 1."""
+    return tuple(model for study in STUDIES.get(text, ()) for model in _models(study, name))
+
+
+def _contests_in_studies(text: str, better: str, worse: str) -> tuple[OfStudy, ...]:
+    """Return the comparison of two models in every such study."""
+    return tuple(contest for study in STUDIES.get(text, ()) for contest in _contests(study, better, worse))
+
+
 def _contests(study: str, better: str, worse: str, shares: tuple[float, float] = (100, 100)) -> tuple[OfStudy, ...]:
     """Return the comparison of two models from each start."""
     pairs = zip(_models(study, better, shares[0]), _models(study, worse, shares[1]), strict=True)
@@ -115,7 +126,7 @@ def _row(name: str, text: str, budget: str) -> Row:
         Quantity(losses.name, losses.read, losses.form, losses.published, losses.criterion, best=True, field="loss"),
         Quantity("epochs until the best", _epochs, "{:.1f}", str(epochs), _pace(name, epochs), best=True, field=EPOCHS),
     )
-    stand_ins = _models(STUDIES[text], name) if text in STUDIES and budget == "10M" else ()
+    stand_ins = _in_studies(text, name) if budget == "10M" else ()
     return Row(f"Table 1, {text}, {budget} parameters", name, quantities, NETWORKS[name, text, budget], stand_ins=stand_ins)
 
 
@@ -142,7 +153,7 @@ def _relation(claim: Ordering) -> Relation:
     contest = LOSS if score == "loss" else TIME
     what = "lower test loss" if score == "loss" else "fewer epochs"
     published = Versus(NETWORKS[better, text, budget], NETWORKS[worse, text, budget])
-    studied = _contests(STUDIES[text], better, worse) if text in STUDIES and budget == "10M" else ()
+    studied = _contests_in_studies(text, better, worse) if budget == "10M" else ()
     of = text if budget == "10M" else f"{text}, {budget}"
     return Relation(f"Table 1, {of}", f"{better} < {worse}: {what} ({of})", contest, (published, *studied))
 
@@ -161,8 +172,7 @@ def _early(figure: str, text: str, better: str, worse: str) -> Relation:
     almost = " ('almost always' in the text)" if figure == "Figure 3" else ""
     where, sentence = f"{figure}, {text}", f"{better} < {worse}: lower test loss after one epoch ({text}){almost}"
     published = Versus(NETWORKS[better, text, "10M"], NETWORKS[worse, text, "10M"])
-    studied = _contests(STUDIES[text], better, worse) if text in STUDIES else ()
-    return Relation(where, sentence, ONE_EPOCH, (published, *studied))
+    return Relation(where, sentence, ONE_EPOCH, (published, *_contests_in_studies(text, better, worse)))
 
 
 def _test_losses(run: Record) -> list[float]:
@@ -175,8 +185,7 @@ def _first(losses: Sequence[float]) -> float | None:
 
 def _rising(text: str) -> Relation:
     published = Within(NETWORKS["RHN", text, "10M"], lambda run: rises(_test_losses(run)), lambda run: _first(_test_losses(run)))
-    models = _models(STUDIES[text], "RHN") if text in STUDIES else ()
-    studied = tuple(OfCurve(model, rises, _first, COMMANDS[STUDIES[text]]) for model in models)
+    studied = tuple(OfCurve(model, rises, _first, model.flags) for model in _in_studies(text, "RHN"))
     sentence = f"test losses of RHNs rise at first: above that of the first epoch in one of the next {RISING} ({text})"
     return Relation(f"Figure 3, {text}", sentence, Measure("test loss (nats per character)", "{:.3f}"), (published, *studied))
 

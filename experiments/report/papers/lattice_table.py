@@ -30,8 +30,8 @@ TEXTS = ("PTB", "WP", "enwik8", "text8")
 BUDGETS = {"10M": "10m", "24M": "24m"}
 PRESET_TEXTS = {"PTB": "ptb", "WP": "warpeace", "enwik8": "enwik8", "text8": "text8"}
 """Text in tables -> text in names of presets."""
-STUDIES = {"PTB": "lattice_convergence_ptb", "WP": "lattice_convergence_warpeace"}
-"""Text -> study that stands in for its column of Table 1."""
+STUDIES = {"PTB": ("lattice_convergence_ptb_1m", "lattice_convergence_ptb"), "WP": ("lattice_convergence_warpeace",)}
+"""Text -> studies that stand in for its column of Table 1, the one with the largest networks first."""
 EFFICIENCY = {"PTB": "lattice_efficiency_ptb", "text8": "lattice_efficiency_text8", "enwik8": "lattice_efficiency_enwik8"}
 """Text -> study of shares of the data."""
 GRADIENTS = "lattice_gradients_ptb"

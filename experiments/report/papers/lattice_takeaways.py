@@ -68,20 +68,30 @@ def _first_start(study: Study | None) -> str:
     return next(iter(starts_in(study)), "") if study else ""
 
 
+def _kept(evidence: Judged | Evidence) -> list[tuple[str, Study]]:
+    """Return the kept studies of convergence, each with its text."""
+    return [(text, study) for text, names in STUDIES.items() for name in names if (study := _study(evidence, name))]
+
+
 def _scales(judged: Judged) -> list[str]:
-    """Return the scale of each kept study of convergence."""
-    studies = {text: _study(judged, name) for text, name in STUDIES.items()}
-    kept = [f"{BOOKS[text]}: {scale_of(study, _first_start(study))}" for text, study in studies.items() if study]
+    """Return the models and the scale of each kept study of convergence."""
+    kept = [f"{BOOKS[text]}, {_models_of(study)}: {scale_of(study, _first_start(study))}" for text, study in _kept(judged)]
     return kept or ["no study is kept"]
+
+
+def _models_of(study: Study) -> str:
+    names = [NAMES[name] for name in dict.fromkeys(run["model"] for run in study["runs"])]
+    return "all models" if len(names) == len(TABLE_1["10M"]) else in_series(names)
 
 
 def _smaller(judged: Judged) -> str:
     """Return what is smaller about the studies of convergence, to begin a sentence; nothing if they have the published sizes."""
-    kept = [study for name in STUDIES.values() if (study := _study(judged, name))]
+    kept = [study for _, study in _kept(judged)]
     if not any(scale_of(study, _first_start(study)) for study in kept):
         return ""
     sizes = in_series(list(dict.fromkeys(f"{study['options']['parameters']:,}" for study in kept)))
-    shares = in_series([f"{share:g} %" for study in kept if (share := study["options"]["data"]["text_share"]) is not None])
+    given = [share for study in kept if (share := study["options"]["data"]["text_share"]) is not None]
+    shares = in_series([f"{share:g} %" for share in dict.fromkeys(given)])
     return f"At smaller scale ({sizes} parameters{f', {shares} of the texts' * bool(shares)}): "
 
 
@@ -145,8 +155,7 @@ def _better_on_less(ahead: Sequence[JudgedRelation]) -> str:
 
 def _censored(judged: Judged) -> str:
     """Say how many runs of the convergence studies the cap on epochs ended."""
-    studies = [study for study in (_study(judged, name) for name in STUDIES.values()) if study]
-    runs = [(run, study) for study in studies for run in runs_from(study, _first_start(study))]
+    runs = [(run, study) for _, study in _kept(judged) for run in runs_from(study, _first_start(study))]
     names = dict.fromkeys(run["model"] for run, _ in runs)
     capped = {name: [at_cap(run, study) for run, study in runs if run["model"] == name] for name in names}
     counts = [f"{sum(own)} of {len(own)} runs of {NAMES[name]}" for name, own in capped.items() if any(own)]
@@ -165,8 +174,8 @@ def _epochs(judged: Judged, other: str) -> str:
 def _from_glorot(judged: Judged) -> str:
     """Return the epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
     said = []
-    for text, name in STUDIES.items():
-        runs = runs_from(_study(judged, name) or {}, "glorot")
+    for text, study in _kept(judged):
+        runs = runs_from(study, "glorot")
         lru, gru = ([run[EPOCHS] for run in runs if run["model"] == model] for model in ("lru", "gru"))
         if lru and gru:
             said.append(f"{np.mean(lru):.1f} and {np.mean(gru):.1f} on {BOOKS[text]}")
@@ -245,7 +254,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "four if their name says so. RHNs have one of depth five, as the paper exempts them; `rhn-2-layers` has two. Parameters are "
         "initialized as in the code (`lru`), whose runs were published. The paper says Glorot (`--model.initialization glorot`).",
         "If the cap on epochs ended a run, its number of epochs is a lower bound and is printed as *at least*.",
-        *(part for text in STUDIES for part in _starts(evidence, text)),
+        *(part for text, study in _kept(evidence) for part in _starts(text, study)),
         *_ratios(evidence),
     ]
 
@@ -282,9 +291,8 @@ def _of_all_models() -> list[str]:
 
 def _units(evidence: Evidence) -> list[str]:
     """Say which losses are in the published units, and convert published losses for the others."""
-    kept = {text: evidence.studies[name] for text, name in STUDIES.items() if name in evidence.studies}
     parts = ["Presets and studies read texts as the original code does; their losses are in the published units."]
-    for text, study in kept.items():
+    for text, study in _kept(evidence):
         if not is_as_written(study):
             loss = TABLE_1["10M"]["LRU"][1 if text == "PTB" else 3]
             parts.append(
@@ -295,11 +303,8 @@ def _units(evidence: Evidence) -> list[str]:
     return [" ".join(parts)]
 
 
-def _starts(evidence: Evidence, text: str) -> list[str]:
+def _starts(text: str, study: Study) -> list[str]:
     """Return a table of losses and epochs from each start, and which models the LRU differs from."""
-    study = _study(evidence, STUDIES[text])
-    if study is None:
-        return []
     starts = starts_in(study)
     heads = [f"loss, initialization {start} | epochs, initialization {start}" for start in starts]
     rows = [f"| model | {' | '.join(heads)} |", f"| --- |{' ---: | ---: |' * len(starts)}"]
