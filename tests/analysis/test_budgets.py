@@ -81,6 +81,13 @@ def test_structured_matrices_are_counted():
     assert model.cell_parameters(13) == 2 * 6 * (2 * 3 * 13 + 13 + 2 * 3 * 13 + 13)
 
 
+@pytest.mark.parametrize("role", ["recurrent", "input"])
+def test_norms_of_rows_are_counted(role):
+    """Each of three matrices has as many as the layer is wide."""
+    model = LanguageModelSize(7, "gru", layers=1, **{role: MatrixConfig(weight_norm=True)})
+    assert model.cell_parameters(13) == 6 * 13**2 + 3 * 13 + 3 * 13
+
+
 @given(st.integers(0, 5), st.integers(1, 30), st.integers(0, 40), st.integers(40, 3000))
 def test_no_other_width_is_closer(square, linear, constant, budget):
     def count(n):

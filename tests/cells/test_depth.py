@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Network, assert_close, by_name, run
+from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Network, assert_close, assert_equal, by_name, run
 
 from lrpt.cells import CELLS, CellSpec, ElmanParams, TransitionLayer
 from lrpt.matrices import Bias, Dense
@@ -63,9 +63,14 @@ def test_shortcuts_of_zero_are_none():
 def test_tied_matrices_of_the_state_before_the_step_share_a_projection():
     template = CELLS["dts_rnn"].template(dataclasses.replace(SPEC, depth=3))
     module = Parameters(template, MatrixConfig("low_rank", 2, tied=True), MatrixConfig())
-    stored = jax.eval_shape(module.init, jax.random.key(0))["params"]["recurrent"]
+    (first, *rest), variables = module.init_with_output(jax.random.key(0))
+    stored = variables["params"]["recurrent"]
     names = {"0_candidate", "1_candidate", "1_shortcut", "2_candidate", "2_shortcut"}
     assert set(stored) == names | {"shared_0", "shared_1", "shared_2"}
+    for layer in rest:
+        assert_equal(layer.shortcut.right, stored["shared_0"]["right"])
+    for group, layer in enumerate((first, *rest)):
+        assert_equal(layer.candidate.recurrent.right, stored[f"shared_{group}"]["right"])
 
 
 # Of the JSB networks of 88 inputs, with a biased readout of 88 outputs, in matrices and biases of n units and L layers.

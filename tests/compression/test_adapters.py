@@ -107,9 +107,9 @@ def test_symbols_keep_what_belongs_to_them():
     np.testing.assert_array_equal(found["readout"]["bias"][:3], trained["params"]["readout"]["bias"][np.array([0, 1, 4])])
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_the_predictions_for_a_text_do_not_depend_on_the_order_of_the_symbols(layers):
-    config = ModelConfig(size=SIZE, layers=layers, parametrization="dense")
+@pytest.mark.parametrize("changes", [{}, {"layers": 2}, {"embedding": SIZE, "tie_embedding": True}], ids=str)
+def test_the_predictions_for_a_text_do_not_depend_on_the_order_of_the_symbols(changes):
+    config = ModelConfig(size=SIZE, parametrization="dense", **changes)
     (model, trained), (_, initial) = drawn(config), drawn(config, seed=8)
     found = with_symbols(trained["params"], initial["params"], Recurrent(config, SYMBOLS), "abcde", "edcba")
     expected = jax.jit(model.apply)(trained, XS)[..., ::-1]

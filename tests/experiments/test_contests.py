@@ -6,7 +6,7 @@ import pytest
 from tiny import CONFIG
 
 from experiments.report.claims.contests import Final, First, Last, Recoveries
-from experiments.report.claims.quantities import lowest
+from experiments.report.claims.quantities import lowest, recoveries
 from experiments.report.claims.verdicts import Pair
 from experiments.report.kept.records import Record
 from experiments.report.kept.weights import best_evaluation
@@ -78,12 +78,23 @@ def test_fewer_recoveries_up_to_the_last_common_update_are_better():
     assert Recoveries().compare(one, other, BOTH, True) == Pair(3, 2.0, True, settled=False)
 
 
+def test_recoveries_are_counted_over_the_whole_run():
+    assert recoveries().read(run({4: 1.0, 8: 2.0, 11: 5.0}, "recoveries", "train")) == 5
+    assert recoveries().read(run({4: 1.0, 8: 2.0})) is None
+
+
 def test_a_diverged_run_loses_against_one_that_came_further():
     lost, further, behind = run({4: 1.0}, failure={"update": 7}), run({4: 9.0, 8: 9.0}), run({2: 9.0})
     assert LOSS.compare(further, lost, BOTH, True) == Pair(3, None, True, settled=False, failed=1)
     assert LOSS.compare(lost, further, BOTH, True) == Pair(3, None, False, settled=False, failed=1)
     assert LOSS.compare(behind, lost, BOTH, True) == Pair(3, None, None, settled=False, failed=1)
     assert LOSS.compare(lost, lost, BOTH, True) == Pair(3, None, None, failed=2)
+
+
+def test_a_run_that_diverged_at_its_last_evaluation_loses_against_one_that_came_as_far():
+    lost, level = run({4: 1.0}, failure={"update": 4}), run({4: 9.0})
+    assert LOSS.compare(level, lost, BOTH, True) == Pair(3, None, True, settled=False, failed=1)
+    assert LOSS.compare(lost, level, BOTH, True) == Pair(3, None, False, settled=False, failed=1)
 
 
 def test_evaluations_at_soft_masks_do_not_count():

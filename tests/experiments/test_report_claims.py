@@ -17,6 +17,7 @@ from experiments.report.claims.contests import Final
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.matching import Wanted, configuration, differences
 from experiments.report.claims.planning import distinct_runs, needs
+from experiments.report.claims.quantities import error_after
 from experiments.report.claims.relations import Measure, OnCurve, Relation, Versus, Within
 from experiments.report.claims.rows import QUOTED, Evidence, Network, Planned
 from experiments.report.claims.verdicts import NOT_HERE, Finding, Pair, Status
@@ -112,6 +113,14 @@ def test_a_copy_row(case, tmp_path):
 def test_an_error_is_that_after_the_published_updates(curve, test, verdict, tmp_path):
     make_run(tmp_path, ADD, "--preset paper", curve=curve, score="loss", test=test)
     assert str(judged(tmp_path).quantity("LRD-GRU 128/24", "test MSE").verdict) == verdict
+
+
+@pytest.mark.parametrize(("last", "settled"), [(14_000, False), (14_500, True)])
+def test_an_error_after_some_updates_is_settled_there_although_the_claim_trains_for_longer(last, settled, tmp_path):
+    make_run(tmp_path, ADD, "--preset paper", curve={last: 0.0034})
+    network = Network("LRD-GRU", ADD, "--preset paper --train.updates 20000")
+    (one,) = network.observe(error_after(14_500, 0.003, 3), Evidence(load(tmp_path)))
+    assert one.settled == settled
 
 
 def test_accuracies_have_verdicts_of_their_own(tmp_path):

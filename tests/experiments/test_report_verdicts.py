@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.report.claims.judged import bound_of, summarize
+from experiments.report.claims.quantities import exceeds, no_more_than
 from experiments.report.claims.verdicts import (
     NOT_RUN,
     Finding,
@@ -60,6 +61,9 @@ ENDLESS = seen(None, settled=False, length=0, open_because="and the paper sets n
         (never(), None, True),
         (below(1.32), 1.3199, True),
         (below(1.32), 1.32, False),
+        (no_more_than("accuracy", 91.4).criterion, 0.914, True),
+        (no_more_than("accuracy", 91.4).criterion, 0.9141, False),
+        (exceeds("accuracy", 91.4).criterion, 0.914, False),
         (fails(2.96, 0.5), 9.0, True),
         (fails(2.96, 0.5), 30.0, True),
         (fails(2.96, 0.5), 4.43, False),

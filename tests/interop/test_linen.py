@@ -9,7 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 from flax import serialization
 from flax.training.train_state import TrainState
-from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, can_be_tied, has_rows, weighted_sum
+from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, assert_equal, can_be_tied, has_rows, weighted_sum
 
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
@@ -86,6 +86,12 @@ def test_arguments_of_the_call_come_before_attributes():
         attributes = dict.fromkeys(NAMES[:4], flag)
         twin = other if flag else module
         assert_close(one.apply(params, inputs(flag), **attributes), twin.apply(params, inputs(flag)), 0, 0)
+
+
+def test_the_gate_that_passes_the_state_on_starts_with_a_bias_of_one():
+    bias = RNN(Cell("gru", SIZE)).init(jax.random.key(0), inputs())["params"]["cell"]["bias"]
+    assert_equal(bias["update"], np.ones(SIZE, np.float32))
+    assert_equal(bias["reset"], np.zeros(SIZE, np.float32))
 
 
 @pytest.mark.parametrize("axes", [(), (2, 3)], ids=str)

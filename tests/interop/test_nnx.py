@@ -97,6 +97,7 @@ def test_the_carry_bias_and_the_number_of_layers_are_those_that_were_asked_for()
     for layer in range(2):
         assert_close(cell.bias[f"layers_{layer}_update"][...], jnp.full(SIZE, 3.0))
         assert_close(cell.bias[f"layers_{layer}_reset"][...], jnp.zeros(SIZE))
+    assert_close(Cell("gru", WIDTH, SIZE, rngs=nnx.Rngs(0)).bias["update"][...], jnp.ones(SIZE))  # if nothing was asked for
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ NETWORKS = {
         7,
     ),
     "tied embedding": (ModelConfig("lstm", SIZE, rank=2, weight_norm=True, embedding=SIZE, tie_embedding=True), "all", 7),
+    "tied embedding with a rank": (ModelConfig("gru", SIZE, rank=2, embedding=SIZE, tie_embedding=True, embedding_rank=2), "all", 7),
 }
 
 
@@ -114,7 +115,10 @@ def test_trained_networks_as_modules_of_pytorch(name, torch, module_of):
     np.testing.assert_allclose(again.numpy(), expected if model.reads == "last" else expected[:, 2:], atol=2e-6)
 
 
-@pytest.mark.parametrize(("name", "layers", "parts"), [("gru", 1, "h"), ("lstm, tied", 2, "hc"), ("tied embedding", 1, "hc")])
+@pytest.mark.parametrize(
+    ("name", "layers", "parts"),
+    [("gru", 1, "h"), ("lstm, tied", 2, "hc"), ("tied embedding", 1, "hc"), ("tied embedding with a rank", 1, "h")],
+)
 def test_arrays_of_a_network_are_named_by_layer_and_part(name, layers, parts):
     model, params, _ = trained(name)
     arrays = factorized.of_model(params, model.config, model.input_size, model.reads)

@@ -46,6 +46,11 @@ def test_word_masks_by_type_drop_a_symbol_everywhere_in_a_row_or_nowhere():
     assert any(len(set(each[np.asarray(symbols[:, 0]) == s, 0])) == 2 for s in range(5))
 
 
+def test_a_symbol_that_is_not_of_the_vocabulary_has_no_weight():
+    weights = draw_word_weights(jax.random.key(0), 0.0, "types", jnp.asarray([[0, 5], [7, 4]]), 5)
+    np.testing.assert_array_equal(weights, [[1, 0], [0, 1]])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("row", PLAIN_ROWS, ids=str)
 def test_masked_matrices_are_the_matrices_of_a_masked_state(row):
@@ -106,18 +111,32 @@ def test_which_gates_share_masks(gate_masks, cell, count):
     assert len(keys) == count
 
 
-@pytest.mark.parametrize(("gate_masks", "count"), [("each", 3), ("candidate_apart", 2), ("shared", 1)])
-def test_gates_that_share_masks_have_the_same_one_in_training(gate_masks, count, monkeypatch):
+@pytest.fixture
+def masks(monkeypatch):
+    """The masks that networks draw, in the order of their parameters."""
     seen = []
 
     def watched(step, params, *rest, **more):
         leaves = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, Masked))
-        seen.extend(np.asarray(leaf.mask).tobytes() for leaf in leaves if isinstance(leaf, Masked))
+        seen.extend(np.asarray(leaf.mask) for leaf in leaves if isinstance(leaf, Masked))
         return recur(step, params, *rest, **more)
 
     monkeypatch.setattr(models, "recur", watched)
+    return seen
+
+
+@pytest.mark.parametrize(("gate_masks", "count"), [("each", 3), ("candidate_apart", 2), ("shared", 1)])
+def test_gates_that_share_masks_have_the_same_one_in_training(gate_masks, count, masks):
     outputs(build(state_dropout=0.5, gate_masks=gate_masks), VECTORS)
-    assert (len(seen), len(set(seen))) == (3, count)
+    assert (len(masks), len({mask.tobytes() for mask in masks})) == (3, count)
+
+
+def test_inputs_and_states_of_one_width_have_masks_and_shares_of_their_own(masks):
+    outputs(build(embedding=SIZE, input_dropout=0.5, state_dropout=0.25), SYMBOLS)
+    drawn = {mask.tobytes(): set(np.unique(mask)) for mask in masks}
+    assert len(drawn) == 6
+    assert sorted(map(max, drawn.values())) == [np.float32(1 / 0.75)] * 3 + [2] * 3
+    assert all(min(values) == 0 for values in drawn.values())
 
 
 REFUSED = {

@@ -30,6 +30,11 @@ def test_variable_computation_counts_the_mean_square():
     assert paper_equivalent("vcgru", 1000, m) == pytest.approx(1000 * np.sqrt(2 / 3))
 
 
+@pytest.mark.parametrize(("cell", "unit"), [("vcrnn", "elman"), ("vcgru", "gru"), ("vclstm", "lstm")])
+def test_variable_computation_at_full_size_is_its_unit(cell, unit):
+    assert paper_equivalent(cell, 1000) == paper_equivalent(unit, 1000)
+
+
 def parameters(cell, size, input_size=None, recurrent="dense", inputs="dense"):
     module = Parameters(cell.template(CellSpec(input_size or size, size)), MatrixConfig(recurrent, 3), MatrixConfig(inputs, 3))
     return jax.eval_shape(lambda: module.init_with_output(jax.random.key(0))[0])

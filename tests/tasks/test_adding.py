@@ -43,6 +43,12 @@ def test_one_mark_in_each_half(split, length):
     np.testing.assert_array_equal(np.unique(second), np.arange(length // 2, length))
 
 
+def test_the_second_marker_does_not_follow_from_the_first():
+    pairs, counts = np.unique(marked(sequences("train")[0]), axis=0, return_counts=True)
+    assert len(pairs) == 5 * 6
+    assert counts.min() > COUNT / 30 / 2
+
+
 def test_marks_anywhere_are_every_pair_equally_often_and_only_in_the_test():
     pairs, counts = np.unique(marked(sequences("test", "anywhere")[0]), axis=0, return_counts=True)
     assert len(pairs) == 55

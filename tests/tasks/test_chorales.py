@@ -144,6 +144,16 @@ def test_synthetic_pieces_equal_a_loop(seed):
     np.testing.assert_array_equal(found, bits(progression_by_a_loop(tonic, mode, uniform)))
 
 
+def test_synthetic_pieces_are_in_all_keys():
+    """Most pieces begin with a whole triad of their tonic."""
+    task = Chorales(length=4).build(0)
+    firsts = np.concatenate([np.asarray(examples(task.splits[part]).inputs)[:, 0] for part in PARTS])
+    found = {frozenset((21 + np.flatnonzero(frame)) % 12) for frame in firsts}
+    triads = {frozenset((tonic + np.array([0, third, 7])) % 12) for tonic in range(12) for third in (3, 4)}
+    assert len(triads) == 24
+    assert triads <= found
+
+
 @pytest.mark.slow
 def test_synthetic_pieces_have_all_lengths_and_differ_between_parts():
     task = Chorales(length=9).build(3)

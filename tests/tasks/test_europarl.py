@@ -42,6 +42,11 @@ def test_a_text_ends_with_the_line_that_reaches_its_size(published, monkeypatch)
     assert "".join(europarl.load_europarl("europarl_cs", published).values()) == f"{LINES[0]}\n{LINES[1]}\n{LINES[2]}\n"
 
 
+def test_texts_have_about_as_many_characters_as_the_papers():
+    """Jernite et al. 2017, section 5.2.2: about 20M."""
+    assert europarl.CHARACTERS == 20_000_000
+
+
 def test_a_text_is_found_in_its_archive(published):
     assert "".join(europarl.load_europarl("europarl_de", published).values()) == "Umweltfreundliches\n" * 100
 

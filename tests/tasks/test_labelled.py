@@ -51,6 +51,11 @@ def test_names_of_parts_and_classes(tmp_path):
     np.testing.assert_array_equal(of(task.splits["test"]).targets, [1, 0, 1, 0, 1])
 
 
+def test_numbers_of_classes_are_in_their_order_and_not_in_that_of_words(tmp_path):
+    task = LabelledSequences(npz(tmp_path, targets=np.arange(COUNT) % 12)).build(0)
+    assert task.metadata["classes"] == [*map(str, range(12))]
+
+
 def test_features_are_standardized_by_the_training_split(tmp_path):
     task = LabelledSequences(npz(tmp_path, lengths=LENGTHS)).build(0)
     batch = of(task.splits["train"])

@@ -95,6 +95,14 @@ def test_bad_passes_are_left_out_and_drawn_again(text):
         monte_carlo(*built_, passes=1, worst=0.0)
 
 
+def test_passes_that_count_are_not_among_those_that_were_left_out(text):
+    """Of 21 passes one counts."""
+    built_ = built(text, steps=20)
+    best = min(monte_carlo(*built_, passes=21).passes)
+    with pytest.raises(UsageError, match="and 20 passes lost more"):
+        monte_carlo(*built_, passes=2, worst=best)
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [

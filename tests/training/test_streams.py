@@ -12,6 +12,7 @@ import pytest
 from table import assert_close
 from tiny import interrupted_after, lines, tree
 
+import lrpt
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
@@ -187,6 +188,13 @@ def test_what_is_reported_is_of_the_whole_corpus(whole):
     assert {"loss", "perplexity", "bits_per_character", "lowest_perplexity", "lowest_bits_per_character"} == valid.keys()
     assert valid["perplexity"] == pytest.approx(np.exp(valid["loss"]))
     assert result["data"]["text"].endswith("text.txt")
+
+
+def test_a_run_that_is_read_again_is_evaluated_in_as_many_streams(config, whole):
+    trained, result = lrpt.load(whole), json.loads((whole / "result.json").read_text())
+    assert trained.task.splits["valid"].size > config.train.evaluation_batch
+    for split, found in trained.evaluate().items():
+        assert found == pytest.approx({name: result["metrics"][split][name] for name in found}, rel=1e-6)
 
 
 def test_a_finished_run_of_a_text_that_was_replaced_is_refused(config, whole, tmp_path):

@@ -301,6 +301,23 @@ def test_of_several_checkpoints_the_newest_that_was_evaluated_is_named(tmp_path)
         run.evaluated(12, {"loss": float("nan")}, 0.0)
 
 
+@pytest.mark.parametrize(("losses", "update"), [([1, np.nan, np.nan, 1], 6), ([1, 1, 1, np.inf], 8), ([np.nan] * 4, 5)])
+def test_a_batch_that_fails_is_named_by_its_update_within_the_call(losses, update, tmp_path):
+    """The call ends at update 8."""
+    run = Run({}, changed(optim={"recipe": "adding"}), 0, tmp_path, Console(quiet=True))
+    with pytest.raises(UsageError, match=f"training loss is (nan|inf) at update {update}; "):
+        run.trained(8, {"loss": np.array(losses)}, 0.0)
+    assert run.directory.failure()["update"] == update
+
+
+def test_seconds_are_those_of_training_and_of_evaluations(tmp_path):
+    run = Run({}, CONFIG, 0, tmp_path, Console(quiet=True))
+    for update, seconds in ((3, 2.0), (4, 1.0)):
+        run.trained(update, {"loss": np.ones(1)}, seconds)
+    run.evaluated(4, {"loss": 1.0}, 0.5)
+    assert {line["seconds"] for line in run.directory.metrics()} == {3.5}
+
+
 @pytest.mark.slow
 def test_the_last_good_checkpoint_is_kept(tmp_path):
     """The broken example comes in the second epoch only, as the first ends before it."""
