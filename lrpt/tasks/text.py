@@ -337,7 +337,8 @@ def as_split(
     kept = {"text": symbols} if read is None or read is symbols else {"text": symbols, "read": read}
     texts = {name: np.pad(numbers, (1, steps), constant_values=END) for name, numbers in kept.items()}
     arrays = {**texts, "starts": starts.astype(np.int32), "lengths": lengths.astype(np.int32)}
-    return Split(len(starts), arrays, partial(excerpt, steps=steps, masked=bool(np.any(lengths < steps))))
+    masked = bool(np.any(lengths < steps))
+    return Split(len(starts), arrays, partial(excerpt, steps=steps, masked=masked), lengths.astype(np.int32) if masked else None)
 
 
 def stream_task(

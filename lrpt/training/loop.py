@@ -175,8 +175,8 @@ class _Together:
             raise UsageError(f"train.fresh_every is {config.train.fresh_every}, and only order stream carries states: leave it out")
         if config.train.order == "lengths" and task.splits["train"].lengths is None:
             raise UsageError(
-                "train.order is lengths, and this task does not say how long its examples are, as files of sequences and of music do: "
-                "choose epochs"
+                "train.order is lengths, and this task does not say how long its examples are, as sentences, music and files of sequences "
+                "do: choose epochs"
             )
         count(config.model, task.input_size, task.output_size)
         batch_indices(config.train.order, task.splits["train"].size, config.train.batch_size, run.seed, 0, 1)

@@ -84,7 +84,7 @@ def test_recoveries_are_counted_over_the_whole_run():
 
 
 def test_a_diverged_run_loses_against_one_that_came_further():
-    lost, further, behind = run({4: 1.0}, failure={"update": 7}), run({4: 9.0, 8: 9.0}), run({2: 9.0})
+    lost, further, behind = run({4: 1.0}, failure={"update": 7}), run({4: 9.0, 8: 9.0}), run({4: 9.0})
     assert LOSS.compare(further, lost, BOTH, True) == Pair(3, None, True, settled=False, failed=1)
     assert LOSS.compare(lost, further, BOTH, True) == Pair(3, None, False, settled=False, failed=1)
     assert LOSS.compare(behind, lost, BOTH, True) == Pair(3, None, None, settled=False, failed=1)

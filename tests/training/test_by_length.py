@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
-from lrpt.tasks import Adding, LabelledSequences
+from lrpt.tasks import Adding, LabelledSequences, NextSymbol
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import load
 from lrpt.training.loop import fit
@@ -36,6 +37,15 @@ def test_an_interrupted_run_goes_on_and_its_metrics_do_not_depend_on_the_order_o
     assert run.evaluate()["test"] == pytest.approx(whole["test"], rel=1e-5)
 
 
+def test_sentences_have_lengths_and_windows_of_a_stream_have_none(tmp_path):
+    file = tmp_path / "lines.txt"
+    file.write_text("".join("ab " * (1 + number % 7) + "\n" for number in range(200)))
+    sentences = NextSymbol(file=file).build(0).splits["train"]
+    batch = sentences.batch(sentences.arrays, jnp.arange(sentences.size))
+    np.testing.assert_array_equal(sentences.lengths, np.sum(batch.mask, axis=1))
+    assert NextSymbol(file=file, reading="stream", steps=4).build(0).splits["train"].lengths is None
+
+
 def test_a_task_of_one_length_is_refused(config, tmp_path):
-    with pytest.raises(UsageError, match=r"train.order is lengths, and the examples of this task are not of several lengths"):
+    with pytest.raises(UsageError, match=r"train.order is lengths, and this task does not say how long its examples are"):
         fit(replace(config, data=Adding(10, 100, 20)), {0: tmp_path / "run"}, devices=1)

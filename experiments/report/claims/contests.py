@@ -56,7 +56,7 @@ def by_divergence(better: Record, worse: Record, lengths: Lengths) -> Pair | Non
     if all(lost):
         return Pair(better.seed, None, None, failed=2)
     (winner, config), loser = ((worse, lengths[1]), better) if lost[0] else ((better, lengths[0]), worse)
-    over, further = is_over(config, winner), winner.updates >= loser.updates
+    over, further = is_over(config, winner), winner.updates >= (loser.failure or {})["update"]
     return Pair(better.seed, None, lost[1] if over or further else None, settled=over, failed=1)
 
 
