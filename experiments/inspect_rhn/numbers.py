@@ -10,7 +10,7 @@ from jaxtyping import Float
 from experiments.inspect_rhn.reading import Reading, all_jacobians, both, check_highway, jacobians, loss_of, reading
 from lrpt.analysis.gates import gate_activity
 from lrpt.analysis.gradient_flow import MatrixNorm, layers_of, matrix_norms, products, step_bound
-from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before
+from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, states_before
 from lrpt.analysis.lesions import Lesions, lesions
 from lrpt.errors import UsageError
 from lrpt.recurrence import recur
@@ -84,7 +84,7 @@ def discs_of(trained: Loaded, examples: int = EXAMPLES, steps: Sequence[int] = S
     for name, variables in both(trained).items():
         for step, J in zip(steps, jacobians(reading(trained, variables, examples), steps), strict=True):
             firsts[f"{name}, step {step}"] = J[0]
-            found, largest = gersgorin_discs(J), np.abs(eigenvalues(J)).max(axis=-1)
+            found, largest = gershgorin_discs(J), np.abs(eigenvalues(J)).max(axis=-1)
             means = found.centres.mean(), found.radii.mean(), largest.mean(), np.log(largest).mean()
             discs.append(Disc(name, step, *map(float, means)))
     return discs, firsts

@@ -12,7 +12,7 @@ from experiments.inspect_rhn.numbers import EXAMPLES, LONGEST, STEPS, bounds_of,
 from experiments.inspect_rhn.reading import reading
 from lrpt.analysis.gradient_flow import flow_figure
 from lrpt.analysis.initial_spectra import initialization_sweep, sweep_figure
-from lrpt.analysis.jacobian import gersgorin_figure
+from lrpt.analysis.jacobian import gershgorin_figure
 from lrpt.cli.finished.run_commands import OnRun
 from lrpt.cli.limits import GO_ON, memory_limit, refuse
 from lrpt.errors import UsageError
@@ -85,7 +85,7 @@ def show_discs(options: Discs, trained: Loaded, console: Console) -> Path:
     write_json(options.numbers / "discs.json", [one._asdict() for one in found])
     rows = [[one.network, str(one.step), *(f"{figure:.4f}" for figure in one[2:])] for one in found]
     console.table(["network", "step", "mean centre", "mean radius", "spectral radius", "its logarithm"], rows)
-    return gersgorin_figure(firsts, options.figures / "discs.png")
+    return gershgorin_figure(firsts, options.figures / "discs.png")
 
 
 def show_flow(options: Flow, trained: Loaded, console: Console) -> Path:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, states_before, step_jacobian
+from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, states_before, step_jacobian
 from lrpt.analysis.plots import saved_figure
 from lrpt.cells import CellSpec, cell_named
 from lrpt.errors import UsageError
@@ -105,7 +105,7 @@ def initialization_sweep(
 
 
 def _summary(size: int, spread: float, jacobian: Float[Array, "b k k"]) -> InitialSpectrum:
-    discs = gersgorin_discs(jacobian)
+    discs = gershgorin_discs(jacobian)
     largest = np.abs(eigenvalues(jacobian)).max(axis=-1)
     return InitialSpectrum(size, spread, float(discs.centres.mean()), float(discs.radii.mean()), float(largest.mean()))
 

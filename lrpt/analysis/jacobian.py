@@ -112,7 +112,7 @@ class Discs(NamedTuple):
         return np.min(to_centres - self.radii[..., None, :], axis=-1)
 
 
-def gersgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Along = "rows") -> Discs:
+def gershgorin_discs(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"], along: Along = "rows") -> Discs:
     """Compute the discs in float64. Disc i has centre J_ii, and its radius is the sum of |J_ij| over j other than i.
 
     Along columns the radius is the sum of |J_ji|.
@@ -132,13 +132,13 @@ def eigenvalues(jacobian: Float[np.ndarray, "*b n n"] | Float[Array, "*b n n"]) 
     return np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(np.complex128)
 
 
-def gersgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
+def gershgorin_figure(jacobians: Mapping[str, Any], path: Path) -> Path:
     """Plot the discs along rows and the eigenvalues of named matrices (n, n) with the unit circle side by side. Write a PNG and a PDF."""
     with saved_figure(path, 2.6 * len(jacobians), 2.9) as figure:
         panels = figure.subplots(1, len(jacobians), squeeze=False, sharex=True, sharey=True)[0]
-        reach = max(_reach(gersgorin_discs(jacobian)) for jacobian in jacobians.values())
+        reach = max(_reach(gershgorin_discs(jacobian)) for jacobian in jacobians.values())
         for axes, (name, jacobian) in zip(panels, jacobians.items(), strict=True):
-            _draw(axes, gersgorin_discs(jacobian), eigenvalues(jacobian), reach)
+            _draw(axes, gershgorin_discs(jacobian), eigenvalues(jacobian), reach)
             axes.set_title(name)
         panels[0].set_ylabel("imaginary part")
     return path

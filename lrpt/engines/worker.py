@@ -8,7 +8,7 @@ from lrpt.devices import parallel, processes
 from lrpt.engines.jobs import Unit
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
-from lrpt.runs.environment import work_for
+from lrpt.runs.environment import record_command
 from lrpt.runs.run_directory import InUse
 from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import SomeFailed, check, fit_all
@@ -35,7 +35,7 @@ def train(unit: Unit) -> list[Outcome]:
     """Train the runs of a unit from wherever they stand. Return an outcome for each."""
     several = len(unit.jobs)
     try:
-        work_for(unit.command)
+        record_command(unit.command)
         processes.join(unit.distributed)
         _request_devices(unit)
         fit_all(unit.jobs, names=unit.names, devices=unit.devices, console=Console(quiet=True))

@@ -89,7 +89,10 @@ def _part_to_pass(arrays: Mapping[str, Any], name: str, mark: str) -> str:
 
 
 def _layouts(named: Mapping[str, Any]) -> str:
-    """Return which cells `read` knows, for arrays that have none of them."""
+    """Return which layers there are, or which cells `read` knows, for arrays that have none of these."""
+    layers = [name.rpartition("weight_hh_")[2] for name in named if "weight_hh_" in name]
+    if layers:
+        return f"the arrays have the layers {', '.join(dict.fromkeys(layers))}"
     known = "torch.nn GRU, LSTM, GRUCell and LSTMCell and flax.linen GRUCell, LSTMCell and OptimizedLSTMCell can be read"
     return known + ("; dense_h is of flax.nnx, which stacks gates" if any(".dense_h." in f".{name}" for name in named) else "")
 

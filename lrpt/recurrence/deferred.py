@@ -113,7 +113,7 @@ def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) ->
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
         return tuning.chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries"
-    return tuning.chunk or chunk_length(steps, calls.values(), tuning.sharers, weights), keeps_all(steps, kept, tuning)
+    return tuning.chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights), keeps_all(steps, kept, tuning)
 
 
 def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:

@@ -115,7 +115,7 @@ class Calls(NamedTuple):
         """Return shapes and types of the outputs that are stored."""
         return [self.outputs[number] for number in self.kept]
 
-    def values(self) -> int:
+    def largest_output(self) -> int:
         """Return the size of the largest output: batch size times width."""
         return max((math.prod(output.shape) for output in self.outputs), default=1)
 

@@ -33,11 +33,11 @@ def environment() -> dict[str, Any]:
 
 
 def command() -> str:
-    """Return the command line of this program, or of the one that `work_for` names."""
+    """Return the command line of this program, or of the one that `record_command` names."""
     return _command
 
 
-def work_for(program: str) -> None:
+def record_command(program: str) -> None:
     """Record in this process the command line of another program, which has started this process for its runs."""
     global _command
     _command = program

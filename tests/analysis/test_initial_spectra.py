@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lrpt.analysis.initial_spectra import drawn_params, initialization_sweep, sweep_figure
-from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, step_jacobian
+from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, step_jacobian
 from lrpt.cells import CELLS, CellSpec
 from lrpt.errors import UsageError
 
@@ -43,7 +43,7 @@ def test_the_spectrum_is_that_of_the_last_step():
     for x in NOISE[:-1]:
         h, _ = step(params, h, x)
     jacobian = step_jacobian(step, params, h, NOISE[-1])
-    discs = gersgorin_discs(jacobian)
+    discs = gershgorin_discs(jacobian)
     assert start[2:4] == pytest.approx((discs.centres.mean(), discs.radii.mean()), rel=1e-5)
     assert start.spectral_radius == pytest.approx(np.abs(eigenvalues(jacobian)).max(axis=-1).mean(), rel=1e-5)
 

@@ -10,7 +10,7 @@ import pytest
 from oracles import ORACLES, sigmoid
 from table import BATCH, INPUT_SIZE, SIZE, SPEC, STEPS, Row, assert_close, network, run
 
-from lrpt.analysis.jacobian import eigenvalues, gersgorin_discs, gersgorin_figure, rhn_jacobian, states_before, step_jacobian
+from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, gershgorin_figure, rhn_jacobian, states_before, step_jacobian
 from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense
@@ -125,7 +125,7 @@ def test_with_carry_gates_open_all_eigenvalues_are_one(name):
     with jax.enable_x64(True):
         J = rhn_jacobian(params, s, x)
     np.testing.assert_array_equal(J, np.broadcast_to(np.eye(SIZE), J.shape))
-    discs = gersgorin_discs(J)
+    discs = gershgorin_discs(J)
     np.testing.assert_array_equal(discs.radii, 0)
     np.testing.assert_array_equal(eigenvalues(J), 1)
 
@@ -146,7 +146,7 @@ def test_with_transform_gates_open_the_eigenvalues_are_those_of_the_candidate(na
 @pytest.mark.parametrize("along", ["rows", "columns"])
 def test_discs_hold_all_eigenvalues(along):
     J = np.random.default_rng(0).standard_normal((50, 6, 6))
-    discs = gersgorin_discs(J, along)
+    discs = gershgorin_discs(J, along)
     for k in range(6):
         others = [i for i in range(6) if i != k]
         np.testing.assert_array_equal(discs.centres[:, k], J[:, k, k])
@@ -160,7 +160,7 @@ def test_discs_hold_all_eigenvalues(along):
 
 def test_discs_along_something_else_are_refused():
     with pytest.raises(UsageError, match="along is 'row': choose from rows, columns"):
-        gersgorin_discs(np.eye(2), "row")  # pyright: ignore[reportArgumentType]
+        gershgorin_discs(np.eye(2), "row")  # pyright: ignore[reportArgumentType]
 
 
 def test_the_discs_that_equation_14_prints_need_not_hold_the_eigenvalues():
@@ -169,14 +169,14 @@ def test_the_discs_that_equation_14_prints_need_not_hold_the_eigenvalues():
     h, t = np.tanh(RH @ y), sigmoid(RT @ y)
     H, T = RH.T @ np.diag(1 - h**2), RT.T @ np.diag(t * (1 - t))
     A = np.diag(1 - t) + H @ np.diag(t) - T @ np.diag(y) + T @ np.diag(h)
-    printed = gersgorin_discs(np.diag(1 - t) + np.diag(t) @ H - np.diag(y) @ T + np.diag(h) @ T)
+    printed = gershgorin_discs(np.diag(1 - t) + np.diag(t) @ H - np.diag(y) @ T + np.diag(h) @ T)
     np.testing.assert_allclose(printed.centres, np.diag(A))
     assert printed.distance(eigenvalues(A)).max() > 2.1
     for along in ("rows", "columns"):
-        assert gersgorin_discs(A, along).distance(eigenvalues(A)).max() <= 0
+        assert gershgorin_discs(A, along).distance(eigenvalues(A)).max() <= 0
 
 
 def test_the_figure_is_a_png_of_a_panel_for_each_matrix(tmp_path):
     J = np.random.default_rng(0).standard_normal((2, 8, 8)) / 8
-    path = gersgorin_figure({"one": J[0], "two": J[1]}, tmp_path / "figures" / "discs.png")
+    path = gershgorin_figure({"one": J[0], "two": J[1]}, tmp_path / "figures" / "discs.png")
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -198,7 +198,7 @@ def test_each_failed_run_has_its_own_reason(failing, tmp_path):
 @pytest.fixture
 def failing(monkeypatch, tmp_path):
     """The outcomes of two runs whose training raises an error."""
-    monkeypatch.setattr(worker, "work_for", lambda command: None)
+    monkeypatch.setattr(worker, "record_command", lambda command: None)
     monkeypatch.setattr(worker.parallel, "request_devices", lambda *_: None)
 
     def outcomes(error):

@@ -270,6 +270,8 @@ def test_other_cells_are_named():
         read(lstm)
     with pytest.raises(UsageError, match=r"found none: .* OptimizedLSTMCell can be read$"):
         read({"kernel": np.ones((3, 3))})
+    with pytest.raises(UsageError, match=r"found none: the arrays have the layers l0, l0_reverse$"):
+        read(random_state("l0") | random_state("l0_reverse"), "l5")
 
 
 def test_other_arrays_of_a_state_dict_stay():
