@@ -83,8 +83,15 @@ def _annealed(network: Network) -> Network:
     return Network(f"{network.name}, annealed", network.experiment, network.flags.replace("--preset small", "--preset annealed", 1))
 
 
+def _constant(network: Network) -> Network:
+    """Return a network with as many epochs as one whose learning rate falls, but at a constant rate."""
+    flags = f"{network.flags} --optim.decay 1 --optim.decay-after 0"
+    return Network(network.name.replace("annealed", "20 epochs at a constant rate"), network.experiment, flags)
+
+
 SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
 ANNEALED_SCALE = "256 units instead of 1,024; 20 epochs, the learning rate is halved in each of the last eight"
+CONSTANT_SCALE = "256 units instead of 1,024; 20 epochs at a constant learning rate"
 ANNEALED_VC, ANNEALED_GUIDE, ANNEALED_VCGRU = _annealed(SMALL_VC), _annealed(SMALL_GUIDE), _annealed(SMALL_VCGRU)
 ANNEALED_TARGETS = {target: _annealed(network) for target, network in OTHER_VC.items()}
 SMALL_UNITS = "128 units instead of 1,000"
@@ -94,6 +101,9 @@ RNN_CURVE = (SMALL_RNN, *OTHER_RNN.values())
 RNN_BITS_CURVE = (SMALL_RNN_BITS, *OTHER_RNN_BITS.values())
 GRU_CURVE = (SMALL_GRU, OTHER_GRU)
 ANNEALED_RNNS, ANNEALED_GRUS = tuple(map(_annealed, RNN_CURVE)), tuple(map(_annealed, GRU_CURVE))
+CONSTANT_VC = _constant(ANNEALED_VC)
+CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network.name.startswith(("RNN-96", "RNN-128")))
+"""Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these two sizes."""
 OF_BUFFERS = {bits: ((_bits(f"VCRNN-1000, {bits} buffer bits", f"buffer-{bits}"), ""), (BUFFERED[bits], SMALL_UNITS)) for bits in BUFFERED}
 """Buffer bits -> networks at the published and at a smaller size, and what is smaller."""
 

@@ -16,6 +16,7 @@ from experiments.report.papers.variable_computation_networks import (
     ANNEALED_SCALE,
     BIT_NETWORKS,
     CHAR_NETWORKS,
+    CONSTANT_SCALE,
     CRNN_100,
     CURVE_TARGETS,
     FIXED_SHARPNESS,
@@ -55,6 +56,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
         f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, 'A VCRNN on bits', 'such an RNN', BITS)} "
         f"{gap(gated, 'A VCGRU on characters', 'such a GRU', BITS)}",
         (
+            _at_a_constant_rate(judged, characters),
             _at_targets(judged),
             *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
             *([] if gated.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCGRUs and GRUs on characters", gates)]),
@@ -82,6 +84,15 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
     said = [gap(hard, without, "such an RNN", BITS)] if hard.pairs else []
     said += [gap(constant, "After 12 epochs at a constant rate, with the soft mask, it", "such an RNN", BITS)] if constant.pairs else []
     return "".join(f"{sentence} " for sentence in said)
+
+
+def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
+    """Return the comparison after as many epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run."""
+    sources = [version for version in found.relation.versions if isinstance(version, OnCurve) and version.scale == CONSTANT_SCALE]
+    control = judged.judge(replace(found.relation, versions=tuple(sources)))
+    if found.smaller != ANNEALED_SCALE or not control.pairs:
+        return ""
+    return gap(control, "As a control, after the same 20 epochs at a constant learning rate, the VCRNN", "such an RNN", BITS)
 
 
 def _published(judged: Judged, one: str, other: str) -> str:
