@@ -77,7 +77,7 @@ def test_a_study_of_larger_networks_comes_first_where_it_has_the_models():
     assert found.relation("LRU < GRU: lower test loss (PTB)").advantage == "+0.100 ± 0.000"
     assert found.relation("LRU < LSTM: lower test loss (PTB)").advantage == "+0.000 ± 0.000"
     losses = takeaways(found)[0]
-    assert "At smaller scale (1,000,000 and 300,000 parameters, 10 % of the texts)" in losses.text
+    assert "At smaller scale (300,000 to 1,000,000 parameters, 10 % of the texts)" in losses.text
     assert losses.details[:2] == (
         "the Penn Treebank, LRU and GRU: " + SCALE.replace("300,000", "1,000,000"),
         f"the Penn Treebank, LRU, GRU and LSTM: {SCALE}",

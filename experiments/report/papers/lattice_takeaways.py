@@ -50,7 +50,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
             ),
         ),
         Takeaway(
-            f"**Epochs** until the best one, at the same scale. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
+            f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
             (_censored(judged),),
         ),
         _shares(judged),
@@ -89,10 +89,15 @@ def _smaller(judged: Judged) -> str:
     kept = [study for _, study in _kept(judged)]
     if not any(scale_of(study, _first_start(study)) for study in kept):
         return ""
-    sizes = in_series(list(dict.fromkeys(f"{study['options']['parameters']:,}" for study in kept)))
-    given = [share for study in kept if (share := study["options"]["data"]["text_share"]) is not None]
-    shares = in_series([f"{share:g} %" for share in dict.fromkeys(given)])
-    return f"At smaller scale ({sizes} parameters{f', {shares} of the texts' * bool(shares)}): "
+    sizes = _range([f"{size:,}" for size in sorted({study["options"]["parameters"] for study in kept})])
+    given = {share for study in kept if (share := study["options"]["data"]["text_share"]) is not None}
+    shares = _range([f"{share:g}" for share in sorted(given)])
+    return f"At smaller scale ({sizes} parameters{f', {shares} % of the texts' * bool(shares)}): "
+
+
+def _range(values: Sequence[str]) -> str:
+    """Return 'first to last', or the only one."""
+    return " to ".join(dict.fromkeys([*values[:1], *values[-1:]]))
 
 
 def _order(judged: Judged, text: str) -> tuple[str, str]:
