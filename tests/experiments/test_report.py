@@ -231,6 +231,22 @@ def test_a_summary_of_other_options_does_not_replace_the_kept_one(name, before, 
     assert files(tmp_path / "experiments") == kept
 
 
+def test_parts_of_a_study_are_joined(tmp_path):
+    data, results = {"source": "ptb_joined", "file": None}, tmp_path / "experiments" / "results"
+
+    def part(models, losses):
+        runs = [{"model": model, "initialization": "lru", "share": 100, "seed": 0, "loss": loss} for model, loss in losses.items()]
+        options = {"workdir": "/home/a/runs", "data": data, "models": models, "seeds": 1}
+        write(tmp_path / "study" / "convergence.json", {"study": "convergence", "options": options, "runs": runs, "rankings": models})
+        main(["--collect", str(tmp_path / "study")], tmp_path)
+        kept = json.loads((results / "lattice_convergence_ptb.json").read_text())
+        return kept["options"]["models"], {run["model"]: run["loss"] for run in kept["runs"]}
+
+    assert part(["lru", "gru"], {"lru": 1.0, "gru": 2.0}) == (["lru", "gru"], {"lru": 1.0, "gru": 2.0})
+    assert part(["gru", "rhn"], {"gru": 2.5, "rhn": 3.0}) == (["lru", "gru", "rhn"], {"lru": 1.0, "gru": 2.5, "rhn": 3.0})
+    assert part(["rhn"], {"rhn": 9.0}) == (["lru", "gru", "rhn"], {"lru": 1.0, "gru": 2.5, "rhn": 3.0})  # the kept one has more
+
+
 def test_a_summary_of_the_same_options_with_more_models_and_another_machine_replaces_the_kept_one(tmp_path):
     usual = {"data": {"source": "ptb_joined", "file": None, "dir": "/data"}, "models": ["lru"], "seeds": 1, "devices": 1}
     study(tmp_path / "study", "convergence.json", 1, **usual)

@@ -115,19 +115,40 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 def _agree(name: str, old: Any, new: Any) -> bool:
     if name == "data.file":  # the name of a file that a study may read is part of the name of the study
         return (old is None) == (new is None)
+    if name == "models":  # each has runs of its own
+        return True
     if isinstance(old, list | tuple) and isinstance(new, list | tuple):
         return set(old) <= set(new) or set(new) <= set(old)
     return old == new
 
 
 def keep(source: Path, target: Path, content: dict[str, Any], console: Console) -> None:
-    """Write a summary, unless an earlier one has more runs."""
+    """Write a summary, with runs of an earlier one that it lacks, unless the earlier one has more runs."""
     before = load_summary(target)
+    content = content if before is None else _joined(before, content)
     if before is not None and _size(before) > _size(content):
         console.warn(f"{target} has more runs ({_size(before)}) than {source} ({_size(content)}): kept")
         return
     write_json(target, content)
     console.say(f"{target}: {_size(content)} runs")
+
+
+IDENTITY = "model", "initialization", "share", "seed"
+"""Fields that tell the runs of a study of `experiments.lattice` apart."""
+
+
+def _joined(before: Summary, now: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary of the same study with the runs of an earlier one that it lacks, if both have some that the other lacks."""
+    old, new = ({_identity(run): run for run in summary.get("runs", ()) if isinstance(run, dict)} for summary in (before, now))
+    if not old.keys() - new.keys() or not new.keys() - old.keys() or None in {*old, *new}:
+        return now
+    models = [*dict.fromkeys([*before["options"]["models"], *now["options"]["models"]])]
+    kept = {name: value for name, value in now.items() if name != "rankings"}  # of one part, and the report has its own
+    return {**kept, "options": {**now["options"], "models": models}, "runs": list((old | new).values())}
+
+
+def _identity(run: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    return tuple(run[name] for name in IDENTITY) if run.keys() >= set(IDENTITY) else None
 
 
 def _size(summary: Summary) -> int:
