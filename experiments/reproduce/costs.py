@@ -21,11 +21,11 @@ import numpy as np
 
 import experiments
 from lrpt.cli import limits
-from lrpt.datasets.sources import writable_root
 from lrpt.devices import parallel
 from lrpt.engines.engine import Engine
 from lrpt.engines.jobs import NamedJob
 from lrpt.errors import UsageError
+from lrpt.files import cache_folder
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count_in_step
 from lrpt.networks.protocol import NetworkConfig
@@ -34,7 +34,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.signals import StopRequests
 from lrpt.symbols import CodedSize
-from lrpt.tasks.images import ImageVectors, PermutedImages
+from lrpt.tasks.images import CLASSES, ImageVectors, PermutedImages
 from lrpt.training.config import RunConfig
 from lrpt.training.program import Program
 from lrpt.training.run import Run
@@ -57,9 +57,6 @@ steps of a GRU of 128 units on an H100)"""
 ENDLESS = 10**9
 PIXELS = {"digits": 64, "mnist": 784}
 """pixels of the images of a source: steps if they are read one by one, inputs if they are read at once"""
-
-CLASSES = 10
-"""outputs of a network that reads an image at once"""
 
 
 class Cost(NamedTuple):
@@ -89,7 +86,7 @@ class Costs:
     """
 
     def __init__(self, engine: Engine, path: Path | None = None) -> None:
-        self.engine, self.path = engine, path or writable_root(None) / "costs.json"
+        self.engine, self.path = engine, path or cache_folder() / "costs.json"
         self._machine = f"{platform.node()}, {parallel.cores()} cores, {engine.accelerators} accelerators"
         self._known = _read(self.path)
         self._presets: dict[str, PresetCosts] = {}

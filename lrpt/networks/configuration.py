@@ -141,13 +141,16 @@ class InitialConfig(DrawConfig):
         check_finite(self, "model.initial.carry_bias")
 
 
+LOOPS_IN_WORDS = "fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan"
+
+
 @dataclass(frozen=True)
 class LoopConfig:
     """Loop of the cell over time."""
 
     kind: Annotated[
         str,
-        OneOf("loop", LOOPS, notes="fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan"),
+        OneOf("loop", LOOPS, notes=LOOPS_IN_WORDS),
     ] = "fast"
     chunk: int | None = None
     """steps that the backward pass takes at once (None: about 90,000 values, steps times batch times width; 1 to 64)"""
@@ -188,8 +191,7 @@ class SequenceLoopConfig(LoopConfig):
             "loop",
             LOOPS,
             [KERNEL],
-            notes="fast forms weight gradients once per chunk of steps, checkpoint recomputes chunks, plain is lax.scan, kernel is for "
-            "low-rank GRUs on NVIDIA Hopper GPUs",
+            notes=f"{LOOPS_IN_WORDS}, kernel is for low-rank GRUs on NVIDIA Hopper GPUs",
         ),
     ] = "fast"
     materialize: Annotated[
