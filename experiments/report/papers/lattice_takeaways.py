@@ -10,7 +10,7 @@ from experiments.lattice.ranking import gaps, in_words
 from experiments.report.claims.judged import Judged, JudgedRelation, summarize
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.rows import EPOCHS, Evidence, at_cap
-from experiments.report.claims.studies import by_epoch
+from experiments.report.claims.studies import ONE_EPOCH, by_epoch
 from experiments.report.claims.verdicts import Finding, Observation
 from experiments.report.kept.lattice_studies import STARTS, Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import (
@@ -51,7 +51,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
         ),
         Takeaway(
             f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
-            (_censored(judged),),
+            (_censored(judged), _after_one(judged)),
         ),
         _shares(judged),
         _even(judged),
@@ -156,6 +156,14 @@ def _better_on_less(ahead: Sequence[JudgedRelation]) -> str:
         r.relation.sentence.partition(" better than a ")[2].partition(" on ")[0] for r in ahead if r.verdict.finding is Finding.AGAINST
     ]
     return f" {in_series([f'{name}s' for name in better])} on 60 % are better." if better else ""
+
+
+def _after_one(judged: Judged) -> str:
+    """Say how many orderings of test losses after one epoch were found; nothing if none was run."""
+    found = [r for r in judged.relations if r.relation.contest is ONE_EPOCH]
+    if not any(r.pairs for r in found):
+        return ""
+    return f"After one epoch (Figures 3 and 4): of {_findings(found, 'orderings of test losses')}"
 
 
 def _censored(judged: Judged) -> str:
