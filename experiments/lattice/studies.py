@@ -184,17 +184,24 @@ class Gradients(Options):
             raise UsageError(f"layers is {self.layers}: expected 2 or more, between which gradients differ")
 
 
-def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
-    """Return the row of a run: its model, its metrics on the test split at the best validation loss, the epoch of that loss, and curves."""
+def identify(options: Options, job: Job) -> Row:
+    """Return the model of a run, its initialization, its share of the data and its seed, as its row has them."""
     model: Any = job.config.model
-    epoch = job.config.train.evaluate_every
-    lines = RunDirectory(job.path).metrics()
     return {
         "model": name_of(model),
         "initialization": model.initial.kind,
         "share": options.share(job.config.data),
         **{name: getattr(model, name) for name in ("cell", "size", "layers", "depth")},
         "seed": job.seed,
+    }
+
+
+def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
+    """Return the row of a run: its model, its metrics on the test split at the best validation loss, the epoch of that loss, and curves."""
+    epoch = job.config.train.evaluate_every
+    lines = RunDirectory(job.path).metrics()
+    return {
+        **identify(options, job),
         "parameters": result["parameters"]["true"],
         "loss": result["metrics"]["test"]["loss"],
         "bits_per_character": result["metrics"]["test"]["bits_per_character"],
@@ -312,6 +319,7 @@ def study(name: str, show: Callable[[Any, Sequence[Finished], Console], Mapping[
         keep=keep,
         show=show,
         head={"study": name},
+        identify=identify,
     )
 
 

@@ -130,7 +130,7 @@ def reproduce(options: Options, console: Console) -> int:
     with without_downloads() if options.list else nullcontext():
         lacking = unplanned(plan, options.workdir)
     plan = [one for one in plan if one not in lacking]
-    planned = runs(plan, load(ROOT / RESULTS), options.workdir, damaged)
+    planned = runs(plan, load(ROOT / RESULTS), options.workdir, ROOT / RESULTS, damaged)
     with closing(open_engine(options)) as engine:
         costs = Costs(engine)
         found = Plan([one for one in plan if one.is_study], planned, costs, engine.slots)

@@ -1,7 +1,7 @@
 """Plan of a reproduction: chosen claims, the configurations that they need, one run for each seed, and how far each run is."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -13,6 +13,7 @@ from experiments.report.claims.paper import Paper
 from experiments.report.claims.planning import Need, distinct_runs, needs
 from experiments.report.claims.rows import Planned, Scale
 from experiments.report.kept.records import Record
+from experiments.report.kept.summaries import kept_rows
 from experiments.reproduce.archives import number_in
 from experiments.sweep import experiment_named
 from lrpt.cli.experiment import Experiment, ManyRuns
@@ -99,6 +100,12 @@ class Configuration:
     def options(self, workdir: Path) -> Any:
         """Return the options of a study. Studies that share a directory by default, and their data, also share one here."""
         return replace(self._study[1], workdir=workdir / self.experiment.name / self.name)
+
+    def kept(self, workdir: Path, results: Path) -> set[Path]:
+        """Return the directories of the runs of a study that are kept, and need not be trained again."""
+        study, options = self._study[0], self.options(workdir)
+        rows = kept_rows(study.summary, study.described(options), results)
+        return {one.job.path for one in self.jobs(workdir) if any(study.is_row(options, one.job, row) for row in rows)}
 
     def conclude(self, workdir: Path, console: Console) -> None:
         """Write the summary of a study's finished runs, if there are any, and say where it is."""
@@ -243,7 +250,7 @@ def unplanned(plan: Sequence[Configuration], workdir: Path) -> dict[Configuratio
 
 
 def runs(
-    plan: Sequence[Configuration], records: Sequence[Record], workdir: Path, problems: Mapping[Path, str] | None = None
+    plan: Sequence[Configuration], records: Sequence[Record], workdir: Path, results: Path, problems: Mapping[Path, str] | None = None
 ) -> list[PlannedRun]:
     """Return every run of the plan, without those that train the same numbers as an earlier one.
 
@@ -251,19 +258,23 @@ def runs(
       plan: the configurations.
       records: kept runs.
       workdir: where run directories are.
+      results: folder of kept results.
       problems: why a run that is not kept cannot be trained, by its run directory.
     """
     jobs = {configuration: configuration.jobs(workdir) for configuration in plan}
     once = {id(one) for one in distinct([job for of_seeds in jobs.values() for job in of_seeds])}
-    found = [run for one, of_seeds in jobs.items() for run in _states(one, of_seeds, records, problems or {})]
+    kept = {one: one.kept(workdir, results) for one in plan if one.is_study}
+    found = [run for one, of_seeds in jobs.items() for run in _states(one, of_seeds, records, kept.get(one, set()), problems or {})]
     return [run for run in found if id(run.job) in once]
 
 
-def _states(one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record], problems: Mapping[Path, str]) -> Iterator[PlannedRun]:
+def _states(
+    one: Configuration, jobs: Sequence[NamedJob], records: Sequence[Record], of_study: Collection[Path], problems: Mapping[Path, str]
+) -> Iterator[PlannedRun]:
     kept = {} if one.is_study else runs_of(one.config, one.experiment, records, one.planned.best)
     for job in jobs:
         record = kept.get(job.job.seed)
-        is_kept = record is not None and (is_over(job.job.config, record) or record.failure is not None)
+        is_kept = (record is not None and (is_over(job.job.config, record) or record.failure is not None)) or job.job.path in of_study
         problem = problems.get(job.job.path)
         open_state = State(done=False, problem=problem) if problem else state_of(job)
         yield PlannedRun(one, job, State(done=True) if is_kept else open_state)

@@ -59,6 +59,19 @@ class ManyRuns(Protocol):
         """Return the function that gives the runs for the options."""
         ...
 
+    @property
+    def summary(self) -> str:
+        """Return the name of the summary's file."""
+        ...
+
+    def described(self, options: Any) -> dict[str, Any]:
+        """Return the first entries of the summary and the options."""
+        ...
+
+    def is_row(self, options: Any, job: Job, row: Mapping[str, Any]) -> bool:
+        """Return whether a row of a summary with the same options is that of a job."""
+        ...
+
     def conclude(self, options: Any, jobs: Sequence[Job], console: Console) -> None:
         """Write the summary of the finished runs, if there are any."""
         ...

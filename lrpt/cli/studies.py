@@ -54,6 +54,7 @@ class Study(Generic[O]):
       keep: options, job and result -> the row of a run.
       show: prints the table of the finished runs and draws the plots; returns further entries of the JSON file.
       head: first entries of the JSON file.
+      identify: options and job -> the fields of a run's row that are known before it is trained and tell it from the others (None: none).
     """
 
     experiment: str
@@ -65,6 +66,7 @@ class Study(Generic[O]):
     keep: Callable[[O, Job, Mapping[str, Any]], Row]
     show: Callable[[O, Sequence[Finished], Console], Mapping[str, Any]]
     head: Mapping[str, Any] | None = None
+    identify: Callable[[O, Job], Row] | None = None
 
     def run(self, options: O, console: Console) -> None:
         """Train the unfinished runs. Conclude with the finished ones, even after an interruption."""
@@ -88,11 +90,23 @@ class Study(Generic[O]):
         write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, **more})
         console.say(f"{len(found)} of {len(jobs)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
 
+    def described(self, options: O) -> dict[str, Any]:
+        """Return the first entries of the JSON file and the options."""
+        return {**(self.head or {}), "options": _as_json(options)}
+
+    def is_row(self, options: O, job: Job, row: Mapping[str, Any]) -> bool:
+        """Return whether a row of a study with the same options is that of a job. Without `identify`, no row is."""
+        known = self.identify(options, job) if self.identify else None
+        return known is not None and known.items() <= row.items()
+
+
+def _as_json(options: Any) -> dict[str, Any]:
+    return json.loads(json.dumps(asdict(options), default=str))
+
 
 def origin(options: Any, job: Job) -> dict[str, Any]:
     """Return the options of a study, and the environment of one of its runs, as its summary has them."""
-    asked = json.loads(json.dumps(asdict(options), default=str))
-    return {"options": asked, "environment": json.loads((job.path / ENVIRONMENT).read_text())}
+    return {"options": _as_json(options), "environment": json.loads((job.path / ENVIRONMENT).read_text())}
 
 
 def grouped(rows: Sequence[Mapping[str, Any]], *keys: str) -> dict[Any, Any]:

@@ -9,7 +9,7 @@ from tiny import EXPERIMENT
 
 from experiments.report.claims.planning import Need, distinct_runs
 from experiments.report.claims.rows import Planned
-from experiments.report.kept.records import load
+from experiments.report.kept.records import anonymous, load
 from experiments.reproduce.command import Plan, _rest, fitting
 from experiments.reproduce.costs import Cost
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, State, runs
@@ -84,10 +84,27 @@ def test_runs_that_ended_or_diverged_are_done_here_and_where_they_are_kept(tmp_p
         (jobs[seed].job.path / "checkpoints" / reached).mkdir(parents=True)
         write(jobs[seed].job.path / "config.json", identity(EXPERIMENT, flags(12), seed=seed))
     write(jobs[6].job.path / "failure.json", failure)
-    found = runs([one], load(tmp_path / "kept"), tmp_path / "runs")
+    found = runs([one], load(tmp_path / "kept"), tmp_path / "runs", tmp_path / "kept")
     assert [(run.state.done, run.state.updates, run.state.problem) for run in found] == [
         (True, 0, ""), (False, 0, ""), (True, 0, ""), (True, 0, ""), (False, 8, ""), (False, 0, ""), (False, 10, "")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("epochs", "done"), [(20, [True, True, False, False]), (2, [False] * 4)], ids=["same", "others"])
+def test_runs_of_a_study_are_done_where_they_are_kept_with_the_same_options(epochs, done, tmp_path):
+    book = tmp_path / "warpeace_input.txt"
+    book.write_text("".join(f"line {number} of a book\n" for number in range(2_000)))
+    words = "convergence --data.file BOOK.txt --parameters 1000000 --models lru gru --seeds 2"
+    one = Configuration(Planned("lattice", words, (0, 1)), [], Data(file=book))
+    study, options = one.experiment.subcommands["convergence"].study, one.options(tmp_path / "runs")
+    rows = [study.identify(options, job.job) | {"loss": 1.5} for job in one.jobs(tmp_path / "runs")[:2]]
+    kept = anonymous(study.described(options))
+    write(
+        tmp_path / "kept" / "lattice_convergence_warpeace_1m.json", {**kept, "options": {**kept["options"], "epochs": epochs}, "runs": rows}
+    )
+    found = runs([one], [], tmp_path / "runs", tmp_path / "kept")
+    assert [run.job.job.path.name for run in found] == [f"{name}-all-lru-seed{seed}" for name in ("lru", "gru") for seed in (0, 1)]
+    assert [run.state.done for run in found] == done
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,25 @@ def plan_of(sources: Sequence[Path], results: Path) -> list[tuple[Path, Path, di
     return found
 
 
+def kept_rows(file: str, described: Summary, results: Path) -> Sequence[Mapping[str, Any]]:
+    """Return the runs that are kept of a study with given options; none if the kept study has others, or none is kept.
+
+    Args:
+      file: name of the summary in the work directory.
+      described: the first entries of the summary and the options.
+      results: folder of kept summaries.
+
+    Raises:
+      UsageError: the kept summary is damaged.
+    """
+    try:
+        kept = load_summary(results / f"{STUDIES[file](described)}.json")
+    except LookupError:
+        return ()
+    alike = kept is not None and not _difference(kept["options"], anonymous(described)["options"])
+    return [run for run in kept.get("runs", ()) if isinstance(run, dict)] if kept is not None and alike else ()
+
+
 def _name_of(source: Path, content: Summary) -> str:
     try:
         name = STUDIES[source.name](content)
