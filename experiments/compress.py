@@ -260,9 +260,7 @@ import jax
 from flax.linen import Sequential
 from lrpt import MatrixConfig
 from lrpt.interop.linen import RNN, Bidirectional, Cell
-from lrpt.runs.run_directory import CONFIG
 from lrpt.runs.named_arrays import load
-from lrpt.runs.run_directory import CONFIG
 network = Sequential([{", ".join(layers)}])
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)

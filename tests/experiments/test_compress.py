@@ -154,6 +154,8 @@ def test_a_cell_of_another_library(tmp_path, capsys):
         assert sum(array.size for array in stored.values()) == found["parameters"]["after"]
     names: dict = {}
     exec(found["python"], names)
+    imports = [line for line in found["python"].splitlines() if line.startswith("from lrpt.runs")]
+    assert imports == ["from lrpt.runs.named_arrays import load"]
     assert names["ys"].shape == (1, 5, 4)
     with np.load(tmp_path / "out" / "state_dict.npz") as state_dict:
         assert {name: array.shape for name, array in state_dict.items()} == CELL
