@@ -105,7 +105,7 @@ class Configuration:
         """Return the directories of the runs of a study that are kept, and need not be trained again."""
         study, options = self._study[0], self.options(workdir)
         rows = kept_rows(study.summary, study.described(options), results)
-        return {one.job.path for one in self.jobs(workdir) if any(study.is_row(options, one.job, row) for row in rows)}
+        return {one.job.path for one in self.jobs(workdir) if study.is_among(options, one.job, rows)}
 
     def conclude(self, workdir: Path, console: Console) -> None:
         """Write the summary of a study's finished runs, if there are any, and say where it is."""

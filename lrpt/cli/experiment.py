@@ -68,8 +68,8 @@ class ManyRuns(Protocol):
         """Return the first entries of the summary and the options."""
         ...
 
-    def is_row(self, options: Any, job: Job, row: Mapping[str, Any]) -> bool:
-        """Return whether a row of a summary with the same options is that of a job."""
+    def is_among(self, options: Any, job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether one of the rows of a summary with the same options is that of a job."""
         ...
 
     def conclude(self, options: Any, jobs: Sequence[Job], console: Console) -> None:

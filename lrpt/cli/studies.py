@@ -94,10 +94,10 @@ class Study(Generic[O]):
         """Return the first entries of the JSON file and the options."""
         return {**(self.head or {}), "options": _as_json(options)}
 
-    def is_row(self, options: O, job: Job, row: Mapping[str, Any]) -> bool:
-        """Return whether a row of a study with the same options is that of a job. Without `identify`, no row is."""
+    def is_among(self, options: O, job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether one of the rows of a study with the same options is that of a job. Without `identify`, none is."""
         known = self.identify(options, job) if self.identify else None
-        return known is not None and known.items() <= row.items()
+        return known is not None and any(known.items() <= row.items() for row in rows)
 
 
 def _as_json(options: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from lrpt.runs.configuration import effective, flatten, to_json
+from lrpt.runs.configuration import flatten, to_json
 from lrpt.settings import unused_settings
 from lrpt.training.config import RunConfig
-from lrpt.training.loop import Job
+from lrpt.training.loop import Job, numbers_of
 
 
 def warnings(preset: RunConfig, commands: Iterable[RunConfig], trained: Iterable[RunConfig]) -> Iterator[str]:
@@ -27,12 +27,7 @@ def warnings(preset: RunConfig, commands: Iterable[RunConfig], trained: Iterable
 
 def distinct(jobs: Iterable[Job]) -> dict[Job, list[Job]]:
     """Return jobs that train different numbers, each with the later jobs that would train the same numbers again."""
-    found: dict[str, Job] = {}
-    same: dict[Job, list[Job]] = {}
+    groups: dict[tuple[int, str], list[Job]] = {}
     for job in jobs:
-        first = found.setdefault(repr((job.seed, effective(job.config))), job)
-        if first is job:
-            same[job] = []
-        else:
-            same[first].append(job)
-    return same
+        groups.setdefault(numbers_of(job), []).append(job)
+    return {first: others for first, *others in groups.values()}

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lrpt.devices.processes import Distributed
-from lrpt.runs.configuration import effective
 from lrpt.runs.environment import command
-from lrpt.training.loop import Job
+from lrpt.training.loop import Job, numbers_of
 
 MOST_STACKED = 16
 """runs that one process trains together, unless `--stack` says otherwise"""
@@ -55,7 +54,7 @@ def distinct(jobs: Sequence[NamedJob]) -> list[NamedJob]:
     """Return the first of all jobs that train the same numbers, in the given order."""
     found: dict[Any, NamedJob] = {}
     for one in jobs:
-        found.setdefault((one.names.get("experiment"), one.job.seed, repr(effective(one.job.config))), one)
+        found.setdefault((one.names.get("experiment"), numbers_of(one.job)), one)
     return list(found.values())
 
 

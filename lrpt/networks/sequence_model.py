@@ -110,10 +110,11 @@ class ModelConfig(Steady):
         cell, storage = CELLS[self.cell], ("kind", "rank", "blocks", "density", "tied")
         lacking = [group for role, group in (("recurrent", "matrices"), ("input", "inputs")) if role not in cell.roles]
         of_cell = [f"{group}.{name}" for group in lacking for name in storage] + ["initial.carry_bias"] * (not cell.has_carry_bias)
-        of_layers = {"shared_layers": "model.layers is 1"} if self.layers == 1 else {}
-        if self.matrices.kind == "dense":
-            of_layers["loop.materialize"] = "model.matrices.kind is dense"
-        return of_layers | dict.fromkeys(of_cell, f"model.cell is {self.cell}")
+        return {
+            **({"shared_layers": "model.layers is 1"} if self.layers == 1 else {}),
+            **({"loop.materialize": "model.matrices.kind is dense"} if self.matrices.kind == "dense" else {}),
+            **dict.fromkeys(of_cell, f"model.cell is {self.cell}"),
+        }
 
     @property
     def layer(self) -> Cell:

@@ -15,7 +15,7 @@ from lrpt.devices import parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import suits_kernel
-from lrpt.runs.configuration import flatten, to_json
+from lrpt.runs.configuration import effective, flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.signals import StopRequests
 from lrpt.tasks.order import batch_indices
@@ -41,6 +41,11 @@ class Job(NamedTuple):
     config: RunConfig[Any]
     seed: int
     path: Path
+
+
+def numbers_of(job: Job) -> tuple[int, str]:
+    """Return what decides the numbers of a run: its seed, and the settings that have an effect. It is equal for repetitions."""
+    return job.seed, repr(effective(job.config))
 
 
 def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options: Any) -> list[dict[str, Any]]:

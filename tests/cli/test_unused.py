@@ -97,6 +97,7 @@ def test_unused_settings_are_settings(config):
     for name in unused_settings(config):
         owner = config
         for part in name.split("."):
+            assert hasattr(owner, part), name
             owner = getattr(owner, part)
 
 

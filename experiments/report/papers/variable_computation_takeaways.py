@@ -73,26 +73,28 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
 
     The paper does not say which mask its scores have.
     """
-    sources = [version for version in found.relation.versions if isinstance(version, OnCurve)]
-    same = [version for version in sources if version.scale == found.smaller]
-    shorter = [version for version in sources if version.scale == SMALL_CHARS_SCALE and found.smaller == ANNEALED_SCALE]
-    hard, constant = (
-        judged.judge(replace(found.relation, versions=tuple(versions)))
-        for versions in ([replace(version, hard=True) for version in same], shorter)
-    )
-    without = "With a hard mask, without which nothing can be skipped, it"
-    said = [gap(hard, without, "such an RNN", BITS)] if hard.pairs else []
-    said += [gap(constant, "After 12 epochs at a constant rate, with the soft mask, it", "such an RNN", BITS)] if constant.pairs else []
+    said = []
+    hard = _at_scale(judged, found, found.smaller, hard=True)
+    if hard.pairs:
+        said.append(gap(hard, "With a hard mask, without which nothing can be skipped, it", "such an RNN", BITS))
+    constant = _at_scale(judged, found, SMALL_CHARS_SCALE)
+    if found.smaller == ANNEALED_SCALE and constant.pairs:
+        said.append(gap(constant, "After 12 epochs at a constant rate, with the soft mask, it", "such an RNN", BITS))
     return "".join(f"{sentence} " for sentence in said)
 
 
 def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
     """Return the comparison after as many epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run."""
-    sources = [version for version in found.relation.versions if isinstance(version, OnCurve) and version.scale == CONSTANT_SCALE]
-    control = judged.judge(replace(found.relation, versions=tuple(sources)))
+    control = _at_scale(judged, found, CONSTANT_SCALE)
     if found.smaller != ANNEALED_SCALE or not control.pairs:
         return ""
     return gap(control, "As a control, after the same 20 epochs at a constant learning rate, the VCRNN", "such an RNN", BITS)
+
+
+def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
+    """Judge a comparison at equal operations by its versions of one scale, with the soft or the hard mask."""
+    versions = [replace(one, hard=hard) for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == scale]
+    return judged.judge(replace(found.relation, versions=tuple(versions)))
 
 
 def _published(judged: Judged, one: str, other: str) -> str:
