@@ -276,10 +276,22 @@ def test_recovery_on_adding_is_counted_with_and_without(recoveries, count, words
     assert judged(tmp_path).quantity("LRD-GRU 128/24, recovery", "recoveries").ours == count
 
 
-def test_of_two_runs_of_a_seed_the_one_that_went_further_counts(tmp_path):
-    for name, last in (("a", 10_000), ("b", 12_000), ("c", 11_000)):
-        make_run(tmp_path, curve={last: 0.01}, name=name)
-    assert [run.name for run in copying.OF_LENGTH[copying.LRD].runs(Evidence(load(tmp_path))).values()] == ["b"]
+def chosen(root, flags, lengths):
+    """Return which of several runs of a seed, of so many updates each, stands for the network of the flags."""
+    for updates in lengths:
+        make_run(root, COPY, f"{flags} --train.updates {updates}", curve={updates: 0.01}, name=str(updates))
+    (run,) = Network("", COPY, flags).runs(Evidence(load(root))).values()
+    return run.updates
+
+
+@pytest.mark.parametrize("lengths", [(10_000, 12_000, 11_000), (12_000, 10_000, 11_000)])
+def test_of_unfinished_runs_of_a_seed_the_one_that_went_furthest_counts(lengths, tmp_path):
+    assert chosen(tmp_path, f"{LENGTH} --train.updates 30000", lengths) == 12_000
+
+
+@pytest.mark.parametrize("lengths", [(10_000, 30_000, 87_000), (87_000, 30_000, 10_000)])
+def test_of_finished_runs_of_a_seed_the_one_of_the_claimed_length_counts(lengths, tmp_path):
+    assert chosen(tmp_path, f"{LENGTH} --train.updates 30000", lengths) == 30_000
 
 
 # Relations

@@ -85,10 +85,19 @@ def _equal(name: str, wanted: Any, found: Any) -> bool:
 
 
 def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
-    """Return the runs of a configuration by seed; of several runs of a seed the one that went furthest."""
+    """Return the runs of a configuration by seed.
+
+    Of several runs of a seed it is the shortest of those that trained as long as the configuration says, so that seeds and
+    models are compared after the same number of updates; if none did, the one that went furthest.
+    """
+
+    def suitability(run: Record) -> tuple[bool, int]:
+        over = is_over(config, run)
+        return over, -run.updates if over else run.updates
+
     wanted = Wanted(config, best)
     runs = [r for r in records if r.experiment == experiment.name and wanted.trained(r.config)]
-    by_seed = {run.seed: run for run in sorted(runs, key=lambda run: run.updates)}
+    by_seed = {run.seed: run for run in sorted(runs, key=suitability)}
     return {seed: by_seed[seed] for seed in sorted(by_seed)}
 
 
