@@ -13,8 +13,9 @@ roughly every 8 bits", and with 8 or 24 buffer bits behind each character "the m
 the autocorrelation of m_t.
 
 Settings that the paper does not print are those of `experiments.variable_computation`, except windows of six characters, a weight of 0.1,
-and targets of 0.3 and 0.4. The small networks are trained for four epochs at a constant learning rate. They end at a sharpness of 4, so
-that their masks are as sharp as those of 1,000 units.
+and targets of 0.3 and 0.4. The small networks are trained for four epochs at a constant learning rate; the presets `annealed` and
+`annealed-rnn` have four more, each at half the rate of the one before. They end at a sharpness of 4, so that their masks are as sharp as
+those of 1,000 units.
 """
 
 from dataclasses import replace
@@ -53,20 +54,23 @@ QUICK = RunConfig(
 )
 
 
-def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: int = 0) -> Preset:
+def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: int = 0, further: str = "") -> Preset:
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
     model = replace(model, lag=data.period) if model.has_scheduler else model
     target = f", target {model.schedule.target}" * model.has_scheduler
     behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
     return Preset(
         with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
-        f"{model.label}{target}, on bits of the Penn Treebank{behind}",
+        f"{model.label}{target}, on bits of the Penn Treebank{behind}{further}",
     )
 
 
 SHORT = replace(PAPER, optim=OptimConfig("char_lm"), train=replace(PAPER.train, updates=4 * EPOCH))
+ANNEALED = replace(SHORT, optim=OptimConfig("char_lm", decay=0.5, decay_after=3), train=replace(PAPER.train, updates=8 * EPOCH))
+"""The same, and four more epochs, each at half the learning rate of the one before."""
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness_growth=3.9, sharpness_end=4.0)
 """A small network, whose mask has its final sharpness from the second of four epochs on."""
+FURTHER = ", 4 more epochs with a falling learning rate"
 
 EXPERIMENT = Experiment(
     name="bit_lm",
@@ -82,6 +86,8 @@ EXPERIMENT = Experiment(
         **{f"buffer-{bits}": _preset(FULL, buffer=bits) for bits in (8, 24)},
         "small": _preset(SMALL, SHORT),
         "small-rnn": _preset(network("elman", 77), SHORT),
+        "annealed": _preset(SMALL, ANNEALED, further=FURTHER),
+        "annealed-rnn": _preset(network("elman", 77), ANNEALED, further=FURTHER),
         "small-buffer-8": _preset(SMALL, SHORT, buffer=8),
         "small-buffer-24": _preset(SMALL, SHORT, buffer=24),
     },

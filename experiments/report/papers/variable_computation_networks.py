@@ -91,6 +91,8 @@ def _constant(network: Network) -> Network:
 
 SMALL_CHARS_SCALE = "256 units instead of 1,024; 12 epochs"
 ANNEALED_SCALE = "256 units instead of 1,024; 20 epochs, the learning rate is halved in each of the last eight"
+SMALL_BITS_SCALE = "128 units instead of 1,000; 4 epochs"
+ANNEALED_BITS_SCALE = "128 units instead of 1,000; 8 epochs, the learning rate is halved in each of the last four"
 CONSTANT_SCALE = "256 units instead of 1,024; 20 epochs at a constant learning rate"
 ANNEALED_VC, ANNEALED_GUIDE, ANNEALED_VCGRU = _annealed(SMALL_VC), _annealed(SMALL_GUIDE), _annealed(SMALL_VCGRU)
 ANNEALED_TARGETS = {target: _annealed(network) for target, network in OTHER_VC.items()}
@@ -101,6 +103,7 @@ RNN_CURVE = (SMALL_RNN, *OTHER_RNN.values())
 RNN_BITS_CURVE = (SMALL_RNN_BITS, *OTHER_RNN_BITS.values())
 GRU_CURVE = (SMALL_GRU, OTHER_GRU)
 ANNEALED_RNNS, ANNEALED_GRUS = tuple(map(_annealed, RNN_CURVE)), tuple(map(_annealed, GRU_CURVE))
+ANNEALED_BITS, ANNEALED_RNNS_BITS = _annealed(SMALL_BITS), tuple(map(_annealed, RNN_BITS_CURVE))
 CONSTANT_VC = _constant(ANNEALED_VC)
 CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network.name.startswith(("RNN-96", "RNN-128")))
 """Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these two sizes."""

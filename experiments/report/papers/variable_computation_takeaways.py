@@ -13,6 +13,7 @@ from experiments.report.claims.rows import Evidence, Network
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
+    ANNEALED_BITS_SCALE,
     ANNEALED_SCALE,
     BIT_NETWORKS,
     CHAR_NETWORKS,
@@ -25,6 +26,7 @@ from experiments.report.papers.variable_computation_networks import (
     NO_PENALTY,
     PUBLISHED_TUNES,
     RNN_CURVE,
+    SMALL_BITS_SCALE,
     SMALL_CHARS_SCALE,
     SMALL_VC,
     SMALL_VCGRU,
@@ -53,10 +55,11 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
         f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'an RNN of as many operations', BITS)} "
-        f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, 'A VCRNN on bits', 'such an RNN', BITS)} "
-        f"{gap(gated, 'A VCGRU on characters', 'such a GRU', BITS)}",
+        f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such an RNN', BITS)} "
+        f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such a GRU', BITS)}",
         (
             _at_a_constant_rate(judged, characters),
+            _on_bits_at_a_constant_rate(judged, bits),
             _at_targets(judged),
             *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
             *([] if gated.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCGRUs and GRUs on characters", gates)]),
@@ -64,8 +67,12 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     )
 
 
+FALLING = {ANNEALED_SCALE: "8 of 20", ANNEALED_BITS_SCALE: "4 of 8"}
+"""In which epochs the learning rate falls."""
+
+
 def _trained(found: JudgedRelation) -> str:
-    return "If the learning rate falls in the last 8 of 20 epochs, a" if found.smaller == ANNEALED_SCALE else "A"
+    return f"If the learning rate falls in the last {FALLING[found.smaller]} epochs, a" if found.smaller in FALLING else "A"
 
 
 def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
@@ -89,6 +96,13 @@ def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
     if found.smaller != ANNEALED_SCALE or not control.pairs:
         return ""
     return gap(control, "As a control, after the same 20 epochs at a constant learning rate, the VCRNN", "such an RNN", BITS)
+
+
+def _on_bits_at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
+    """Return the comparison on bits after fewer epochs at a constant rate, if the judged one has a falling rate."""
+    if found.smaller != ANNEALED_BITS_SCALE:
+        return ""
+    return gap(_at_scale(judged, found, SMALL_BITS_SCALE), "After 4 epochs at a constant rate, the VCRNN on bits", "such an RNN", BITS)
 
 
 def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
