@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from experiments.report.kept.records import OLDER, anonymous
 from lrpt.errors import UsageError
-from lrpt.runs.checkpoint import SEAL, updates_in
+from lrpt.runs.checkpoint import SEAL, Damaged, intact, updates_in
 from lrpt.runs.files import parsed_object, write_bytes
 from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, RUN, RunDirectory
 from lrpt.training.config import RunConfig
@@ -233,12 +233,8 @@ def _checkpoint(path: Path, update: int) -> dict[str, bytes] | None:
     folder = path / CHECKPOINTS / str(update)
     try:
         mine = json.loads((path / CONFIG).read_bytes()).get(RUN, "")
-        found = {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-        seal = json.loads(found[SEAL])
-        intact = all(_digest(found[name]) == digest for name, digest in seal["files"].items())
-        is_mine = seal.get("run", "") in ("", mine) or not mine
-        return {name: found[name] for name in (SEAL, *seal["files"])} if intact and is_mine else None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {name: (folder / name).read_bytes() for name in (SEAL, *intact(folder, mine).files)}
+    except (Damaged, OSError, ValueError, AttributeError, RecursionError):
         return None
 
 

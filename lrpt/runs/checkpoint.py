@@ -39,6 +39,13 @@ class Restored(NamedTuple):
     metadata: dict[str, Any]
 
 
+class Seal(NamedTuple):
+    """What a checkpoint holds: the SHA-256 of each file by its path, and dtype and shape of each array by its place in the state."""
+
+    files: dict[str, str]
+    arrays: dict[str, str]
+
+
 def updates_in(path: Path) -> list[int]:
     """Return the updates that have a checkpoint in a directory, newest first."""
     folders = path.iterdir() if path.is_dir() else ()
@@ -119,7 +126,8 @@ class Checkpoints:
           Unfinished: it has no seal.
           Damaged: it is missing, differs from its seal, or belongs to another run.
         """
-        self._check_seal(template, update)
+        if intact(self.path / str(update), self.run()).arrays != _arrays(template):
+            raise Misfit("its arrays are not of the shapes and dtypes that the model has")
         ocp = _orbax()
         items = ocp.args.Composite(state=ocp.args.StandardRestore(template), notes=ocp.args.JsonRestore())
         try:
@@ -127,23 +135,6 @@ class Checkpoints:
         except Exception as error:
             raise Damaged(_reason(error)) from error
         return Restored(update, found["state"], dict(found["notes"]))
-
-    def _check_seal(self, template: Any, update: int) -> None:
-        path = self.path / str(update)
-        try:
-            seal = json.loads((path / SEAL).read_text())
-            files, arrays, run = dict(seal["files"]), dict(seal["arrays"]), str(seal.get("run", ""))
-        except FileNotFoundError as error:
-            raise Unfinished("it was not finished") from error
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise Damaged(f"{SEAL} cannot be read") from error
-        found = _digests(path)
-        if wrong := [name for name, digest in files.items() if found.get(name) != digest]:
-            raise Damaged(f"the contents of {wrong[0]} are not what was saved")
-        if run and run != (self.run() or run):
-            raise Damaged("it belongs to another run")
-        if arrays != _arrays(template):
-            raise Misfit("its arrays are not of the shapes and dtypes that the model has")
 
     def restore_best(self, template: Any, update: int, otherwise: str) -> Restored | None:
         """Return the checkpoint of `update`. If it is damaged, return None and warn; `otherwise` says what happens instead."""
@@ -196,6 +187,32 @@ class Unfinished(Damaged):
 
 class Misfit(Damaged):
     """An intact checkpoint whose arrays do not have the requested shapes and dtypes."""
+
+
+def intact(path: Path, run: str = "") -> Seal:
+    """Return the seal of a checkpoint whose files match it.
+
+    Args:
+      path: the folder of the checkpoint.
+      run: identifier of the run that it has to belong to; '' accepts any.
+
+    Raises:
+      Unfinished: it has no seal.
+      Damaged: it is missing, differs from its seal, or belongs to another run.
+    """
+    try:
+        seal = json.loads((path / SEAL).read_text())
+        files, arrays, owner = dict(seal["files"]), dict(seal["arrays"]), str(seal.get("run", ""))
+    except FileNotFoundError as error:
+        raise Unfinished("it was not finished") from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Damaged(f"{SEAL} cannot be read") from error
+    found = _digests(path)
+    if wrong := [name for name, digest in files.items() if found.get(name) != digest]:
+        raise Damaged(f"the contents of {wrong[0]} are not what was saved")
+    if owner and run and owner != run:
+        raise Damaged("it belongs to another run")
+    return Seal(files, arrays)
 
 
 def _orbax() -> Any:
