@@ -40,7 +40,7 @@ class Restored(NamedTuple):
 
 
 class Seal(NamedTuple):
-    """What a checkpoint holds: the SHA-256 of each file by its path, and dtype and shape of each array by its place in the state."""
+    """Contents of a checkpoint: the SHA-256 of each file by its path, and dtype and shape of each array by its place in the state."""
 
     files: dict[str, str]
     arrays: dict[str, str]

@@ -363,6 +363,26 @@ def test_fewer_recoveries_are_more_stable_unless_both_have_none(plain, finding, 
     assert relation(tmp_path, "weight normalization is more stable (fixed").verdict.finding is finding
 
 
+@pytest.mark.parametrize(
+    ("normalized", "plain", "advantage", "finding"),
+    [
+        ((0.30, 0.35, 0.33), (0.01, 0.30, 0.02), -0.67, Finding.OPEN),
+        ((0.01, 0.02, 0.03), (0.30, 0.31, 0.32), 1.0, Finding.OPEN),
+        ((0.01, 0.02, 0.03), (0.03, 0.02, 0.01), 0.0, Finding.NONE),
+    ],
+)
+def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normalized, plain, advantage, finding, tmp_path):
+    for preset, losses in (("weight-norm", normalized), ("paper", plain)):
+        for seed, last in enumerate(losses):
+            make_run(tmp_path, COPY, f"--preset {preset}", seed, {10_000: 0.02, 35_000: last}, "loss", {}, name=f"{preset}{seed}")
+    found = relation(tmp_path, "with weight normalization, fewer networks end above the predictor without memory (fixed")
+    assert found.difference.mean == pytest.approx(advantage, abs=0.01)
+    assert found.verdict.finding is finding
+    said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole
+    counts = [sum(loss > 0.04 for loss in losses) for losses in (normalized, plain)]
+    assert (f"{counts[0]} of 3 with it and {counts[1]} of 3 without at the published rate" in said) is (counts[0] != counts[1])
+
+
 def test_what_the_paper_sets_no_limit_to_is_open_until_it_happens(tmp_path):
     make_run(tmp_path, COPY, "--preset paper --model.parametrization dense --optim.recipe copy_memory_dense", curve={35_000: 3e-2}, test={})
     found = judged(tmp_path).quantity("GRU 128", "updates until", setting="fixed")
@@ -681,7 +701,7 @@ def test_a_falling_learning_rate_has_as_many_epochs_at_a_constant_one_as_a_contr
         trained(f"annealed{more}", 25_000.0, bits)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert "falls in the last 8 of 20 epochs, a VCRNN on characters is 0.040 bits per character ahead of" in said
-    assert "after the same 20 epochs at a constant learning rate, the VCRNN is 0.020 bits per character behind such an RNN" in said
+    assert "after as many epochs of that, with the soft mask, it is 0.020 bits per character behind such RNNs" in said
 
 
 def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(tmp_path):
@@ -699,7 +719,37 @@ def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(t
     trained("small", 4, 2.63)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert "falls in the last 4 of 8 epochs, a VCRNN on bits is 0.020 bits per character ahead of" in said
-    assert "After 4 epochs at a constant rate, the VCRNN on bits is 0.030 bits per character behind such an RNN" in said
+    assert "After 4 epochs at a constant rate, the VCRNN on bits is 0.030 bits per character behind such RNNs" in said
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [((1.810, 1.812, 1.811), "significant, but undecided, still improving"), ((1.810, 1.850, 1.801), "undecided, still improving")],
+)
+def test_a_significant_gap_that_longer_training_may_change_is_called_so(bits, words, tmp_path):
+    """The network with variable computation is behind. With two of three seeds it gains more in its last evaluation than that."""
+    for seed, own in enumerate(bits):
+        characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 1.8)
+        characters(tmp_path, "small-rnn", seed, 32_768.0, 1.8)
+        test = {"bits_per_character": own, "multiplications": 24_576.0}
+        curve = {34_485: 2.9 if seed < 2 else own, 37_620: own}
+        make_run(tmp_path, computing.CHARS, "--preset small", seed, curve, "bits_per_character", test, name=f"vc{seed}")
+    said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
+    assert f"(3 seeds, {words})" in said
+
+
+@pytest.mark.parametrize(("size", "named"), [(28_000, True), (158_005, False)])
+def test_a_usual_network_with_fewer_parameters_is_named(size, named, tmp_path):
+    runs = {"annealed-rnn --model.size 96 --model.embedding 96": (1.7, 18_432.0, size), "annealed": (1.8, 25_000.0, 158_004)}
+    for flags, (bits, operations, parameters) in runs.items():
+        test = {"bits_per_character": bits, "multiplications": operations}
+        path = make_run(tmp_path, computing.CHARS, f"--preset {flags}", 0, {62_700: bits}, "bits_per_character", test, name=str(parameters))
+        found = json.loads((path / "result.json").read_text())
+        write(path / "result.json", found | {"parameters": {"true": parameters}})
+    test = {"bits_per_character": 1.9, "multiplications": 32_768.0}
+    make_run(tmp_path, computing.CHARS, "--preset annealed-rnn", 0, {62_700: 1.9}, "bits_per_character", test, name="larger")
+    said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
+    assert ("usual networks are better: RNN-96, annealed has 28,000 parameters and 1.70 bits per character, VCRNN-256" in said) is named
 
 
 def test_only_a_unit_that_learns_its_operations_is_judged_by_them():
@@ -922,8 +972,8 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
     assert "Faster, of 3 tasks: 1 with one seed and 2 not yet run or not yet judged." in said
-    assert "6 comparisons are at 10 to 100 times the published learning rate, and 0 of them have gradients that are not finite." in said
-    assert "has fewer in 0 (none significantly)" in said
+    assert "in 0 of the 0 comparisons with such gradients (none significantly" in said
+    assert "There are 6 comparisons." in said
     assert "memoryless" not in said
 
 

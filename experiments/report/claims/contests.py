@@ -206,6 +206,43 @@ class First:
 
 
 @dataclass(frozen=True)
+class EndsAbove:
+    """Whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
+
+    Nothing is said of two runs that are both above it, or both not.
+
+    Attributes:
+      name: the metric and the level.
+      score: as `metrics.jsonl` names the metric.
+      level: such as the score of a predictor without memory.
+      form: format string.
+      best: whether the metric depends on which evaluation was the best.
+    """
+
+    name: str
+    score: str
+    level: float
+    form: str = "{:.1f}"
+    best: bool = False
+
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+        """Compare two runs of one seed. Of a run that ended by a rule of its own, the last value counts."""
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
+        values = self.last(better), self.last(worse)
+        if values[0] is None or values[1] is None:
+            return Pair(better.seed, None, None, settled=False)
+        above = [float(value > self.level) for value in values if value is not None]
+        pair = compared(better.seed, above[1] - above[0], strict)
+        pair = pair if any(above) and not all(above) else pair._replace(agrees=None)
+        return pair if are_over(lengths, better, worse) else in_progress(pair, min(better.updates, worse.updates), lengths)
+
+    def last(self, run: Record) -> float | None:
+        """Return the last value of a run."""
+        return run.up_to(self.score, run.updates)
+
+
+@dataclass(frozen=True)
 class Recoveries:
     """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
 

@@ -342,7 +342,7 @@ def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
     if len(pairs) == 1:
         return Finding.ONE_SEED
     found = difference(decided)
-    if found is None or len(decided) < len(pairs) or not _significant(decided):
+    if found is None or len(decided) < len(pairs) or not is_significant(decided):
         return Finding.OPEN
     return Finding.FOR if found.mean > 0 else Finding.AGAINST
 
@@ -351,7 +351,7 @@ LEVEL = 0.05
 """probability of calling a difference of two equal models significant, for each relation by itself"""
 
 
-def _significant(pairs: Sequence[Pair]) -> bool:
+def is_significant(pairs: Sequence[Pair]) -> bool:
     """Return whether the mean advantage differs from 0 by Student's test on pairs.
 
     A value at a cap enters as the cap. So the test compares means up to the cap (restricted means).
@@ -372,7 +372,7 @@ def _relation_status(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Status:
     agreeing = sum(bool(pair.agrees) for pair in decided)
     if agreeing == len(pairs):
         return Status.REPRODUCED
-    if found is not None and len(decided) == len(pairs) and found.mean < 0 and _significant(decided):
+    if found is not None and len(decided) == len(pairs) and found.mean < 0 and is_significant(decided):
         return Status.CONTRADICTED
     return Status.BY_SOME if agreeing else Status.NOT_REPRODUCED
 

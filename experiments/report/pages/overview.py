@@ -134,6 +134,9 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 - **Table only** marks orderings that a table of the paper has, and its text does not state.
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
 - **One seed** decides nothing at any size.
+- **Equal operations**: usual networks of several sizes give scores at several numbers of operations. Between the two nearest ones, the
+  score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,
+  which favours the network with variable computation.
 - **Short training**: networks that were trained for less than a tenth of the updates decide nothing. Neither do losses and epochs at the
   cap on epochs, if more epochs could change which model is ahead. In other runs at smaller scale, a pair is undecided if the network that
   is behind gained more in its last evaluation than it is behind.
@@ -152,7 +155,8 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 Ours are means ± standard deviations (n - 1) over seeds. *Mean of 2 of 3 seeds* leaves out seeds without the value. *At least* marks a value
 at a cap.
 
-If a seed was run twice, the longer run counts. Runs of one seed differ between machines, because rounding differs.
+If a seed was run twice, the run counts that trained as long as the claim says, or else the longer one. Runs of one seed differ between
+machines, because rounding differs.
 
 ## Configurations
 

@@ -73,8 +73,14 @@ def _on_optimization(judged: Judged) -> Takeaway:
     }
     return Takeaway(
         f"**Optimization** (Figure 4) on JSB Chorales. There is one swarm of small networks, so these are directions, not verdicts. "
-        f"{_lowest(judged.evidence)} {by_finding(said)}",
-        (f"{_better(judged.evidence)}.", _extent(judged.evidence), _losses(judged.evidence), _noise(judged.evidence)),
+        f"{by_finding(said)}",
+        (
+            _lowest(judged.evidence),
+            f"{_better(judged.evidence)}.",
+            _extent(judged.evidence),
+            _losses(judged.evidence),
+            _noise(judged.evidence),
+        ),
     )
 
 

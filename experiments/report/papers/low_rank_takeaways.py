@@ -14,7 +14,21 @@ from experiments.report.claims.quantities import is_solved
 from experiments.report.claims.rows import Evidence
 from experiments.report.claims.verdicts import Finding
 from experiments.report.kept.records import Record
-from experiments.report.papers.low_rank_copying import GUESSED, LONG, LRD, MEMORYLESS, NORMALIZED, OF_FIXED, RATES, SHORT, URNN, VARIANTS
+from experiments.report.papers.low_rank_copying import (
+    AT_RATES,
+    GUESSED,
+    LONG,
+    LRD,
+    MEMORYLESS,
+    NORMALIZED,
+    OF_FIXED,
+    RATES,
+    SHORT,
+    STABLER,
+    URNN,
+    VARIANTS,
+)
+from experiments.report.papers.low_rank_copying import FIXED as COPYING_FIXED
 from experiments.report.wording.texts import counted, placed, seeds_in_words
 from lrpt.runs.console import in_series
 
@@ -82,18 +96,38 @@ def _on_copying(judged: Judged) -> Takeaway:
 def _on_weight_norm(judged: Judged) -> Takeaway:
     """Return what weight normalization changes."""
     faster = {name: judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)}
-    stable = [r for r in judged.relations if r.relation.sentence.startswith("weight normalization is more stable (variable")]
+    stable = [r for r in judged.relations if r.relation.sentence.startswith(f"{STABLER} (variable")]
     return Takeaway(
         f"**Weight normalization** makes training faster and more stable in the paper. Here, {GUESSED}. Faster, of {len(faster)} tasks: "
-        f"{counted(list(faster.values()), SAID)}. More stable: {len(stable)} comparisons are at 10 to 100 times the published learning "
-        f"rate, and {len(_decided(stable))} of them have gradients that are not finite. Weight normalization has fewer in "
-        f"{_holding(stable)} ({_significant(stable)} significantly).",
+        f"{counted(list(faster.values()), SAID)}. {_endings(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
-            f"More stable: {seeds_in_words([len(r.pairs) for r in _decided(stable)])} for each comparison that has such gradients."
-            f"{_above(judged)}",
+            f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} of the "
+            f"{len(_decided(stable))} comparisons with such gradients ({_significant(stable)} significantly; "
+            f"{seeds_in_words([len(r.pairs) for r in _decided(stable)])} each). There are {len(stable)} comparisons.",
         ),
     )
+
+
+def _endings(judged: Judged) -> str:
+    """Return how many networks end above the memoryless predictor, with and without weight normalization, at rates where that differs."""
+    published = [[(run, COPYING_FIXED) for run in OF_FIXED[name].runs(judged.evidence).values()] for name in (NORMALIZED, LRD)]
+    groups = {"at the published rate (N = 500)": published} | {
+        f"at {rate / 0.001:.0f} times that rate": [
+            [(run, VARIANTS[variant]) for variant in VARIANTS for run in AT_RATES[variant, rate][arm].runs(judged.evidence).values()]
+            for arm in (0, 1)
+        ]
+        for rate in RATES
+    }
+    counts = {when: (_above(with_it), _above(without)) for when, (with_it, without) in groups.items() if with_it and without}
+    said = [f"{one} with it and {other} without {when}" for when, (one, other) in counts.items() if one != other]
+    return f"Networks that end above the predictor without memory: {', '.join(said)}." if said else ""
+
+
+def _above(runs: Sequence[tuple[Record, str]]) -> str:
+    """Return how many runs of tasks end above the memoryless predictor: '2 of 3'."""
+    losses = [(run.up_to("loss", run.updates), MEMORYLESS[text]) for run, text in runs]
+    return f"{sum(loss is not None and loss > level for loss, level in losses)} of {len(losses)}"
 
 
 def _on_urnn(judged: Judged) -> Takeaway:
@@ -128,13 +162,13 @@ def _on_tables(judged: Judged) -> Takeaway:
     tied, untied = (judged.quantity(name, "test perplexity") for name in ("LRD-GRU 1000/64, tied", "LRD-GRU 1000/64"))
     digits = judged.quantity("LRD-GRU 128/24", "test accuracy", "Table 1")
     above = judged.quantity("LRD-GRU 128/24", "test accuracy, above", "Table 1")
-    of_gru = judged.relation("LRD-GRU > full GRU")
+    of_gru, low_rank = judged.relation("LRD-GRU > full GRU"), judged.quantity("LR-GRU 128/24", "test accuracy")
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return Takeaway(
         f"**Images and characters.** Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published "
-        f"{digits.quantity.published}; {digits.verdict}. Better than the full GRU, in {of_gru.unit}: {of_gru.verdict}. "
-        f"Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published {tied.quantity.published}; "
-        f"{tied.verdict}.",
+        f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}. Better than the full GRU, in "
+        f"{of_gru.unit}: {of_gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published "
+        f"{tied.quantity.published}; {tied.verdict}.",
         (
             f"Permuted MNIST, LRD-GRU 128/24, above the uRNN's {above.quantity.published.removeprefix('> ')}: {above.verdict}",
             f"MNIST, LRD-Highway: {diagonal.ours}, published {diagonal.quantity.published}; LR-Highway: {lr.ours}, published "
@@ -165,26 +199,6 @@ def _holding(relations: Sequence[JudgedRelation]) -> str:
 def _significant(relations: Sequence[JudgedRelation]) -> str:
     """Return how many relations hold significantly."""
     return str(sum(r.verdict.finding is Finding.FOR for r in relations) or "none")
-
-
-def _above(judged: Judged) -> str:
-    """Return a sentence on the networks that end above the memoryless predictor at the highest learning rate."""
-    with_it, without = (_ends(judged, name) for name in (NORMALIZED, LRD))
-    if not any(with_it):
-        return ""
-    return (
-        f" At {max(RATES) / 0.001:.0f} times the rate, {sum(with_it)} of {len(with_it)} networks with it and {sum(without)} of "
-        f"{len(without)} without it end above the memoryless predictor, which knows when to write symbols, but not which."
-    )
-
-
-def _ends(judged: Judged, name: str) -> list[bool]:
-    """Return which runs of a network end above the memoryless predictor at the highest learning rate."""
-    found = [
-        (text, judged.quantity(name, "last test cross-entropy", setting=f"{text}, rate {max(RATES)}").observed)
-        for text in VARIANTS.values()
-    ]
-    return [o.value > MEMORYLESS[text] for text, observed in found for o in observed if o.value is not None]
 
 
 def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:

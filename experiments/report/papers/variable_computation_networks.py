@@ -72,7 +72,7 @@ SMALL_GUIDE = _chars("VCRNN-256, guide", "small-guide")
 SMALL_VCGRU, SMALL_GRU = _chars("VCGRU-256", "small-vcgru"), _chars("GRU-104", "small-gru")
 SMALL_BITS, SMALL_RNN_BITS = _bits("VCRNN-128", "small"), _bits("RNN-77", "small-rnn")
 OTHER_RNN_BITS = {size: _bits(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in (64, 96)}
-CURVE_TARGETS, CURVE_SIZES = (0.2, 0.4, 0.5), (80, 96, 160, 192)
+CURVE_TARGETS, CURVE_SIZES = (0.2, 0.4, 0.5), (80, 96, 112, 160, 192)
 OTHER_VC = {target: _chars(f"VCRNN-256, target {target}", f"small --model.schedule.target {target}") for target in CURVE_TARGETS}
 OTHER_RNN = {size: _chars(f"RNN-{size}", f"small-rnn --model.size {size} --model.embedding {size}") for size in CURVE_SIZES}
 OTHER_GRU = _chars("GRU-112", "small-gru --model.size 112 --model.embedding 112")
@@ -99,14 +99,22 @@ ANNEALED_TARGETS = {target: _annealed(network) for target, network in OTHER_VC.i
 SMALL_UNITS = "128 units instead of 1,000"
 BUFFERED = {8: _bits("VCRNN-128, 8 buffer bits", "small-buffer-8"), 24: _bits("VCRNN-128, 24 buffer bits", "small-buffer-24")}
 CRNN_500, CRNN_100 = Network("CRNN-500", CRNN, "--preset paper"), Network("CRNN-100", CRNN, "--preset bits")
+OTHER_RATE = {
+    "RNN-100": ("at a constant learning rate", _bits("RNN-100, constant rate", "rnn-100 --optim.decay 1 --optim.decay-after 0")),
+    "CRNN-100": (
+        "with a falling learning rate",
+        Network("CRNN-100, falling rate", CRNN, "--preset bits --optim.decay 0.5 --optim.decay-after 11"),
+    ),
+}
+"""The learning rates that were tried for two rows and were worse."""
 RNN_CURVE = (SMALL_RNN, *OTHER_RNN.values())
 RNN_BITS_CURVE = (SMALL_RNN_BITS, *OTHER_RNN_BITS.values())
 GRU_CURVE = (SMALL_GRU, OTHER_GRU)
 ANNEALED_RNNS, ANNEALED_GRUS = tuple(map(_annealed, RNN_CURVE)), tuple(map(_annealed, GRU_CURVE))
 ANNEALED_BITS, ANNEALED_RNNS_BITS = _annealed(SMALL_BITS), tuple(map(_annealed, RNN_BITS_CURVE))
 CONSTANT_VC = _constant(ANNEALED_VC)
-CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network.name.startswith(("RNN-96", "RNN-128")))
-"""Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these two sizes."""
+CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network.name.startswith(("RNN-96", "RNN-112", "RNN-128")))
+"""Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these sizes."""
 OF_BUFFERS = {bits: ((_bits(f"VCRNN-1000, {bits} buffer bits", f"buffer-{bits}"), ""), (BUFFERED[bits], SMALL_UNITS)) for bits in BUFFERED}
 """Buffer bits -> networks at the published and at a smaller size, and what is smaller."""
 

@@ -24,6 +24,7 @@ from experiments.report.papers.variable_computation_networks import (
     GRU_CURVE,
     NAIVE,
     NO_PENALTY,
+    OTHER_RATE,
     PUBLISHED_TUNES,
     RNN_CURVE,
     SMALL_BITS_SCALE,
@@ -54,12 +55,13 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
         f"**Equal operations.** In the paper, units with variable computation are better than usual units with as many operations, in "
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
-        f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'an RNN of as many operations', BITS)} "
-        f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such an RNN', BITS)} "
-        f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such a GRU', BITS)}",
+        f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'RNNs of as many operations (interpolated)', BITS)} "
+        f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)} "
+        f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such GRUs', BITS)}",
         (
-            _at_a_constant_rate(judged, characters),
+            _after_twelve_epochs(judged, characters),
             _on_bits_at_a_constant_rate(judged, bits),
+            _by_parameters(judged, characters),
             _at_targets(judged),
             *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
             *([] if gated.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCGRUs and GRUs on characters", gates)]),
@@ -76,33 +78,59 @@ def _trained(found: JudgedRelation) -> str:
 
 
 def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
-    """Return the same comparison with the hard mask, and after fewer epochs at a constant rate; what was not run is left out.
+    """Return the same comparison with the hard mask, and at a constant rate; what was not run is left out.
 
     The paper does not say which mask its scores have.
     """
     said = []
     hard = _at_scale(judged, found, found.smaller, hard=True)
     if hard.pairs:
-        said.append(gap(hard, "With a hard mask, without which nothing can be skipped, it", "such an RNN", BITS))
-    constant = _at_scale(judged, found, SMALL_CHARS_SCALE)
-    if found.smaller == ANNEALED_SCALE and constant.pairs:
-        said.append(gap(constant, "After 12 epochs at a constant rate, with the soft mask, it", "such an RNN", BITS))
+        said.append(gap(hard, "With a hard mask, without which nothing can be skipped, it", "such RNNs", BITS))
+    control = _at_scale(judged, found, CONSTANT_SCALE)
+    if found.smaller == ANNEALED_SCALE and control.pairs:
+        first = "This rate was chosen after a constant one had failed: after as many epochs of that, with the soft mask, it"
+        said.append(gap(control, first, "such RNNs", BITS))
     return "".join(f"{sentence} " for sentence in said)
 
 
-def _at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
-    """Return the comparison after as many epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run."""
-    control = _at_scale(judged, found, CONSTANT_SCALE)
-    if found.smaller != ANNEALED_SCALE or not control.pairs:
+def _after_twelve_epochs(judged: Judged, found: JudgedRelation) -> str:
+    """Return the comparison after fewer epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run."""
+    constant = _at_scale(judged, found, SMALL_CHARS_SCALE)
+    if found.smaller != ANNEALED_SCALE or not constant.pairs:
         return ""
-    return gap(control, "As a control, after the same 20 epochs at a constant learning rate, the VCRNN", "such an RNN", BITS)
+    return gap(constant, "After 12 epochs at a constant learning rate, a VCRNN on characters", "such RNNs", BITS)
 
 
 def _on_bits_at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
     """Return the comparison on bits after fewer epochs at a constant rate, if the judged one has a falling rate."""
     if found.smaller != ANNEALED_BITS_SCALE:
         return ""
-    return gap(_at_scale(judged, found, SMALL_BITS_SCALE), "After 4 epochs at a constant rate, the VCRNN on bits", "such an RNN", BITS)
+    return gap(_at_scale(judged, found, SMALL_BITS_SCALE), "After 4 epochs at a constant rate, the VCRNN on bits", "such RNNs", BITS)
+
+
+def _by_parameters(judged: Judged, found: JudgedRelation) -> str:
+    """Return how the best usual network compares that has no more parameters; nothing if none was run."""
+    curve = next((one for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == found.smaller), None)
+    own = None if curve is None else _size_and_score(judged, curve.better)
+    if curve is None or own is None:
+        return ""
+    others = {network.name: of for network in curve.others if (of := _size_and_score(judged, network)) is not None and of[0] <= own[0]}
+    if not others:
+        return ""
+    best = min(others, key=lambda name: others[name][1])
+    size, score = others[best]
+    return (
+        f"At equal parameters, usual networks are {'better' if score < own[1] else 'worse'}: {best} has {size:,} parameters and "
+        f"{score:.2f} {BITS}, {curve.better.name} {own[0]:,} and {own[1]:.2f}."
+    )
+
+
+def _size_and_score(judged: Judged, network: Network) -> tuple[int, float] | None:
+    """Return the number of parameters of a network, and its mean test score; None if no run of it has ended."""
+    ended = [run.result for run in network.runs(judged.evidence, best=True).values() if run.result is not None]
+    if not ended or any("parameters" not in result for result in ended):
+        return None
+    return ended[0]["parameters"]["true"], float(np.mean([result["metrics"]["test"]["bits_per_character"] for result in ended]))
 
 
 def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
@@ -146,7 +174,7 @@ def _others(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Other claims.** {_unpenalized(judged)}"
         f"{_smallest(judged) or at_published_size(judged, ('Table 3', 'Figure 4'), 'Table 3 and Figure 4')}",
-        (_other_parts(judged),),
+        (_other_parts(judged), _best_states(judged)),
     )
 
 
@@ -186,8 +214,8 @@ def _schedules(judged: Judged) -> Takeaway:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
     said = {
         "m is lower on bars of melodies than on other symbols": bars,
-        "m is highest at word boundaries in a VCRNN": boundaries,
-        "m is highest at word boundaries in a VCGRU": gated,
+        "m is highest on a last letter, white space or first letter (VCRNN)": boundaries,
+        "m is highest on a last letter, white space or first letter (VCGRU)": gated,
         "24 buffer bits (zeros behind each character) are mostly ignored": ignored,
         "with them, most of the computation is on characters": most,
         "bars are mostly ignored": few,
@@ -276,8 +304,8 @@ def _smallest(judged: Judged) -> str:
     if not run or any(q.row not in [bits.row for bits in run.values()] for q in at_size):
         return ""
     said = [
-        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} ({seeds_in_words([len(bits.observed)])}; best "
-        f"state: update {in_series(_ends(judged, name))})"
+        f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} "
+        f"({seeds_in_words([len(bits.observed)])}{_at_the_other_rate(judged, name)})"
         for name, bits in run.items()
     ]
     return (
@@ -286,10 +314,22 @@ def _smallest(judged: Judged) -> str:
     )
 
 
-def _ends(judged: Judged, name: str) -> list[str]:
-    """Return the best updates of the runs of one of the smallest networks, each once, and how many updates they made."""
-    runs = SMALLEST[name].runs(judged.evidence, best=True).values()
-    return list(dict.fromkeys(f"{run.best_update:,} of {run.updates:,}" for run in runs))
+def _at_the_other_rate(judged: Judged, name: str) -> str:
+    """Return the scores with the learning rate that was not chosen: '; 0.294 at a constant rate'. The score decided."""
+    when, network = OTHER_RATE[name]
+    values = [value for run in network.runs(judged.evidence, best=True).values() if (value := run.tested("bits_per_bit")) is not None]
+    return f"; {in_series([f'{value:.3f}' for value in values])} {when}, not chosen as it is worse" if values else ""
+
+
+def _best_states(judged: Judged) -> str:
+    """Return at which updates the smallest networks of Table 3 were best, and how many they made; nothing if none was run."""
+    found = {name: network.runs(judged.evidence, best=True).values() for name, network in SMALLEST.items()}
+    said = [f"{name} at {in_series(list(dict.fromkeys(map(_best_of, runs))))}" for name, runs in found.items() if runs]
+    return f"Updates of the best states: {'; '.join(said)}." if said else ""
+
+
+def _best_of(run: Record) -> str:
+    return f"{run.best_update:,} of {run.updates:,}"
 
 
 def _operations(judged: Judged) -> str:

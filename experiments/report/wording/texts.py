@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 
 from experiments.report.claims.judged import Judged, JudgedRelation, bound_of
-from experiments.report.claims.verdicts import Finding, Status, Verdict, span
+from experiments.report.claims.verdicts import Finding, Status, Verdict, is_significant, span
 from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
 
@@ -116,8 +116,9 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
 def _says_of(relation: JudgedRelation) -> str:
     """Return how a result relates to the paper, and why it is undecided if the training of a pair is too short for an answer."""
     said = says(relation.verdict)
-    may_change = relation.verdict.finding is Finding.OPEN and any(pair.may_change for pair in relation.pairs)
-    return said + ", still improving" * may_change
+    if relation.verdict.finding is not Finding.OPEN or not any(pair.may_change for pair in relation.pairs):
+        return said
+    return f"{'significant, but ' * is_significant(relation.pairs)}{said}, still improving"
 
 
 def placed(relation: JudgedRelation) -> str:
