@@ -207,7 +207,7 @@ class First:
 
 @dataclass(frozen=True)
 class EndsAbove:
-    """Whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
+    """Comparison by whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
 
     Nothing is said of two runs that are both above it, or both not.
 
