@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lrpt.analysis.plots import saved_figure
+from lrpt.analysis.plots import line_style, saved_figure
 from lrpt.cells import title_of
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten
@@ -84,9 +84,16 @@ def equivalent_size_figure(points: Sequence[Point], score: str, path: Path, conv
     """Plot the score against the equivalent size, a line for each family and source of data, and write a PNG and a PDF."""
     with saved_figure(path) as figure:
         axes = figure.subplots()
-        for name, own in lines(points).items():
-            by_size = sorted(own, key=lambda point: point.size)
-            axes.plot([point.size for point in by_size], [point.score for point in by_size], "o-", label=name)
+        for number, (name, own) in enumerate(lines(points).items()):
+            by_size, look = sorted(own, key=lambda point: point.size), line_style(number)
+            axes.plot(
+                [point.size for point in by_size],
+                [point.score for point in by_size],
+                color=look.color,
+                linestyle=look.dashes,
+                marker=look.marker,
+                label=name,
+            )
         axes.set(xlabel=SIZES[convention][1], ylabel=f"test {score.replace('_', ' ')}")
         axes.legend()
     return path

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.fair_crossing.rows import by_pair, words
-from lrpt.analysis.plots import saved_figure
+from lrpt.analysis.plots import line_style, saved_figure
 from lrpt.cells import title_of
 
 MARKERS = "osD^vPX*<>"
@@ -39,12 +39,13 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("")
         for number, kind in enumerate(_names(rows)[1]):
-            axes.plot([], [], "o", color=f"C{number % 7}", markersize=4, label=words(kind))
+            marker = line_style(number).marker if equal == "parameters" else "o"
+            axes.plot([], [], marker, color=line_style(number).color, markersize=4, label=words(kind))
         draw = _by_cell if equal == "parameters" else _over_parameters
         draw(axes, rows)
-        axes.set(ylabel=f"test {words(score)}")
+        axes.set(ylabel=f"test {words(score)}" + " (nats)" * (score == "loss"))
         axes.set_title(title)
-        figure.legend(fontsize=6, ncols=5, loc="outside lower center")
+        figure.legend(fontsize="small", ncols=4 if equal == "time" else 3, loc="outside lower left")
     return path
 
 
@@ -54,7 +55,7 @@ def _by_cell(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     for (cell, kind), own in by_pair(rows).items():
         number = kinds.index(kind)
         x = cells.index(cell) + WIDTH * ((number + 0.5) / len(kinds) - 0.5)
-        axes.errorbar([x], *_mean_and_bar(own), fmt="o", color=f"C{number % 7}", markersize=4)
+        axes.errorbar([x], *_mean_and_bar(own), fmt=line_style(number).marker, color=line_style(number).color, markersize=4)
     axes.set_xticks(range(len(cells)), map(title_of, cells))
     axes.grid(visible=False, axis="x")
 
@@ -63,7 +64,7 @@ def _over_parameters(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     """Draw the scores over the numbers of parameters, with a marker for each cell."""
     cells, kinds = _names(rows)
     for (cell, kind), own in by_pair(rows).items():
-        style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": f"C{kinds.index(kind) % 7}", "markersize": 4}
+        style = {"fmt": MARKERS[cells.index(cell) % len(MARKERS)], "color": line_style(kinds.index(kind)).color, "markersize": 4}
         axes.errorbar([own[0]["parameters"]], *_mean_and_bar(own), **style)
     for number, cell in enumerate(cells):
         axes.plot([], [], MARKERS[number % len(MARKERS)], color="0.4", markersize=4, label=title_of(cell))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from lrpt.analysis.plots import plain_log_scale, saved_figure
+from lrpt.analysis.plots import line_style, plain_log_scale, saved_figure
 
 CLOSE = 0.02
 """Share of the height of the plot. Dots closer than this are drawn side by side."""
@@ -52,14 +52,14 @@ def swarm_figure(
         for number, (name, of_group) in enumerate(groups.items()):
             columns = [_column(depths.index(depth) + _place(number, len(groups)), losses, close) for depth, losses in of_group.items()]
             x, y = np.concatenate(columns, axis=1)
-            axes.plot(x, y, "o", markersize=3, alpha=0.8, label=name)
+            axes.plot(x, y, line_style(number).marker, color=line_style(number).color, markersize=3, alpha=0.8, label=name)
         if baseline is not None:
             axes.axhline(baseline[1], color="0.5", label=baseline[0])
         plain_log_scale(axes)
         axes.set(xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
         axes.set_xticklabels(map(str, depths))
         axes.set_title(title)
-        axes.legend()
+        figure.legend(loc="outside lower left", ncols=len(groups) + 1, fontsize="small")
     return path
 
 

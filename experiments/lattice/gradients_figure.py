@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from lrpt.analysis.plots import plain_log_scale, saved_figure
+from lrpt.analysis.plots import line_style, plain_log_scale, saved_figure
 
 COLUMNS = 3
 """plots side by side"""
@@ -60,18 +60,21 @@ def layer_gradients_figure(norms: Mapping[str, Float[np.ndarray, "l e"]], path: 
     with saved_figure(path, 3.0 * COLUMNS, 2.8 * rows) as figure:
         places = figure.subplots(rows, COLUMNS).flat
         maps, ratios = places[: len(norms)], places[len(norms)]
-        for axes, (name, found) in zip(maps, norms.items(), strict=True):
+        for number, (axes, (name, found)) in enumerate(zip(maps, norms.items(), strict=True)):
             layers, epochs = found.shape
             shown = axes.imshow(found, aspect="auto", origin="lower", cmap="Greys", extent=(0.5, epochs + 0.5, 0.5, layers + 0.5))
             axes.set(xlabel="epoch", ylabel="layer", yticks=range(1, layers + 1))
+            axes.locator_params(axis="x", integer=True, nbins=5)
             axes.grid(visible=False)
             axes.set_title(name)
-            figure.colorbar(shown, ax=axes)
-            ratios.plot(range(1, epochs + 1), top_to_bottom(found), label=name)
+            figure.colorbar(shown, ax=axes, label="norm of the gradient")
+            look = line_style(number)
+            ratios.plot(range(1, epochs + 1), top_to_bottom(found), color=look.color, marker=look.marker, markersize=3, label=name)
         plain_log_scale(ratios)
-        ratios.set(xlabel="epoch")
+        ratios.locator_params(axis="x", integer=True, nbins=5)
+        ratios.set(xlabel="epoch", ylabel="ratio of the norms")
         ratios.set_title("last layer over first layer")
-        ratios.legend(fontsize="x-small")
+        figure.legend(loc="outside lower left", ncols=4, fontsize="small")
         for axes in places[len(norms) + 1 :]:
             axes.set_axis_off()
     return path

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.analysis.plots import saved_figure
+from lrpt.analysis.plots import LineStyle, line_style, saved_figure
 
 Curves = Mapping[str, Sequence[float | None]]
 """Split -> loss after each epoch."""
@@ -37,27 +37,29 @@ def losses_figure(groups: Mapping[str, Sequence[Curves]], path: Path, title: str
     """
     rows = {name: [model for model in models if model in groups] for name, models in MODELS_OF.items()}
     rows = {name: models for name, models in rows.items() if models} or {"": list(groups)}
-    colors = {model: f"C{place}" for place, model in enumerate(groups)}
+    looks = {model: line_style(place) for place, model in enumerate(groups)}
     with saved_figure(path, 9.6, 1.0 + 2.6 * len(rows)) as figure:
         panels = figure.subplots(len(rows), len(SPLITS), squeeze=False, sharex=True, sharey="row")
         for of_row, (name, models) in zip(panels, rows.items(), strict=True):
             for axes, (split, word) in zip(of_row, SPLITS.items(), strict=True):
                 for model in models:
-                    _draw(axes, [curves[split] for curves in groups[model] if curves[split]], model, colors[model])
+                    _draw(axes, [curves[split] for curves in groups[model] if curves[split]], model, looks[model])
                 axes.set(xlabel="epoch")
                 axes.set_title(f"{name} {word}".strip())
             of_row[0].set(ylabel="nats per character")
-            of_row[0].legend(fontsize="x-small")
+            of_row[0].plot([], [], ":", color="0.4", label="some seeds have ended")
+            of_row[0].legend(fontsize="small")
         figure.suptitle(title)
     return path
 
 
-def _draw(axes: Any, runs: Sequence[Sequence[float | None]], label: str, color: str) -> None:
+def _draw(axes: Any, runs: Sequence[Sequence[float | None]], label: str, style: LineStyle) -> None:
     """Draw the mean of several curves."""
     if not runs:
         return
     length, common = max(map(len, runs)), min(map(len, runs))
     held = np.array([[*run, *[run[-1]] * (length - len(run))] for run in runs], np.float64).mean(axis=0)
     epochs = np.arange(1, length + 1)
-    axes.plot(epochs[:common], held[:common], color=color, label=label)
-    axes.plot(epochs[common - 1 :], held[common - 1 :], ":", color=color)
+    look = {"color": style.color, "marker": style.marker, "markersize": 3, "markevery": 3}
+    axes.plot(epochs[:common], held[:common], label=label, linestyle=style.dashes, **look)
+    axes.plot(epochs[common - 1 :], held[common - 1 :], ":", color=style.color)

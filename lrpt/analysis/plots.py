@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cycler import cycler
+from numpy import format_float_positional
 
 if TYPE_CHECKING:  # importing Matplotlib takes as long as reading and refusing a command line
     from matplotlib.axes import Axes
@@ -16,7 +17,8 @@ if TYPE_CHECKING:  # importing Matplotlib takes as long as reading and refusing 
 
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 """The palette of Okabe and Ito."""
-DASHES = ["-", "--", ":"]
+DASHES: list[Any] = ["-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1))]
+MARKERS = "osD^vPX"
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -33,23 +35,32 @@ STYLE: dict[Any, Any] = {
 
 
 class LineStyle(NamedTuple):
-    """Color and dashes of a line, in Matplotlib's names."""
+    """Color, dashes and marker of a line, in Matplotlib's names. Points without a line are told apart by color and marker."""
 
     color: str
-    dashes: str
+    dashes: Any
+    marker: str
 
 
 def line_style(number: int) -> LineStyle:
-    """Return the style of one of several lines. Colors change first, so the eighth line is the first dashed one."""
+    """Return the style of one of several lines. Colors and markers change first, so the eighth line is the first dashed one.
+
+    Each color comes back with another marker, so that 35 lines and 49 kinds of points look different.
+    """
     rounds, color = divmod(number, len(COLORS))
-    return LineStyle(COLORS[color], DASHES[rounds % len(DASHES)])
+    return LineStyle(COLORS[color], DASHES[rounds % len(DASHES)], MARKERS[(color + rounds) % len(MARKERS)])
 
 
 def plain_log_scale(axes: "Axes") -> None:
     """Make the vertical axis logarithmic, and label it with plain numbers."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter(lambda x, place: _plain(x))
     axes.yaxis.set_minor_formatter(_plain_log())
+
+
+def _plain(x: float) -> str:
+    """Return a number without an exponent."""
+    return format_float_positional(x, trim="-", precision=6, fractional=False)
 
 
 def _plain_log() -> "Formatter":
@@ -58,7 +69,7 @@ def _plain_log() -> "Formatter":
 
     class PlainLog(LogFormatter):
         def _num_to_string(self, x: float, vmin: float, vmax: float) -> str:
-            return f"{x:g}"
+            return _plain(x)
 
     return PlainLog()
 

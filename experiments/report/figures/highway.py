@@ -78,7 +78,7 @@ def _gates(found: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
             own = [one for one in found if one["network"] == network]
             layers = np.array([one["layer"] for one in own]) + width * (number - 0.5)
             axes.bar(layers, [one["mean"] for one in own], width, yerr=[one["deviation"] for one in own], capsize=2, label=network)
-        axes.set(xlabel="layer", ylabel="mean transform gate", ylim=(0, None))
+        axes.set(xlabel="layer", ylabel="transform gate: mean and deviation", ylim=(0, None))
         axes.set_title(title)
         axes.legend()
     return path

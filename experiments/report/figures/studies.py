@@ -1,9 +1,8 @@
 """Figures of studies of many runs, with what was published drawn into them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,11 +12,15 @@ from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
 from experiments.report.claims.rows import EPOCHS, Evidence
 from experiments.report.claims.studies import SWARM
+from experiments.report.figures.shared import legend_below
 from experiments.report.kept.lattice_studies import STARTS, norms_of, runs_from, scale_of, starts_in
 from experiments.report.kept.summaries import Summary
 from experiments.report.papers.highway_takeaways import CELLS, constant_of
 from experiments.report.papers.lattice_table import EFFICIENCY, FIGURE_5, GRADIENTS, SHARES, STUDIES, TABLE_1, TEXTS
-from lrpt.analysis.plots import saved_figure
+from lrpt.analysis.plots import LineStyle, line_style, saved_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CONVERGENCE = [(text, study) for text, studies in STUDIES.items() for study in studies]
 """Studies of convergence, each with its text."""
@@ -83,16 +86,18 @@ def _epochs(text: str) -> Callable[[Summary, Path], None]:
             for number, start in enumerate(starts):
                 points = [(models.index(m), n) for m, of_share in _by_model(summary, EPOCHS, start).items() for n in of_share[100]]
                 places = [place + 0.2 * (number - (len(starts) - 1) / 2) for place, _ in points]
-                label = f"ours, each seed, start {start}"
-                axes.plot(places, [n for _, n in points], "o", markersize=4, alpha=0.6, color=f"C{number}", label=label)
+                look, label = line_style(number), f"ours, each seed, start {start}"
+                axes.plot(places, [n for _, n in points], look.marker, markersize=4, alpha=0.6, color=look.color, label=label)
             published = {model: TABLE_1["10M"][model][column] for model in models if model in TABLE_1["10M"]}
             places = [models.index(model) for model in published]
-            axes.plot(places, list(published.values()), "D", color="0.2", fillstyle="none", label="published, 10 M parameters")
+            axes.plot(
+                places, list(published.values()), "D", markersize=7, color="0.2", fillstyle="none", label="published, 10 M parameters"
+            )
             axes.axhline(summary["options"]["epochs"], color="0.6", label="our cap: points on it are lower bounds")
             axes.set(ylabel="epochs until the lowest validation loss", ylim=(0, None))
             axes.set_xticks(range(len(models)), [name.replace(", ", ",\n") for name in models])
-            axes.set_title(fill(f"{text}: {scale_of(summary)}", 64))
-            figure.legend(loc="outside right upper", fontsize="x-small")
+            axes.set_title(f"{text}: {scale_of(summary)}")
+            legend_below(figure)
 
     return draw
 
@@ -104,19 +109,30 @@ def _efficiency(text: str) -> Callable[[Summary, Path], None]:
         start = starts_in(summary)[0]
         with saved_figure(path, 7.2, 4.0) as figure:
             axes = figure.subplots()
-            for name, of_share in _by_model(summary, "loss", start).items():
-                shares = sorted(of_share)
-                (line,) = axes.plot(shares, [np.mean(of_share[share]) for share in shares], label=f"{name}, ours")
-                for share in shares:
-                    axes.plot([share] * len(of_share[share]), of_share[share], "o", markersize=3, alpha=0.7, color=line.get_color())
-                if name in FIGURE_5[text]:
-                    published = FIGURE_5[text][name]
-                    axes.plot(SHARES, published, "--", color=line.get_color(), label=f"{name}, published (10 M parameters)")
+            for number, (name, of_share) in enumerate(_by_model(summary, "loss", start).items()):
+                _draw_shares(axes, name, of_share, FIGURE_5[text].get(name), line_style(number))
+            axes.plot(
+                [], [], "--", color="0.4", marker="o", fillstyle="none", markersize=4, label="open, dashed: published, 10 M parameters"
+            )
             axes.set(xlabel="percent of the data", ylabel="test loss (nats per character)")
-            axes.set_title(fill(f"{text}: {scale_of(summary, start)}", 64))
-            figure.legend(loc="outside right upper", fontsize="x-small")
+            axes.set_title(f"{text}: {scale_of(summary, start)}")
+            legend_below(figure)
 
     return draw
+
+
+def _draw_shares(
+    axes: "Axes", name: str, of_share: Mapping[float, Sequence[float]], published: Sequence[float] | None, style: LineStyle
+) -> None:
+    """Draw the mean of a model and its seeds, and dashed the published losses."""
+    shares = sorted(of_share)
+    look = {"color": style.color, "marker": style.marker, "markersize": 4}
+    axes.plot(shares, [np.mean(of_share[share]) for share in shares], color=style.color)
+    seeds = [(share, loss) for share in shares for loss in of_share[share]]
+    axes.plot(*zip(*seeds, strict=True), linestyle="none", alpha=0.7, **look)
+    axes.plot([], [], label=name, **look)
+    if published is not None:
+        axes.plot(SHARES, published, "--", fillstyle="none", **look)
 
 
 def _gradients(summary: Summary, path: Path) -> None:

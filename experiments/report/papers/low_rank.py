@@ -278,7 +278,7 @@ STUDIES = (
             283_800: 0.930,
             320_400: 0.9344,
         },
-        {f"published, {name}": PUBLISHED_IMAGES[name][0] / 100 for name in ("GRU 128", "LRD-GRU 128/24")},
+        {f"{name}, published": valid / 100 for name, (valid, _) in PUBLISHED_IMAGES.items()},
         ("constant", 0.1),
     ),
     Study(

@@ -100,8 +100,8 @@ PAPER = Paper(
     studies=STUDIES,
     plots=PLOTS,
     telling="operations_variable_computation.png",
-    caption="Test bits per character by operations on the Penn Treebank: dots are seeds, lines join targets of m, or sizes; annealed: the "
-    "learning rate falls in the end",
+    caption="Test bits per character by operations on the Penn Treebank: markers are seeds, open with the hard mask; lines join targets of "
+    "m, or sizes",
     takeaways=takeaways,
     remarks=remarks,
 )

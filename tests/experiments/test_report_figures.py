@@ -1,0 +1,194 @@
+"""Figures of the report: what is drawn is read from the figure, and compared with runs made up here."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from kept_runs import make_run as made
+from matplotlib.figure import Figure
+
+from experiments import variable_computation as characters
+from experiments.report.claims.rows import Evidence
+from experiments.report.command import PAPERS, ROOT, crossing, evidence_of
+from experiments.report.figures.analyses import analysis_figures
+from experiments.report.figures.learning_curves import draw_study
+from experiments.report.figures.shared import CONSTANT_RATE, FALLING_RATE, draw_levels, panels, spread, styles
+from experiments.report.figures.studies import draw_studies
+from experiments.report.kept.records import load
+from experiments.report.papers import low_rank, variable_computation
+from lrpt.analysis import plots
+
+(CHARACTERS,) = (study for study in variable_computation.STUDIES if study.name == "variable_computation")
+(IMAGES,) = (study for study in low_rank.STUDIES if study.name == "permuted_mnist")
+SOFT = {"paper_equivalent_size": 110.0, "bits_per_character": 1.84}
+
+
+def make_run(*arguments, **content):
+    made(*arguments, **content, command="python -m experiments.example")
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Figures that were drawn; nothing is written."""
+    found = []
+    monkeypatch.setattr(plots, "_save_png", lambda figure, path: found.append(figure))
+    monkeypatch.setattr(Figure, "savefig", lambda *_, **__: None)
+    return found
+
+
+def look(line):
+    start, dashes = line._dash_pattern  # in points; get_linestyle does not tell dashes that have no name
+    return line.get_color(), (start, tuple(dashes or ())), line.get_marker(), line.get_fillstyle()
+
+
+def by_label(axes):
+    return {label: look(handle.lines[0] if hasattr(handle, "lines") else handle) for handle, label in lines_with_labels(axes)}
+
+
+def lines_with_labels(axes):
+    found = zip(*axes.get_legend_handles_labels(), strict=True)
+    return [(handle, label) for handle, label in found if hasattr(handle, "get_fillstyle") or hasattr(handle, "lines")]
+
+
+def assert_lines_are_told_apart(figure):
+    named = {}
+    for axes in figure.axes:
+        for label, of_label in by_label(axes).items():
+            assert named.setdefault(label, of_label) == of_label
+    assert len(set(named.values())) == len(named), named
+
+
+def chars(tmp_path, network, number=0, masks=None, **changes):
+    """Keep a run of a network whose schedule was analysed."""
+    words = {"offsets": [-1, 0, 1], "means": [0.1 * number, 0.4, 0.5], "control": [0.4, 0.4, 0.4]}
+    analysis = {"words": words} | ({"masks": {"hard": {"test": masks}}} if masks else {})
+    test = {**SOFT, **changes}
+    make_run(tmp_path, network.experiment, network.flags, 0, {3_000: 2.0}, CHARACTERS.score, test, name=f"run-{number}", analysis=analysis)
+
+
+# Styles
+
+
+def test_all_networks_of_a_figure_are_told_apart(tmp_path, drawn):
+    """All that the study names, so that no later run makes two alike."""
+    for number, network in enumerate(CHARACTERS.networks):
+        chars(tmp_path, network, number)
+    evidence = Evidence(load(tmp_path))
+    assert len(CHARACTERS.runs(evidence)) == len(CHARACTERS.networks) > 30
+    draw_study(CHARACTERS, evidence, tmp_path / "a.png")
+    for _, draw in analysis_figures(CHARACTERS, evidence).values():
+        draw(tmp_path / "b.png")
+    for figure in drawn:
+        assert_lines_are_told_apart(figure)
+    curves, operations, words = drawn
+    assert [axes.get_title("left") for axes in words.axes] == [CONSTANT_RATE, FALLING_RATE]
+    for axes in words.axes:  # the schedules that know spaces only, too
+        lines = [look(line) for line in axes.lines if len(line.get_xdata()) == 3]
+        assert len(set(lines)) == len(lines)
+    assert len(curves.axes) == len(operations.axes) == 2
+
+
+@pytest.mark.slow
+def test_lines_of_all_kept_figures_are_told_apart(tmp_path, drawn):
+    evidence = evidence_of(ROOT)
+    for study in (study for paper in PAPERS for study in paper.studies if study.runs(evidence)):
+        draw_study(study, evidence, tmp_path / "a.png")
+        for _, draw in analysis_figures(study, evidence).values():
+            draw(tmp_path / "a.png")
+    draw_studies(evidence, tmp_path)
+    crossing.draw(ROOT)
+    assert len(drawn) > 30
+    for figure in drawn:
+        assert_lines_are_told_apart(figure)
+
+
+def test_a_network_has_one_style_with_both_learning_rates():
+    falling = {"A": False, "A, annealed": True, "B": False, "C, annealed": True}
+    split = panels(falling)
+    assert split == {CONSTANT_RATE: ["A", "B"], FALLING_RATE: ["A, annealed", "C, annealed"]}
+    looks = styles(split)
+    assert looks["A"] == looks["A, annealed"]
+    assert len(set(looks.values())) == 3
+    assert panels({"A": False, "B": True}) == {"": ["A", "B"]}
+    assert panels({"A, annealed": True}) == {"": ["A, annealed"]}
+
+
+# Hard masks
+
+
+def test_hard_masks_are_open_markers_at_their_own_operations_and_scores(tmp_path, drawn):
+    one, other = CHARACTERS.networks[10], CHARACTERS.networks[11]
+    assert (one.name, other.name) == ("VCRNN-256", "VCRNN-256, guide")
+    chars(tmp_path, one, 0, {"paper_equivalent_size": 108.0, "bits_per_character": 1.87})
+    chars(tmp_path, other, 1)
+    shows, draw = analysis_figures(CHARACTERS, Evidence(load(tmp_path)))["operations_variable_computation"]
+    assert "open markers: with the hard mask" in shows
+    draw(tmp_path / "a.png")
+    (axes,) = drawn[0].axes
+    opened = {
+        line.get_color(): line.get_xydata().tolist() for line in axes.lines if line.get_fillstyle() == "none" and len(line.get_xdata())
+    }
+    own = by_label(axes)["VCRNN"][0]
+    assert opened == {own: [[108.0, 1.87]]}
+    filled = [line for line in axes.lines if line.get_color() == own and line.get_fillstyle() == "full" and line.get_marker() != "None"]
+    assert [line.get_xydata().tolist() for line in filled] == [[[110.0, 1.84]]]
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["VCRNN", "VCRNN guided", "open: the same, with the hard mask"]
+
+
+def test_nothing_is_said_of_hard_masks_that_were_not_measured(tmp_path, drawn):
+    chars(tmp_path, CHARACTERS.networks[10])
+    shows, draw = analysis_figures(CHARACTERS, Evidence(load(tmp_path)))["operations_variable_computation"]
+    draw(tmp_path / "a.png")
+    assert "hard" not in shows
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["VCRNN"]
+
+
+def test_the_caption_says_what_open_markers_are():
+    assert "open with the hard mask" in variable_computation.PAPER.caption
+    assert characters.EXPERIMENT is CHARACTERS.networks[10].experiment
+
+
+# Published levels
+
+
+def test_accuracies_are_cut_at_twice_the_error_and_all_published_rows_are_named(tmp_path, drawn):
+    network = IMAGES.networks[0]
+    make_run(tmp_path, network.experiment, network.flags, 0, {1_000: 0.2, 2_000: 0.91}, "accuracy")
+    draw_study(IMAGES, Evidence(load(tmp_path)), tmp_path / "a.png")
+    (axes,) = drawn[0].axes
+    bottom, top = axes.get_ylim()
+    assert bottom == pytest.approx(0.82)
+    assert 0.951 < top < 0.97
+    said = {" ".join(text.get_text().split()): text.get_position()[1] for text in axes.texts if text.get_text()}
+    rows = {f"{name}, published: {valid:.1f}%" for name, (valid, _) in low_rank.PUBLISHED_IMAGES.items()}
+    assert said.keys() == rows | {"constant predictor: 10.0% (below the axes)"}
+    assert np.all(-np.diff(sorted(said.values(), reverse=True)) > 0.1)
+    drawn_at = {line.get_ydata()[0] for line in axes.lines if line.get_linestyle() != "None" and len(line.get_xdata()) == 2}
+    assert {valid / 100 for valid, _ in low_rank.PUBLISHED_IMAGES.values()} <= drawn_at
+
+
+def test_a_run_that_learns_nothing_does_not_cut_the_axis(tmp_path, drawn):
+    network = IMAGES.networks[0]
+    make_run(tmp_path, network.experiment, network.flags, 0, {1_000: 0.1, 2_000: 0.11}, "accuracy")
+    draw_study(replace(IMAGES, levels={}), Evidence(load(tmp_path)), tmp_path / "a.png")
+    assert drawn[0].axes[0].get_ylim()[0] <= 0.1
+
+
+def test_levels_have_styles_of_their_own():
+    axes = Figure().subplots()
+    draw_levels(axes, {str(level): level for level in range(8)})
+    assert len({look(line) for line in axes.lines}) == 8
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ([0.9, 0.5], [0.9, 0.5]),
+        ([0.5, 0.5], [0.5, 0.4]),
+        ([1.0, 1.0, 0.3], [0.95, 0.85, 0.3]),
+        ([0.02, 0.01, 0.0], [0.25, 0.15, 0.05]),
+        ([-3.0], [0.05]),
+    ],
+)
+def test_labels_are_moved_as_far_as_they_overlap(places, expected):
+    assert spread(places, [0.1] * len(places)) == pytest.approx(expected)
