@@ -155,7 +155,14 @@ def study(experiment: str, base: RunConfig[Any]) -> Study[Options]:
         jobs=lambda options: options.jobs(base),
         keep=keep,
         show=show,
+        identify=identify,
     )
+
+
+def identify(options: Options, job: Job) -> Row:
+    """Return the fields of a run's row that are known before it is trained, and tell it from the others."""
+    model: Any = job.config.model
+    return {"cell": model.cell, "depth": model.depth, "size": model.size, "seed": job.seed}
 
 
 def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
@@ -163,13 +170,10 @@ def keep(options: Options, job: Job, result: Mapping[str, Any]) -> Row:
     model: Any = job.config.model
     train = [line["loss"] for line in RunDirectory(job.path).metrics() if line["split"] == "train"]
     return {
-        "cell": model.cell,
-        "depth": model.depth,
-        "size": model.size,
+        **identify(options, job),
         "initial_scale": model.initial.scale,
         "carry_bias": model.initial.carry_bias,
         "learning_rate": job.config.optim.rate,
-        "seed": job.seed,
         "parameters": result["parameters"]["true"],
         "lowest_train_loss": min(train),
         "lowest_valid_loss": result["metrics"]["valid"]["loss"],

@@ -53,7 +53,9 @@ def in_words(found: Sequence[Gap], reference: str) -> str:
     outcomes = {
         "better than": [gap.model for gap in found if gap.significant and gap.mean > 0],
         "worse than": [gap.model for gap in found if gap.significant and gap.mean < 0],
-        "not significantly different from": [gap.model for gap in found if not gap.significant],
+        "not significantly different from": [gap.model for gap in found if gap.p is not None and not gap.significant],
+        "not tested with one seed against": [gap.model for gap in found if gap.p is None],
     }
     parts = [f"{outcome} {in_series(models)}" for outcome, models in outcomes.items() if models]
-    return f"{reference}: {'; '.join(parts)} (paired seeds, p < 0.05 after Holm's correction)." if parts else ""
+    tested = " (paired seeds, p < 0.05 after Holm's correction)" * any(gap.p is not None for gap in found)
+    return f"{reference}: {'; '.join(parts)}{tested}." if parts else ""

@@ -143,6 +143,7 @@ def test_differences_are_ranked_by_paired_seeds():
         "lru: better than gru; not significantly different from lstm (paired seeds, p < 0.05 after Holm's correction)."
     )
     assert "worse than gru" in in_words([gru._replace(mean=-gru.mean)], "lru")
+    assert in_words([lstm._replace(p=None, seeds=1)], "lru") == "lru: not tested with one seed against lstm."
 
 
 def test_one_seed_ranks_nothing():

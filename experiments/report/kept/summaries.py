@@ -102,7 +102,7 @@ def kept_rows(file: str, described: Summary, results: Path) -> Sequence[Mapping[
     except LookupError:
         return ()
     alike = kept is not None and not _difference(kept["options"], anonymous(described)["options"])
-    return [run for run in kept.get("runs", ()) if isinstance(run, dict)] if kept is not None and alike else ()
+    return [run for run in _rows_of(kept) if isinstance(run, dict)] if kept is not None and alike else ()
 
 
 def _name_of(source: Path, content: Summary) -> str:
@@ -163,7 +163,8 @@ def _joined(before: Summary, now: dict[str, Any]) -> dict[str, Any]:
         return now
     models = [*dict.fromkeys([*before["options"]["models"], *now["options"]["models"]])]
     kept = {name: value for name, value in now.items() if name != "rankings"}  # of one part, and the report has its own
-    return {**kept, "options": {**now["options"], "models": models}, "runs": list((old | new).values())}
+    seeds = max(summary["options"].get("seeds", 1) for summary in (before, now))
+    return {**kept, "options": {**now["options"], "models": models, "seeds": seeds}, "runs": list((old | new).values())}
 
 
 def _identity(run: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -171,7 +172,12 @@ def _identity(run: Mapping[str, Any]) -> tuple[Any, ...] | None:
 
 
 def _size(summary: Summary) -> int:
-    return len(next(summary[name] for name in ROWS if name in summary))
+    return len(_rows_of(summary))
+
+
+def _rows_of(summary: Summary) -> Any:
+    """Return the runs of a summary, whatever they are called; None if it has none."""
+    return next((summary[name] for name in ROWS if name in summary), None)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -181,7 +187,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise _damaged(path, "it is not JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("options"), dict):
         raise _damaged(path, "it has no options")
-    rows = next((content[name] for name in ROWS if name in content), None)
+    rows = _rows_of(content)
     if not rows or not isinstance(rows, list | dict):
         raise _damaged(path, "it has no runs")
     return content

@@ -61,16 +61,16 @@ from experiments.report.papers.lattice_table import (
 )
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
 
-PTB_DATA = "--data.source ptb_joined --data.text-share 10 --data.dir DIR"
-BOOK_DATA = "--data.file BOOK.txt --data.text-share 18"
+PTB = "--data.source ptb_joined --data.dir DIR"
+SHORT = "--data.text-share 2 --batch-size 20 --learning-rate 0.003"
 BOTH = "--initialization lru glorot"
 COMMANDS = {
-    STUDIES["PTB"][0]: f"convergence {PTB_DATA} --parameters 1000000",
-    STUDIES["PTB"][1]: f"convergence {PTB_DATA} {BOTH}",
-    STUDIES["WP"][0]: f"convergence {BOOK_DATA} {BOTH}",
-    EFFICIENCY["PTB"]: f"efficiency {PTB_DATA} --test moving",
+    STUDIES["PTB"][0]: f"convergence {PTB} --data.text-share 10 --parameters 1000000",
+    STUDIES["PTB"][1]: f"convergence {PTB} {SHORT} {BOTH}",
+    STUDIES["WP"][0]: f"convergence --data.file BOOK.txt {SHORT.replace('share 2', 'share 4')} {BOTH}",
+    EFFICIENCY["PTB"]: f"efficiency {PTB} {SHORT}",
     **{EFFICIENCY[text]: f"efficiency --data.source {text} --data.dir DIR --test moving" for text in ("text8", "enwik8")},
-    GRADIENTS: f"gradients {PTB_DATA} --seeds 3",
+    GRADIENTS: f"gradients {PTB} --data.text-share 2 --batch-size 20 --epochs 10 --seeds 3",
 }
 """File of a study, without `.json` -> the arguments of `experiments.lattice` that make it, as `<name of the study>.json`."""
 

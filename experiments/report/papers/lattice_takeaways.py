@@ -144,10 +144,17 @@ def _shares(judged: Judged) -> Takeaway:
     of_figure = [r for r in judged.relations if r.relation.where == "Figure 5, PTB"]
     return Takeaway(
         f"**Shares of the data.** On parts of the Penn Treebank (Figure 5), the mean loss of LRUs is below that of GRUs at {lower} of "
-        f"{sum(bool(r.pairs) for r in found)} shares. With LRUs on 40 % against other models on 60 %, of "
+        f"{sum(bool(r.pairs) for r in found)} shares ({_how_many_decide(found)}). With LRUs on 40 % against other models on 60 %, of "
         f"{_tally(ahead, 'orderings')}.{_better_on_less(ahead)}",
         (f"All claims about Figure 5 on the Penn Treebank: of {_findings(of_figure, 'orderings')}",),
     )
+
+
+def _how_many_decide(relations: Sequence[JudgedRelation]) -> str:
+    """Return how many differences are significant: 'none significantly', or '1 significantly above it'."""
+    words = {Finding.FOR: "significantly", Finding.AGAINST: "significantly above it"}
+    counts = {said: sum(r.verdict.finding is finding for r in relations) for finding, said in words.items()}
+    return in_series([f"{count} {said}" for said, count in counts.items() if count]) or "none significantly"
 
 
 def _better_on_less(ahead: Sequence[JudgedRelation]) -> str:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from experiments.report.claims.judged import NONE
+from experiments.report.kept.commands import command_of
 from experiments.report.kept.records import FIGURES, Record
 
 RESULTS = PurePosixPath("experiments/results")
@@ -30,7 +31,7 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
     settings = _labels([_setting(record) for record in records])
     rows = [_run_row(record, settings[_setting(record)]) for record in records]
     conditions = [[label, *setting[1:]] for setting, label in settings.items()]
-    of_studies = {f"{name}.json": study["environment"]["command"] for name, study in studies.items()}
+    of_studies = {f"{name}.json": command_of(study) for name, study in studies.items()}
     of_runs = {f"{record.experiment}/{record.name}": record.environment["command"] for record in records}
     commands = "\n".join(f"# {name}\n{command}" for name, command in (of_studies | of_runs).items())
     parts = [
@@ -44,7 +45,7 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
         "Commands are as given at the commit of the setting. Presets may have changed since; `config.json` of a run has its configuration. "
-        "Of a study that was trained by several commands, the last one is here. "
+        "The command of a study has the options of its file, which may have been made in parts. "
         "`reproduce` and `--vary` train several runs.",
         f"```bash\n{commands}\n```",
     ]
