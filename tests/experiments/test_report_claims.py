@@ -924,7 +924,7 @@ def test_without_runs_every_claim_is_not_yet_run(paper):
     found = Judged(paper, Evidence())
     assert {verdict.status for verdict in found.verdicts} == UNRUN
     assert all(network.config for row in paper.rows if (network := row.network))
-    assert not any(found.has_runs(plot) for plot in paper.plots)
+    assert {found.state_of(plot) for plot in paper.plots} <= {"not yet run", "not runnable here"}
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
@@ -938,7 +938,20 @@ def test_what_cannot_be_run_here_says_why(paper):
 def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
     make_run(tmp_path, COPY, LENGTH, curve={29_000: 9e-4}, score="loss", test={})
     found = judged(tmp_path)
-    assert [plot.where for plot in found.paper.plots if found.has_runs(plot)] == ["Figure 2, top right"]
+    assert [plot.where for plot in found.paper.plots if found.state_of(plot) == "some runs"] == ["Figure 2, top right"]
+
+
+def test_a_figure_of_which_no_claim_can_be_run_here_says_so():
+    found = Judged(variable_computation.PAPER, Evidence())
+    states = {plot.where: found.state_of(plot) for plot in found.paper.plots}
+    assert (states["Figure 5"], states["Figure 3, Czech"]) == ("not runnable here", "not yet run")
+
+
+def test_a_row_names_what_was_run_in_its_place(tmp_path):
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    found = judged(tmp_path, variable_computation.PAPER)
+    titles = {found.quantity(name, "bits per character", "Table 3, characters").title for name in ("RNN-760", "RNN-1024")}
+    assert titles == {"RNN-760; here RNN-128", "RNN-1024"}
 
 
 @pytest.mark.parametrize(

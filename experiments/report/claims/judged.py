@@ -39,6 +39,12 @@ class JudgedQuantity:
     observed: Sequence[Observation]
     smaller: str
     verdict: Verdict | None
+    stand_in: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return model and setting, and what was run for them in their place, if anything."""
+        return f"{self.row.title}{f'; here {self.stand_in}' if self.stand_in else ''}"
 
     @property
     def ours(self) -> str:
@@ -131,8 +137,8 @@ class Judged:
         return tuple(self._quantity(row, quantity) for row in self.paper.rows for quantity in row.quantities)
 
     def _quantity(self, row: Row, quantity: Quantity) -> JudgedQuantity:
-        observed, smaller = row.observed(quantity, self.evidence)
-        return JudgedQuantity(row, quantity, observed, smaller, _verdict(row, quantity, observed, smaller))
+        observed, smaller, stand_in = row.observed(quantity, self.evidence)
+        return JudgedQuantity(row, quantity, observed, smaller, _verdict(row, quantity, observed, smaller), stand_in)
 
     @cached_property
     def relations(self) -> tuple[JudgedRelation, ...]:
@@ -166,11 +172,15 @@ class Judged:
             and q.row.setting.startswith(setting)
         )
 
-    def has_runs(self, plot: Plot) -> bool:
-        """Return whether anything was run for the claims that a figure of the paper is judged by."""
-        quantities = [q.observed for q in self.quantities if q.row.where.startswith(plot.place) and plot.about in q.row.title]
-        relations = [r.pairs for r in self.relations if r.relation.where.startswith(plot.place) and plot.about in r.relation.sentence]
-        return any(quantities) or any(relations)
+    def state_of(self, plot: Plot) -> str:
+        """Return whether anything was run for the claims that a figure of the paper is judged by, or can be."""
+        quantities = [q for q in self.quantities if q.row.where.startswith(plot.place) and plot.about in q.row.title]
+        relations = [r for r in self.relations if r.relation.where.startswith(plot.place) and plot.about in r.relation.sentence]
+        if any(q.observed for q in quantities) or any(r.pairs for r in relations):
+            return "some runs"
+        verdicts = [claim.verdict for claim in (*quantities, *relations) if claim.verdict is not None]
+        runnable = not verdicts or any(verdict.status is not Status.NOT_HERE for verdict in verdicts)
+        return Status.NOT_RUN.value if runnable else Status.NOT_HERE.value
 
     def relation(self, sentence: str) -> JudgedRelation:
         """Return the first relation that begins with a sentence, for texts about it."""

@@ -96,6 +96,20 @@ class Quantity:
         return Observation(run.seed, value, settled, failed, run.updates, length, self.field == EPOCHS and _at_cap_of(config, run))
 
 
+class Observed(NamedTuple):
+    """Values of a row, and of which network they are.
+
+    Attributes:
+      values: one for each seed.
+      smaller: what is smaller than published; empty for the published configuration.
+      stand_in: what was run for the row in place of its network; empty if that was run.
+    """
+
+    values: list[Observation]
+    smaller: str
+    stand_in: str
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A model, as a command line that trains it at full length.
@@ -122,6 +136,10 @@ class Network:
     def observe(self, quantity: Quantity, evidence: Evidence) -> list[Observation]:
         """Return the value of each seed."""
         return [quantity.observe(run, self.config) for run in self.runs(evidence, quantity.best).values()]
+
+    def title_in(self, evidence: Evidence) -> str:
+        """Return the name by which a row calls it that it stands in for."""
+        return self.name
 
     def planned(self, seeds: Sequence[int]) -> Planned:
         """Return the runs that are needed."""
@@ -154,6 +172,10 @@ class StudyModel:
             Observation(seed, run[quantity.field], censored=quantity.field == EPOCHS and at_cap(run, evidence.studies[self.study]))
             for seed, run in self.runs(evidence).items()
         ]
+
+    def title_in(self, evidence: Evidence) -> str:
+        """Return the size that a row gives of the model, which has the same name there."""
+        return f"{evidence.studies[self.study]['options']['parameters']:,} parameters"
 
     def runs(self, evidence: Evidence) -> dict[int, Mapping[str, Any]]:
         """Return the runs by seed."""
@@ -226,12 +248,13 @@ class Row:
         """Return what can be run for the row: its network first, then what stands in for it."""
         return ((self.network,) if self.network else ()) + self.stand_ins
 
-    def observed(self, quantity: Quantity, evidence: Evidence) -> tuple[list[Observation], str]:
-        """Return one observation for each seed of the first network that has runs, and what is smaller about it."""
+    def observed(self, quantity: Quantity, evidence: Evidence) -> "Observed":
+        """Return what was observed of the first network that has runs."""
         for source in self.sources:
             if found := source.observe(quantity, evidence):
-                return found, self._scale_of(source, evidence)
-        return [], ""
+                stand_in = "" if source is self.network else source.title_in(evidence)
+                return Observed(found, self._scale_of(source, evidence), stand_in)
+        return Observed([], "", "")
 
     def _scale_of(self, source: "Network | StudyModel", evidence: Evidence) -> str:
         if isinstance(source, StudyModel):

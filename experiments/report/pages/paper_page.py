@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from experiments.report.claims.judged import NONE, Judged, JudgedQuantity
-from experiments.report.claims.paper import Plot, Study
+from experiments.report.claims.paper import Study
 from experiments.report.claims.rows import Planned
 from experiments.report.claims.verdicts import Verdict
 from experiments.report.figures.analyses import analysis_figures
@@ -59,7 +59,7 @@ def _rows(judged: Judged) -> list[str]:
 
 
 def _row(q: JudgedQuantity) -> list[str]:
-    return [q.row.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
+    return [q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
 
 
 def _short(verdict: Verdict | None, smaller: str) -> str:
@@ -108,14 +108,10 @@ def _relations(judged: Judged) -> list[str]:
 
 
 def _plots(judged: Judged) -> list[str]:
-    rows = [[plot.where, plot.shows, plot.place, _state(plot, judged)] for plot in judged.paper.plots]
+    rows = [
+        [plot.where, plot.shows, plot.place, NONE if plot.place.startswith("no ") else judged.state_of(plot)] for plot in judged.paper.plots
+    ]
     return ["## Figures of the paper", table(["figure", "shows", "judged by", "state"], rows, left=4)]
-
-
-def _state(plot: Plot, judged: Judged) -> str:
-    if plot.place.startswith("no "):
-        return NONE
-    return "some runs" if judged.has_runs(plot) else "not yet run"
 
 
 def _drawn(study: Study, judged: Judged) -> list[str]:
