@@ -136,10 +136,13 @@ def test_changed_weights_fail(damage, root, capsys):
     assert capsys.readouterr().out.startswith("copy_memory/tiny: changed; ")
 
 
-def test_a_result_without_weights_is_named(root, capsys):
+def test_a_result_without_weights_is_named(root, capsys, assert_refused):
     for name in ADDED:
         (kept(root) / name).unlink()
-    assert verified(root, capsys)[0] == "copy_memory/tiny: no weights; nothing to evaluate"
+    for names in ((), ("copy_memory",)):
+        assert verified(root, capsys, *names)[0] == "copy_memory/tiny: no weights; nothing to evaluate"
+    refused = partial(assert_refused, partial(report, root=root), code=1, printed=True)
+    refused(["--verify", "copy_memory/tiny"], "no weights are kept of copy_memory/tiny: docs/reproduction/models.md lists the runs")
 
 
 @pytest.mark.parametrize(

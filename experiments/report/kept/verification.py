@@ -58,7 +58,7 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
       console: where the lines are printed.
 
     Raises:
-      UsageError: no result has such a name; a weight file was changed; metrics disagree.
+      UsageError: no result has such a name; a run that is named has no weights; a weight file was changed; metrics disagree.
     """
     found = []
     for record in _named(load(results), names):
@@ -67,6 +67,8 @@ def verify(results: Path, names: Sequence[str], data_dir: Path | None, console: 
         found.append(one)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in dict.fromkeys(one.verdict for one in found)}
     console.say(f"{len(found)} results: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
+    if without := [one.name for one in found if one.verdict == "no weights" and one.name in names]:
+        raise UsageError(f"no weights are kept of {', '.join(without)}: docs/reproduction/models.md lists the runs that have some", code=1)
     failed = [one.name for one in found if one.verdict in ("differs", "changed")]
     if failed:
         raise UsageError(
