@@ -136,13 +136,21 @@ def test_changed_weights_fail(damage, root, capsys):
     assert capsys.readouterr().out.startswith("copy_memory/tiny: changed; ")
 
 
-def test_a_result_without_weights_is_named(root, capsys, assert_refused):
+@pytest.fixture
+def without_weights(root):
     for name in ADDED:
         (kept(root) / name).unlink()
-    for names in ((), ("copy_memory",)):
-        assert verified(root, capsys, *names)[0] == "copy_memory/tiny: no weights; nothing to evaluate"
-    refused = partial(assert_refused, partial(report, root=root), code=1, printed=True)
-    refused(["--verify", "copy_memory/tiny"], "no weights are kept of copy_memory/tiny: docs/reproduction/models.md lists the runs")
+    return root
+
+
+@pytest.mark.parametrize("names", [(), ("copy_memory",)])
+def test_a_result_without_weights_is_named(names, without_weights, capsys):
+    assert verified(without_weights, capsys, *names)[0] == "copy_memory/tiny: no weights; nothing to evaluate"
+
+
+def test_a_run_without_weights_that_is_named_is_refused(without_weights, assert_refused):
+    says = "no weights are kept of copy_memory/tiny: docs/reproduction/models.md lists the runs"
+    assert_refused(partial(report, root=without_weights), ["--verify", "copy_memory/tiny"], says, code=1, printed=True)
 
 
 @pytest.mark.parametrize(
