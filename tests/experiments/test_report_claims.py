@@ -586,10 +586,10 @@ def test_figures_of_one_network_may_change_until_it_is_trained(last, settled, tm
 
 
 class Source:
-    """A version of a relation that has these pairs."""
+    """A version of a relation that has these pairs, of runs that have only begun or not."""
 
-    def __init__(self, *pairs):
-        self.found = list(pairs)
+    def __init__(self, *pairs, begun=False):
+        self.found, self.has_only_begun = list(pairs), lambda contest, evidence: begun
 
     def pairs(self, contest, evidence, strict):
         return self.found
@@ -611,6 +611,9 @@ def test_the_first_version_with_pairs_is_judged_and_said_to_be_cut_only_if_it_is
         ((Source(), Source(one, other)), ([one, other], "2 smaller", "")),
         ((Source(), Source(one, early), Source(one)), ([one, early], "2 smaller", "2 cut")),
         ((Source(), Source()), ([], "", "")),
+        ((Source(one, early, begun=True), Source(one)), ([one], "1 smaller", "")),
+        ((Source(one, early, begun=True), Source()), ([one, early], "2 smaller", "2 cut")),
+        ((Source(one, begun=True), Source(one, other)), ([one], "1 smaller", "")),  # settled: more training would change nothing
     ):
         assert Relation("Table 1", "better", None, versions).paired(Evidence()) == expected
 
@@ -945,6 +948,23 @@ def test_a_figure_of_which_no_claim_can_be_run_here_says_so():
     found = Judged(variable_computation.PAPER, Evidence())
     states = {plot.where: found.state_of(plot) for plot in found.paper.plots}
     assert (states["Figure 5"], states["Figure 3, Czech"]) == ("not runnable here", "not yet run")
+
+
+@pytest.mark.parametrize(("updates", "judged_by"), [(6_000, "RNN-760; here RNN-128"), (6_300, "RNN-760")])
+def test_a_run_that_has_only_begun_does_not_displace_what_stands_in(updates, judged_by, tmp_path):
+    characters(tmp_path, "small-rnn", 0, 32_768.0, 1.8)
+    make_run(tmp_path, computing.CHARS, "--preset rnn-760", 0, {updates: 2.0}, "bits_per_character")
+    assert judged(tmp_path, variable_computation.PAPER).quantity("RNN-760", "bits per character", "Table 3, characters").title == judged_by
+
+
+@pytest.mark.parametrize(("updates", "smaller"), [(32_000, True), (33_000, False)])
+def test_orderings_of_runs_that_have_only_begun_do_not_displace_smaller_ones(updates, smaller, tmp_path):
+    larger, small = (Network(name, IMAGES, f"--preset paper {flags}") for name, flags in (("a", ""), ("b", "--model.size 64")))
+    for network in (larger, small):
+        make_run(tmp_path, IMAGES, network.flags, 0, {updates: 0.9}, "accuracy", name=network.name)
+    versions = Versus(larger, small), Versus(larger, small, scale="smaller")
+    accuracy = Final("validation accuracy", "accuracy", "{}", higher=True)
+    assert versions[0].has_only_begun(accuracy, Evidence(load(tmp_path))) is smaller
 
 
 def test_a_row_names_what_was_run_in_its_place(tmp_path):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from experiments.report.claims.matching import is_over
+from experiments.report.claims.matching import has_only_begun, is_over
 from experiments.report.claims.verdicts import Pair, compared
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
@@ -25,10 +25,6 @@ class Contest(Protocol):
     def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair: ...
 
 
-EARLY = 0.1
-"""share of the longer training before which an ordering of unfinished networks says nothing"""
-
-
 def are_over(lengths: Lengths, better: Record, worse: Record) -> bool:
     """Return whether both runs trained as long as the claim says."""
     return is_over(lengths[0], better) and is_over(lengths[1], worse)
@@ -36,7 +32,7 @@ def are_over(lengths: Lengths, better: Record, worse: Record) -> bool:
 
 def in_progress(pair: Pair, updates: int, lengths: Lengths) -> Pair:
     """Return a pair of unfinished runs: before a tenth of the training, nobody is ahead."""
-    too_early = updates < EARLY * max(config.train.updates for config in lengths)
+    too_early = has_only_begun(updates, max(config.train.updates for config in lengths))
     return pair._replace(settled=False, agrees=None if too_early else pair.agrees)
 
 

@@ -126,3 +126,12 @@ def is_over(config: RunConfig[Any], run: Record) -> bool:
     by_rule = run.ended_by_rule and all(own.get(name, setting(config, name)) == setting(config, name) for name in rules)
     improving = setting(config, "train.patience") is not None and run.best_update == run.updates
     return by_rule or (run.updates >= setting(config, "train.updates") and not improving)
+
+
+EARLY = 0.1
+"""share of the training before which unfinished networks say nothing"""
+
+
+def has_only_begun(updates: int, length: int) -> bool:
+    """Return whether so few of the updates that a claim asks for were made that a value or an ordering says nothing."""
+    return updates < EARLY * length

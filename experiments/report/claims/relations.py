@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.report.claims.contests import Contest, Final, diverged
-from experiments.report.claims.matching import is_over
+from experiments.report.claims.matching import has_only_begun, is_over
 from experiments.report.claims.rows import Evidence, Network, Planned, Scale
 from experiments.report.claims.verdicts import Pair, compared, span
 from experiments.report.kept.records import Record
@@ -39,6 +39,10 @@ class Source(ABC):
     def cut(self, contest: Any, evidence: Evidence) -> str:
         """Return how far training went if it was cut: nothing, unless unfinished runs are compared."""
         return ""
+
+    def has_only_begun(self, contest: Any, evidence: Evidence) -> bool:
+        """Return whether all runs that are compared have only begun: never, unless unfinished runs are compared."""
+        return False
 
 
 MAY_CHANGE = "longer training may change which is ahead"
@@ -79,8 +83,17 @@ class Versus(Source):
         """Return how far training went if it was cut: '4,800 of 325,000 updates'."""
         one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
         common = [min(one[seed].updates, other[seed].updates) for seed in sorted(one.keys() & other.keys())]
-        length = max(self.better.config.train.updates, self.worse.config.train.updates)
-        return f"{span(common)} of {length:,} updates" if common else ""
+        return f"{span(common)} of {self._length:,} updates" if common else ""
+
+    def has_only_begun(self, contest: Contest, evidence: Evidence) -> bool:
+        """Return whether one run of each pair has only begun."""
+        one, other = self.better.runs(evidence, contest.best), self.worse.runs(evidence, contest.best)
+        return all(has_only_begun(min(one[seed].updates, other[seed].updates), self._length) for seed in one.keys() & other.keys())
+
+    @property
+    def _length(self) -> int:
+        """Updates that the longer one of both networks is trained for."""
+        return max(self.better.config.train.updates, self.worse.config.train.updates)
 
     def planned(self, seeds: Sequence[int]) -> list[Planned]:
         """Return the runs that are needed."""
@@ -202,7 +215,7 @@ class Relation:
       where: its place in the paper.
       sentence: what is claimed, in a few words.
       contest: what the models are compared by; None if nothing here runs them.
-      versions: at published size first; the first one that has a pair of runs is judged.
+      versions: at published size first; the first one that has a pair of runs is judged, unless these have only begun.
       strict: whether equal values do not count.
       note: for relations that nothing here runs, why.
     """
@@ -216,12 +229,22 @@ class Relation:
 
     def paired(self, evidence: Evidence) -> tuple[list[Pair], str, str]:
         """Return the pairs, what is smaller about them, and how far training went if it was cut, or that more of it may change them."""
+        version, pairs = self._judged(evidence)
+        if version is None:
+            return [], "", ""
+        if not all(pair.settled for pair in pairs):
+            return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
+        return pairs, version.smaller(evidence), MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
+
+    def _judged(self, evidence: Evidence) -> tuple[Source | None, list[Pair]]:
+        """Return the first version that has pairs, and its pairs. Runs that have only begun count if no later version has others."""
+        begun: tuple[Source | None, list[Pair]] = None, []
         for version in self.versions:
-            if pairs := version.pairs(self.contest, evidence, self.strict):
-                if not all(pair.settled for pair in pairs):
-                    return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
-                return pairs, version.smaller(evidence), MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
-        return [], "", ""
+            pairs = version.pairs(self.contest, evidence, self.strict)
+            if pairs and (all(pair.settled for pair in pairs) or not version.has_only_begun(self.contest, evidence)):
+                return version, pairs
+            begun = begun if begun[1] else (version, pairs)
+        return begun if begun[1] else (None, [])
 
     @property
     def best(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from experiments.lattice.studies import at_cap as ended_by_cap
-from experiments.report.claims.matching import configuration, differences, is_over, runs_of
+from experiments.report.claims.matching import configuration, differences, has_only_begun, is_over, runs_of
 from experiments.report.claims.verdicts import Criterion, Observation
 from experiments.report.kept.lattice_studies import runs_from, scale_of
 from experiments.report.kept.records import Record
@@ -108,6 +108,11 @@ class Observed(NamedTuple):
     values: list[Observation]
     smaller: str
     stand_in: str
+
+
+def _have_only_begun(values: Sequence[Observation]) -> bool:
+    """Return whether all values are of unfinished runs that have only begun."""
+    return all(not one.settled and has_only_begun(one.progress, one.length) for one in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,12 +254,13 @@ class Row:
         return ((self.network,) if self.network else ()) + self.stand_ins
 
     def observed(self, quantity: Quantity, evidence: Evidence) -> "Observed":
-        """Return what was observed of the first network that has runs."""
-        for source in self.sources:
-            if found := source.observe(quantity, evidence):
-                stand_in = "" if source is self.network else source.title_in(evidence)
-                return Observed(found, self._scale_of(source, evidence), stand_in)
-        return Observed([], "", "")
+        """Return what was observed of the first network that has runs, and more than the beginning of them if there is such a network."""
+        found = [(source, values) for source in self.sources if (values := source.observe(quantity, evidence))]
+        if not found:
+            return Observed([], "", "")
+        source, values = next((one for one in found if not _have_only_begun(one[1])), found[0])
+        stand_in = "" if source is self.network else source.title_in(evidence)
+        return Observed(values, self._scale_of(source, evidence), stand_in)
 
     def _scale_of(self, source: "Network | StudyModel", evidence: Evidence) -> str:
         if isinstance(source, StudyModel):

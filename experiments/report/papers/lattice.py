@@ -305,7 +305,7 @@ PAPER = Paper(
     studies=(),
     plots=PLOTS,
     telling="lattice_convergence_ptb_1m.png",
-    caption="Epochs until the lowest validation loss: 1 million parameters, a tenth of the Penn Treebank; a point at the cap is a lower bound",
+    caption="Epochs until the lowest validation loss, 1 million parameters, a tenth of the Penn Treebank; at the cap: a lower bound",
     takeaways=takeaways,
     remarks=remarks,
 )

@@ -55,7 +55,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
         f"**Equal operations.** In the paper, units with variable computation are better than usual units with as many operations, in "
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
-        f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'RNNs of as many operations (interpolated)', BITS)} "
+        f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'interpolated RNNs of as many operations', BITS)} "
         f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)} "
         f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such GRUs', BITS)}",
         (
