@@ -105,6 +105,7 @@ def _on_weight_norm(judged: Judged) -> Takeaway:
             f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} of the "
             f"{len(_decided(stable))} comparisons with such gradients ({_significant(stable)} significantly; "
             f"{seeds_in_words([len(r.pairs) for r in _decided(stable)])} each). There are {len(stable)} comparisons.",
+            "The guessed settings are listed in docs/differences.md, under weight normalization.",
         ),
     )
 
