@@ -70,6 +70,8 @@ ANNEALED = replace(SHORT, optim=OptimConfig("char_lm", decay=0.5, decay_after=3)
 """The same, and four more epochs, each at half the learning rate of the one before."""
 SMALL = network("vcrnn", 128, target=0.3, penalty_weight=0.1, sharpness_growth=3.9, sharpness_end=4.0)
 """A small network, whose mask has its final sharpness from the second of four epochs on."""
+SMALL_RNN = network("elman", 77)
+"""A usual network with about as many operations."""
 FURTHER = ", 4 more epochs with a falling learning rate"
 
 EXPERIMENT = Experiment(
@@ -85,9 +87,9 @@ EXPERIMENT = Experiment(
         **{f"rnn-{size}": _preset(network("elman", size)) for size in (100, 500, 1000)},
         **{f"buffer-{bits}": _preset(FULL, buffer=bits) for bits in (8, 24)},
         "small": _preset(SMALL, SHORT),
-        "small-rnn": _preset(network("elman", 77), SHORT),
+        "small-rnn": _preset(SMALL_RNN, SHORT),
         "annealed": _preset(SMALL, ANNEALED, further=FURTHER),
-        "annealed-rnn": _preset(network("elman", 77), ANNEALED, further=FURTHER),
+        "annealed-rnn": _preset(SMALL_RNN, ANNEALED, further=FURTHER),
         "small-buffer-8": _preset(SMALL, SHORT, buffer=8),
         "small-buffer-24": _preset(SMALL, SHORT, buffer=24),
     },

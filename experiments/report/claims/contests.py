@@ -225,17 +225,13 @@ class EndsAbove:
         """Compare two runs of one seed. Of a run that ended by a rule of its own, the last value counts."""
         if (pair := by_divergence(better, worse, lengths)) is not None:
             return pair
-        values = self.last(better), self.last(worse)
+        values = better.last(self.score), worse.last(self.score)
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         above = [float(value > self.level) for value in values if value is not None]
         pair = compared(better.seed, above[1] - above[0], strict)
         pair = pair if any(above) and not all(above) else pair._replace(agrees=None)
         return pair if are_over(lengths, better, worse) else in_progress(pair, min(better.updates, worse.updates), lengths)
-
-    def last(self, run: Record) -> float | None:
-        """Return the last value of a run."""
-        return run.up_to(self.score, run.updates)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def recoveries() -> Quantity:
 
 def last_loss() -> Quantity:
     """Read the test cross-entropy at the last evaluation."""
-    return Quantity("last test cross-entropy", lambda run: run.up_to("loss", run.updates), "{:.3f}")
+    return Quantity("last test cross-entropy", lambda run: run.last("loss"), "{:.3f}")
 
 
 def error_after(update: int, published: float, decimals: int) -> Quantity:

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.report.claims.paper import Study
 from experiments.report.claims.rows import Evidence
-from experiments.report.figures.shared import axes_of, bare, draw_levels, falls, label_levels, legend_below, panels, styles
+from experiments.report.figures.shared import axes_of, draw_levels, falls, label_levels, legend_below, panels, shown, styles
 from experiments.report.kept.records import Record
 from lrpt.analysis.plots import LineStyle, plain_log_scale, saved_figure
 from lrpt.metrics import LOWER_IS_BETTER
@@ -51,7 +51,7 @@ def draw_study(study: Study, evidence: Evidence, path: Path) -> Path:
 
 def _labels(split: Mapping[str, Sequence[str]], curves: Mapping[str, Curves]) -> dict[str, str]:
     """Return what the legend says of each name, with the numbers of seeds; the same for a network in both panels."""
-    names = {name: bare(name) if len(split) > 1 else name for name in curves}
+    names = {name: shown(name, split) for name in curves}
     counts: dict[str, set[int]] = {}
     for name, short in names.items():
         counts.setdefault(short, set()).add(len(curves[name]))

@@ -10,7 +10,7 @@ import numpy as np
 from experiments.efficiency.points import SIZES, Point, point_of
 from experiments.report.claims.paper import Draw, Study
 from experiments.report.claims.rows import Evidence
-from experiments.report.figures.shared import ANNEALED, axes_of, bare, falls, legend_below, panels, styles
+from experiments.report.figures.shared import ANNEALED, axes_of, falls, legend_below, panels, shown, styles
 from experiments.report.kept.records import Record
 from lrpt.analysis.plots import LineStyle, saved_figure
 
@@ -67,8 +67,8 @@ def _operations(study: Study, points: Mapping[str, Sequence[Point]], hard: Mappi
         for axes, names in zip(axes_of(figure, split, study.title), split.values(), strict=True):
             for family in names:
                 networks = [own for own in points.values() if own[0].family == family]
-                label = bare(family) if len(split) > 1 else family
-                _draw_family(axes, networks, [point for point in opened if point.family == family], looks[family], label)
+                own = [point for point in opened if point.family == family]
+                _draw_family(axes, networks, own, looks[family], shown(family, split))
             axes.set(xlabel=SIZE_NAME if len(split) == 1 else SIZE_NAME.replace("operations ", "operations\n"))
         figure.axes[0].set(ylabel=study.score_name.replace("validation", "test"))
         if opened:
@@ -94,7 +94,7 @@ def _words(title: str, runs: Mapping[str, Sequence[Record]], path: Path) -> Path
         for axes, names in zip(axes_of(figure, split, title), split.values(), strict=True):
             axes.axvline(0, color="0.7", linewidth=1)
             for name in names:
-                _draw_words(axes, runs[name], looks[name], bare(name) if len(split) > 1 else name)
+                _draw_words(axes, runs[name], looks[name], shown(name, split))
             axes.set(xlabel="characters from the white space that ends a word", ylim=(0, None))
         figure.axes[0].plot([], [], "o:", color="0.4", markersize=4, fillstyle="none", label=SPACES_ONLY)
         figure.axes[0].set(ylabel="mean m")

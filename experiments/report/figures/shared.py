@@ -45,16 +45,16 @@ def panels(falling: Mapping[str, bool]) -> dict[str, list[str]]:
     return {title: [name for name in falling if falling[name] is falls] for title, falls in ((CONSTANT_RATE, False), (FALLING_RATE, True))}
 
 
-def bare(name: str) -> str:
-    """Return the name of a network in a panel that says itself how the learning rate goes."""
-    return name.removesuffix(ANNEALED)
+def shown(name: str, split: Mapping[str, Sequence[str]]) -> str:
+    """Return the name of a network in a figure. Titles of several panels say themselves how the learning rate goes."""
+    return name.removesuffix(ANNEALED) if len(split) > 1 else name
 
 
 def styles(split: Mapping[str, Sequence[str]]) -> dict[str, LineStyle]:
     """Return the style of each name. A network has one style in both panels, and within a panel no two have the same."""
-    short = bare if len(split) > 1 else str
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(short(name) for names in split.values() for name in names))}
-    return {name: line_style(numbers[short(name)]) for names in split.values() for name in names}
+    short = {name: shown(name, split) for names in split.values() for name in names}
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(short.values()))}
+    return {name: line_style(numbers[short[name]]) for name in short}
 
 
 def axes_of(figure: "Figure", split: Mapping[str, Sequence[str]], title: str, sharex: bool = True) -> list["Axes"]:

@@ -132,6 +132,10 @@ class Record:
         values = [value for when, value in self.curve(score).items() if when <= update]
         return values[-1] if values else None
 
+    def last(self, score: str) -> float | None:
+        """Return a metric at the last evaluation; None if there is none."""
+        return self.up_to(score, self.updates)
+
     def analysed(self, *names: str) -> float | None:
         """Return a value of `analysis.json` by its keys, such as 'schedule', 'autocorrelation', '8'; None if it has none."""
         found: Any = self.analysis

@@ -127,7 +127,7 @@ def _endings(judged: Judged) -> str:
 
 def _above(runs: Sequence[tuple[Record, str]]) -> str:
     """Return how many runs of tasks end above the memoryless predictor: '2 of 3'."""
-    losses = [(run.up_to("loss", run.updates), MEMORYLESS[text]) for run, text in runs]
+    losses = [(run.last("loss"), MEMORYLESS[text]) for run, text in runs]
     return f"{sum(loss is not None and loss > level for loss, level in losses)} of {len(losses)}"
 
 
@@ -218,7 +218,7 @@ def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
 
 def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> str:
     """Return the test losses of the runs that needed recovery, beside those of the others, at the end of training."""
-    losses = {seed: run.up_to("loss", run.updates) for seed, run in recovering.items()}
+    losses = {seed: run.last("loss") for seed, run in recovering.items()}
     own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
     if not own or not others:
         return ""
@@ -244,7 +244,7 @@ def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int]
 
 def _last_error(run: Record) -> str:
     """Return the last validation error of a run that diverged."""
-    last = run.up_to("loss", run.updates)
+    last = run.last("loss")
     return "It was not evaluated before." if last is None else f"The last error before was {last:.4f}."
 
 

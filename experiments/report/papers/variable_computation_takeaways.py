@@ -59,8 +59,16 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
         f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)} "
         f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such GRUs', BITS)}",
         (
-            _after_twelve_epochs(judged, characters),
-            _on_bits_at_a_constant_rate(judged, bits),
+            _at_a_constant_rate(
+                judged,
+                characters,
+                ANNEALED_SCALE,
+                SMALL_CHARS_SCALE,
+                "After 12 epochs at a constant learning rate, a VCRNN on characters",
+            ),
+            _at_a_constant_rate(
+                judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant rate, the VCRNN on bits"
+            ),
             _by_parameters(judged, characters),
             _at_targets(judged),
             *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
@@ -93,19 +101,17 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
     return "".join(f"{sentence} " for sentence in said)
 
 
-def _after_twelve_epochs(judged: Judged, found: JudgedRelation) -> str:
-    """Return the comparison after fewer epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run."""
-    constant = _at_scale(judged, found, SMALL_CHARS_SCALE)
-    if found.smaller != ANNEALED_SCALE or not constant.pairs:
-        return ""
-    return gap(constant, "After 12 epochs at a constant learning rate, a VCRNN on characters", "such RNNs", BITS)
+def _at_a_constant_rate(judged: Judged, found: JudgedRelation, falling: str, constant: str, what: str) -> str:
+    """Return the comparison after fewer epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run.
 
-
-def _on_bits_at_a_constant_rate(judged: Judged, found: JudgedRelation) -> str:
-    """Return the comparison on bits after fewer epochs at a constant rate, if the judged one has a falling rate."""
-    if found.smaller != ANNEALED_BITS_SCALE:
-        return ""
-    return gap(_at_scale(judged, found, SMALL_BITS_SCALE), "After 4 epochs at a constant rate, the VCRNN on bits", "such RNNs", BITS)
+    Args:
+      judged: the paper.
+      found: the judged comparison.
+      falling, constant: scales of its versions.
+      what: beginning of the sentence.
+    """
+    control = _at_scale(judged, found, constant)
+    return gap(control, what, "such RNNs", BITS) if found.smaller == falling and control.pairs else ""
 
 
 def _by_parameters(judged: Judged, found: JudgedRelation) -> str:
