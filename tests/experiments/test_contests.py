@@ -52,6 +52,14 @@ def test_results_of_trainings_that_were_cut_are_not_compared():
     assert LOSS.compare(one, other, BOTH, True) == Pair(3, 0.5, True, settled=False)
 
 
+def test_the_result_of_a_longer_run_than_claimed_is_not_held_against_one_of_the_claimed_length():
+    """Both have an evaluation at 11. Two runs that are too long by as much are compared by the test part."""
+    long, short = run({11: 1.0, 20: 0.5}, test=0.125), run({11: 2.0}, test=0.25)
+    assert LOSS.compare(long, short, BOTH, True) == Pair(3, 1.0, True, settled=False)
+    assert LOSS.compare(short, long, BOTH, True) == Pair(3, -1.0, False, settled=False)
+    assert LOSS.compare(long, run({11: 1.0, 20: 0.5}, test=0.25), BOTH, True) == Pair(3, 0.125, True)
+
+
 @pytest.mark.parametrize("contest", [LOSS, Last("loss", "loss", "{}")])
 def test_nobody_is_ahead_before_a_tenth_of_the_longer_training(contest):
     assert contest.compare(run({11: 1.0}), run({11: 2.0}), LONG, True) == Pair(3, 1.0, None, settled=False)

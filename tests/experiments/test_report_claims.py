@@ -725,6 +725,16 @@ def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(t
     assert "After 4 epochs at a constant rate, the VCRNN on bits is 0.030 bits per character behind such RNNs" in said
 
 
+@pytest.mark.parametrize(("updates", "pairs"), [(37_620, 1), (62_700, 0)])
+def test_a_network_that_trained_for_longer_than_claimed_is_no_point_of_the_line(updates, pairs, tmp_path):
+    characters(tmp_path, "small", 0, 24_576.0, 1.8)
+    characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", 0, 18_432.0, 1.8)
+    test = {"bits_per_character": 1.9, "multiplications": 32_768.0}
+    make_run(tmp_path, computing.CHARS, f"--preset small-rnn --train.updates {updates}", 0, {updates: 1.9}, "bits_per_character", test)
+    curve = OnCurve(computing.SMALL_VC, computing.RNN_CURVE)
+    assert len(curve.pairs(Final("bits", "bits_per_character", "{}"), Evidence(load(tmp_path)), True)) == pairs
+
+
 @pytest.mark.parametrize(
     ("bits", "words"),
     [((1.810, 1.812, 1.811), "significant, but undecided, still improving"), ((1.810, 1.850, 1.801), "undecided, still improving")],

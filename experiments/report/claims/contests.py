@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from experiments.report.claims.matching import has_only_begun, is_over
+from experiments.report.claims.matching import excess, has_only_begun, is_over
 from experiments.report.claims.verdicts import Pair, compared
 from experiments.report.kept.records import Record
 from lrpt.training.config import RunConfig
@@ -65,6 +65,8 @@ def rounded(decimals: int | None, *values: float) -> tuple[float, ...]:
 class Final:
     """A metric of the test split if both trained to the end; otherwise the best validation metric up to the last common update.
 
+    The test metric of a run that is longer than its claim says is not held against that of one that is not.
+
     Attributes:
       name: what it is, with its unit.
       score: as `metrics.jsonl` names it.
@@ -88,7 +90,8 @@ class Final:
         if (pair := by_divergence(better, worse, lengths)) is not None:
             return pair
         one, other = better.tested(self.score), worse.tested(self.score)
-        over = are_over(lengths, better, worse) and one is not None and other is not None
+        comparable = are_over(lengths, better, worse) and excess(lengths[0], better) == excess(lengths[1], worse)
+        over = comparable and one is not None and other is not None
         common = min(better.updates, worse.updates)
         if not over:
             one, other = self._best(better, common), self._best(worse, common)

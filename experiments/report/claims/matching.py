@@ -128,6 +128,11 @@ def is_over(config: RunConfig[Any], run: Record) -> bool:
     return by_rule or (run.updates >= setting(config, "train.updates") and not improving)
 
 
+def excess(config: RunConfig[Any], run: Record) -> int:
+    """Return by how many updates a run is longer than its claim says."""
+    return max(0, run.updates - setting(config, "train.updates"))
+
+
 EARLY = 0.1
 """share of the training before which unfinished networks say nothing"""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.report.claims.contests import Contest, Final, diverged
-from experiments.report.claims.matching import has_only_begun, is_over
+from experiments.report.claims.matching import excess, has_only_begun, is_over
 from experiments.report.claims.rows import Evidence, Network, Planned, Scale
 from experiments.report.claims.verdicts import Pair, compared, span
 from experiments.report.kept.records import Record
@@ -109,7 +109,8 @@ class OnCurve(Source):
     """A network against the curve of others at equal operations: the score that the line between two sizes has at its operations.
 
     The line is straight over the logarithm of the multiplications of a step, in the test split. A seed is left out if its network has fewer
-    or more operations than all others of that seed, or is not trained to the end. A network that diverged loses against any line.
+    or more operations than all others of that seed, or is not trained to the end. Runs that are longer than their claim says are left out.
+    A network that diverged loses against any line.
 
     Attributes:
       better: the one that the paper calls better.
@@ -149,10 +150,11 @@ class OnCurve(Source):
 
 
 def _point(contest: Final, config: RunConfig[Any], run: Record, hard: bool = False) -> Point | None:
-    """Return multiplications and score, with the soft or the hard mask, of a run that was trained to the end."""
+    """Return multiplications and score, with the soft or the hard mask, of a run that was trained to the end and no further."""
     names = "multiplications", contest.score
     operations, score = (run.analysed("masks", "hard", "test", name) if hard else run.tested(name) for name in names)
-    return None if operations is None or score is None or not is_over(config, run) else (operations, score)
+    as_long = is_over(config, run) and not excess(config, run)
+    return (operations, score) if as_long and operations is not None and score is not None else None
 
 
 def _line_at(operations: float, points: Sequence[Point]) -> float | None:
