@@ -38,7 +38,7 @@ from lrpt.interop import factorized
 from lrpt.interop.files import SUFFIXES, load_weights, save_weights
 from lrpt.interop.pytorch import Cells, as_linen, bound, read, read_layers, replaced, write
 from lrpt.matrices import num_params
-from lrpt.networks.sequence_model import Recurrent
+from lrpt.networks.recurrent import Recurrent
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console

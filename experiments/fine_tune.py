@@ -12,7 +12,7 @@ frozen matrices, which changes predictions by rounding only, and `merged.npz` ho
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +25,12 @@ from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.finished.trained import not_one_source, read_run
 from lrpt.cli.flags import check_seeds, parse_dataclass
-from lrpt.compression.adapters import InFull, adapted, adapter_config, in_full, merged, with_symbols
+from lrpt.compression.adapters import adapted, adapter_config, full_config, in_full, merged, with_symbols
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop.files import load_weights
 from lrpt.interop.pytorch import read
 from lrpt.matrices import num_params
+from lrpt.networks.recurrent import RecurrentConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import FROZEN
@@ -96,10 +97,14 @@ def prepare(options: Options, task: Task, console: Console) -> tuple[ModelConfig
     if options.run is not None or options.source is None:
         raise not_one_source(options.run, options.source)
     params, network = read(load_weights(options.source), options.layer)
-    trained = in_full(params, network)
-    embedded: dict[str, Any] = {"embedding": network.input_size}
-    config = adapter_config(replace(trained.config, **embedded), options.rank, options.diagonal)
-    return config, adapted(trained, _initial(config, task, options.seed))
+    config = adapter_config(_with_vectors(network.config, network.input_size), options.rank, options.diagonal)
+    return config, adapted(in_full(params, network), _initial(config, task, options.seed))
+
+
+def _with_vectors(config: RecurrentConfig, width: int) -> ModelConfig:
+    """Return the configuration of a network with this recurrent part, which reads a vector of this width for each symbol."""
+    own = {field.name: getattr(config, field.name) for field in fields(RecurrentConfig)}
+    return ModelConfig(**own, embedding=width)
 
 
 def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple[ModelConfig, dict[str, Any]]:
@@ -109,10 +114,10 @@ def _of_run(options: Options, path: Path, task: Task, console: Console) -> tuple
         raise UsageError(f"{path} holds a network that predicts no symbols of a text: name a run of a language model of characters")
     whole = loaded.variables["params"]
     trained = in_full(whole["recurrent"], network, loaded.variables.get(FROZEN, {}).get("recurrent"))
-    config = adapter_config(trained.config, options.rank, options.diagonal)
+    config = adapter_config(loaded.recurrent_config, options.rank, options.diagonal)
     initial = _initial(config, task, options.seed)
-    moved = with_symbols({**whole, "recurrent": trained.params}, initial["params"], network, old.symbols, new.symbols)
-    start = adapted(InFull(moved["recurrent"], trained.config), initial)
+    moved = with_symbols({**whole, "recurrent": trained}, initial["params"], network, old.symbols, new.symbols)
+    start = adapted(moved["recurrent"], initial)
     return config, {**start, "params": {**moved, "recurrent": start["params"]["recurrent"]}}
 
 
@@ -170,7 +175,7 @@ def _are_in(path: Path, arrays: Mapping[str, np.ndarray]) -> bool:
 def report(options: Options, start: Mapping[str, Any]) -> dict[str, Any]:
     """Evaluate the network at the start, after training and merged; write the merged network."""
     trained = load(options.workdir, data=NextSymbol)
-    variables, config = merged(trained.variables, trained.recurrent)
+    variables, config = merged(trained.variables, trained.recurrent), full_config(trained.recurrent_config)
     model = config.build(trained.task.input_size, trained.task.output_size, trained.task.reads)
     save(options.workdir / MERGED, variables["params"], "--workdir")
     metrics = {"start": trained.evaluate(None, start), "adapted": trained.evaluate(), "merged": trained.evaluate(model, variables)}

@@ -9,7 +9,7 @@ again, after which the network is an ordinary one with full matrices.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -17,20 +17,15 @@ import numpy as np
 from lrpt.cells.stacked import layer_of
 from lrpt.compression.network import full_matrices
 from lrpt.errors import UsageError
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.specs import name_of, role_of
 
-
-class InFull(NamedTuple):
-    """Parameters of a recurrent network with full matrices, and its configuration."""
-
-    params: Any
-    config: ModelConfig
+Config = TypeVar("Config", bound=RecurrentConfig)
 
 
-def in_full(params: Any, network: Recurrent, frozen: Any = None) -> InFull:
-    """Multiply out and add up all matrices of a network: the same function with full matrices, up to rounding.
+def in_full(params: Any, network: Recurrent, frozen: Any = None) -> dict[str, Any]:
+    """Multiply out and add up all matrices of a network. Return the parameters of the same function with full matrices, up to rounding.
 
     Args:
       params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
@@ -41,27 +36,32 @@ def in_full(params: Any, network: Recurrent, frozen: Any = None) -> InFull:
     for role in ("recurrent", "input"):
         found = full_matrices(params, network, role, frozen)
         cell |= {role: {name: {"kernel": W.astype(np.float32)} for name, (_, W) in found.items()}} if found else {}
+    return {**params, "cell": cell}
+
+
+def full_config(config: Config) -> Config:
+    """Return the configuration of a network with the parameters that `in_full` returns."""
     changes: dict[str, Any] = {"parametrization": "dense", "tied": False, "weight_norm": False}
     changes |= {"input_parametrization": "dense", "input_tied": False}
-    return InFull({**params, "cell": cell}, replace(network.config, **changes))
-
-
-def adapter_config(config: ModelConfig, rank: int, diagonal: bool) -> ModelConfig:
-    """Return the configuration of a network with full matrices, with an adapter beside each recurrent matrix."""
-    changes: dict[str, Any] = {"parametrization": "adapter_plus_diagonal" if diagonal else "adapter", "rank": rank}
     return replace(config, **changes)
 
 
-def adapted(trained: InFull, initial: Mapping[str, Any]) -> dict[str, Any]:
+def adapter_config(config: Config, rank: int, diagonal: bool) -> Config:
+    """Return the configuration of a trained network after `in_full`, with an adapter beside each recurrent matrix."""
+    changes: dict[str, Any] = {"parametrization": "adapter_plus_diagonal" if diagonal else "adapter", "rank": rank}
+    return replace(full_config(config), **changes)
+
+
+def adapted(trained: Mapping[str, Any], initial: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of a network with adapters at the start of training.
 
     Args:
-      trained: the network whose matrices are frozen.
+      trained: parameters of the network whose matrices are frozen, as `in_full` returns them.
       initial: variables of the network with adapters as drawn, from which the adapters, the embedding and the readout are taken.
     """
-    cell = trained.params["cell"]
+    cell = trained["cell"]
     drawn = initial["params"]["recurrent"]["cell"]["recurrent"]
-    recurrent = {**trained.params, "cell": {**cell, "recurrent": drawn}}
+    recurrent = {**trained, "cell": {**cell, "recurrent": drawn}}
     return {
         **initial,
         "params": {**initial["params"], "recurrent": recurrent},
@@ -69,12 +69,12 @@ def adapted(trained: InFull, initial: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def merged(variables: Mapping[str, Any], network: Recurrent) -> tuple[dict[str, Any], ModelConfig]:
-    """Add the adapters of a network to its matrices. Return the variables and the configuration of the network with full matrices."""
+def merged(variables: Mapping[str, Any], network: Recurrent) -> dict[str, Any]:
+    """Add the adapters of a network to its matrices. Return the variables of the network with full matrices (`full_config`)."""
     params = variables["params"]
-    found = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
+    whole = in_full(params["recurrent"], network, variables[FROZEN]["recurrent"])
     rest = {name: tree for name, tree in variables.items() if name != FROZEN}
-    return {**rest, "params": {**params, "recurrent": found.params}}, found.config
+    return {**rest, "params": {**params, "recurrent": whole}}
 
 
 def with_symbols(

@@ -20,7 +20,7 @@ from lrpt.compression.nearest import Fit, fit, rank_for, relative_error, smalles
 from lrpt.compression.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, field_of
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params, initial_carry
+from lrpt.networks.recurrent import Recurrent, RecurrentConfig, cell_params, initial_carry
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.recurrence import recur
 from lrpt.recurrence.leaves import Leaves
@@ -73,7 +73,7 @@ class Compression(NamedTuple):
     """Parameters and configuration of the smaller network, and a report for each matrix."""
 
     params: Any
-    config: ModelConfig
+    config: RecurrentConfig
     matrices: list[MatrixReport]
 
 
@@ -203,7 +203,7 @@ def second_moments(
       batches: pairs of cell inputs, (b, t, m) or (b, t), and a mask, (b, t) or None.
       noise: white noise in v, as a fraction of the mean square of its components.
       streams: whether each row of a batch continues the same row of the batch before.
-      settings: settings of `lrpt.networks.sequence_model.cell_params`.
+      settings: settings of `lrpt.networks.recurrent.cell_params`.
 
     Raises:
       UsageError: there are no batches, or no steps that count.

@@ -32,7 +32,7 @@ Bidirectional = nn.Bidirectional
 class Cell(nn.RNNCellBase):
     """A cell of the table, or a stack of it, as a Flax cell. It also runs inside `flax.linen.RNN`.
 
-    Its parameters are those of `lrpt.networks.sequence_model.Recurrent`. A state keeps the structure in which it was given, so a tuple
+    Its parameters are those of `lrpt.networks.recurrent.Recurrent`. A state keeps the structure in which it was given, so a tuple
     (c, h) stays one. Cells whose inputs must be as wide as their state get a trainable linear map before them if they are not.
 
     Attributes:

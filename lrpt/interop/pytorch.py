@@ -18,7 +18,8 @@ from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params
+from lrpt.networks.recurrent import Recurrent, cell_params
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.runs.named_arrays import finite_float32
 
 # Flax's letter -> our gate, in the stacking order of torch.nn.GRU and torch.nn.LSTM.

@@ -25,7 +25,8 @@ from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
+from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
 PenaltyForm = Literal["l1", "l2"]

@@ -20,7 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.errors import UsageError, check_choice
 from lrpt.networks.protocol import SOWN, Start
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, recurrent_of
+from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
@@ -228,20 +229,29 @@ class Loaded:
         return f"{self.config.model.label} seed {self.seed}"
 
     @property
-    def recurrent(self) -> Recurrent:
-        """Return the recurrent part of the network, whose parameters are `variables["params"]["recurrent"]`.
+    def recurrent_config(self) -> ModelConfig:
+        """Return the configuration of the network.
 
         Raises:
-          UsageError: the run has another kind of network.
+          UsageError: it has no recurrent part.
         """
         config = self.config.model
         if not isinstance(config, ModelConfig):
             raise UsageError(f"{self.path} holds a run of {config.label}: name a run of a recurrent network")
-        return recurrent_of(config, self.interface.input_size)
+        return config
+
+    @property
+    def recurrent(self) -> Recurrent:
+        """Return the recurrent part of the network, whose parameters are `variables["params"]["recurrent"]`.
+
+        Raises:
+          UsageError: the network has none.
+        """
+        return recurrent_of(self.recurrent_config, self.interface.input_size)
 
     def embed(self, variables: Any, inputs: Array) -> Array:
         """Return what the cell of a network with these variables reads: vectors, if there is an embedding."""
-        if self.recurrent.config.embedding_width is None:
+        if self.recurrent_config.embedding_width is None:
             return inputs
         return self.model.apply(variables, inputs, method=lambda model, xs: model.embedding(xs))  # type: ignore[return-value]
 

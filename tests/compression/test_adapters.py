@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from table import Row, assert_close
 
-from lrpt.compression.adapters import adapted, adapter_config, in_full, merged, with_symbols
+from lrpt.compression.adapters import adapted, adapter_config, full_config, in_full, merged, with_symbols
 from lrpt.errors import UsageError
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, cell_params
+from lrpt.networks.recurrent import Recurrent, cell_params
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.recurrence import deferred
 
@@ -30,7 +31,7 @@ def with_adapters(row, diagonal=False):
     config = row.config()
     model, variables = drawn(config)
     trained = in_full(variables["params"]["recurrent"], Recurrent(config, SYMBOLS))
-    new = adapter_config(trained.config, 2, diagonal)
+    new = adapter_config(config, 2, diagonal)
     other = new.build(SYMBOLS, SYMBOLS, "all")
     start = adapted(trained, jax.jit(other.init)(jax.random.key(1), XS))
     readout = {name: tree for name, tree in variables["params"].items() if name != "recurrent"}
@@ -48,7 +49,7 @@ def test_the_merge_changes_nothing_but_rounding_and_has_no_collection_of_its_own
     _, (other, start) = with_adapters(Row("gru", "dense"), diagonal=True)
     rng = np.random.default_rng(3)
     moved = {**start, "params": jax.tree.map(lambda a: a + 0.3 * rng.standard_normal(a.shape).astype(np.float32), start["params"])}
-    variables, config = merged(moved, Recurrent(other.config, SYMBOLS))
+    variables, config = merged(moved, Recurrent(other.config, SYMBOLS)), full_config(other.config)
     assert set(variables) == {"params"}
     assert config.matrices.kind == "dense"
     whole = config.build(SYMBOLS, SYMBOLS, "all")
@@ -59,7 +60,7 @@ def test_the_merged_matrix_is_the_sum_in_float64():
     _, (other, start) = with_adapters(Row("gru", "dense"), diagonal=True)
     factors = {"left": np.ones((2, SIZE)), "right": np.full((2, SIZE), 0.25), "diagonal": np.arange(SIZE, dtype=float)}
     start["params"]["recurrent"]["cell"]["recurrent"]["update"] = {name: a.astype(np.float32) for name, a in factors.items()}
-    variables, _ = merged(start, Recurrent(other.config, SYMBOLS))
+    variables = merged(start, Recurrent(other.config, SYMBOLS))
     frozen = np.asarray(start[FROZEN]["recurrent"]["cell"]["recurrent"]["update"]["kernel"], np.float64)
     kernel = variables["params"]["recurrent"]["cell"]["recurrent"]["update"]["kernel"]
     np.testing.assert_allclose(kernel, frozen + 0.5 + np.diag(factors["diagonal"]), rtol=1e-6)

@@ -30,7 +30,8 @@ from lrpt.compression.nearest import fit, rank_for, relative_error
 from lrpt.compression.network import compress, second_moments
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import read
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, cell_params
+from lrpt.networks.recurrent import Recurrent, cell_params
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import recur
 from lrpt.runs.named_arrays import from_named, to_named
 

@@ -9,7 +9,7 @@ import pytest
 from experiments import bit_lm, variable_computation
 from lrpt.cli.command import main
 from lrpt.cli.finished.schedule_numbers import read_schedule
-from lrpt.networks.sequence_model import Recurrent, cell_params, initial_carry
+from lrpt.networks.recurrent import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
 from lrpt.training.loading import load
 

@@ -16,7 +16,8 @@ from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell
 from lrpt.interop.pytorch import read
 from lrpt.networks.configuration import SequenceLoopConfig
-from lrpt.networks.sequence_model import ModelConfig, Recurrent
+from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
 
 BATCH, STEPS, WIDTH = 3, 7, 4

@@ -17,7 +17,8 @@ from lrpt.errors import UsageError
 from lrpt.interop import factorized, files
 from lrpt.interop.pytorch import as_linen, bound, bound_layers, read, read_layers, replaced, write
 from lrpt.matrices import Bias, LowRank, Sum
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel
+from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
 WIDTH, SIZE, BATCH, STEPS = 3, 5, 4, 6
 

@@ -11,7 +11,7 @@ from table import BATCH, INPUT_SIZE, PLAIN_ROWS, RANK, SIZE, STEPS, assert_close
 from lrpt.cells import CELLS
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError
-from lrpt.networks import sequence_model as models
+from lrpt.networks import recurrent
 from lrpt.networks.dropout import Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import recur
@@ -121,7 +121,7 @@ def masks(monkeypatch):
         seen.extend(np.asarray(leaf.mask) for leaf in leaves if isinstance(leaf, Masked))
         return recur(step, params, *rest, **more)
 
-    monkeypatch.setattr(models, "recur", watched)
+    monkeypatch.setattr(recurrent, "recur", watched)
     return seen
 
 

@@ -28,7 +28,8 @@ from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
-from lrpt.networks.sequence_model import ModelConfig, Recurrent, SequenceModel, initial_carry
+from lrpt.networks.recurrent import Recurrent, initial_carry
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred

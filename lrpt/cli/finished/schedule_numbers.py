@@ -19,7 +19,7 @@ from lrpt.analysis.schedules import autocorrelation, explained, group_means, mea
 from lrpt.datasets.vocabulary import Vocabulary, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
-from lrpt.networks.sequence_model import cell_params, initial_carry
+from lrpt.networks.recurrent import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
 from lrpt.tasks.music import holds_melodies, symbols_of

@@ -1,0 +1,250 @@
+"""A cell with its parameters and initial state, in a loop over time, as a Flax module."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Annotated, Any, Self
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax.serialization import from_state_dict, to_state_dict
+from jaxtyping import Array, Bool
+
+from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked, title_of
+from lrpt.errors import UsageError, check_at_least, check_integers
+from lrpt.matrices import Operator
+from lrpt.networks.configuration import InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
+from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, mask_role
+from lrpt.networks.protocol import Start, Steady, in_precision_of, start_from
+from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
+from lrpt.recurrence import KERNEL, Step, recur
+from lrpt.recurrence.materialize import materialized
+from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
+from lrpt.symbols import Weighted
+
+
+@accepts_short_names
+@dataclass(frozen=True)
+class RecurrentConfig(Steady):
+    """Configuration of a cell in a loop over time: the cell, its size, and how its matrices are stored."""
+
+    cell: Annotated[
+        str,
+        OneOf(
+            "cell",
+            CELLS,
+            notes="gru multiplies by the reset gate before the matrix, gru_cudnn has a second bias, and the unitary cells ignore "
+            "model.matrices and the carry bias",
+        ),
+    ] = "gru"
+    size: int = 128
+    """n: width of the state"""
+    depth: int = 1
+    """transitions within a step, for cells that can have several (rhn, dt_rnn and their variants)"""
+    layers: int = 1
+    """number of stacked layers"""
+    shared_layers: bool = False
+    """all layers have the same parameters"""
+    matrices: TiedStorageConfig = field(default_factory=lambda: TiedStorageConfig("low_rank_plus_diagonal"))
+    inputs: InputStorageConfig = field(default_factory=InputStorageConfig)
+    initial: InitialConfig = field(default_factory=InitialConfig)
+    dropout: DropoutConfig = field(default_factory=DropoutConfig)
+    loop: SequenceLoopConfig = field(default_factory=SequenceLoopConfig)
+
+    def __post_init__(self) -> None:
+        check_choices(self, "model")
+        check_groups(self, "model")
+        check_integers(self, "model.depth")
+        check_at_least(1, self, "model.size", "model.layers")
+        deep = cell_named(self.cell).deep
+        if self.depth < 1 or (self.depth > 1 and not deep):
+            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * deep} for {self.cell}")
+        self._check_dropout()
+
+    def _check_dropout(self) -> None:
+        if self.dropout.drops and self.needs_gpu:
+            raise UsageError("model.loop.kind is kernel, which knows no dropout: choose fast, or dropouts of 0")
+        if self.dropout.states and not CELLS[self.cell].has_recurrent_matrices:
+            raise UsageError(f"model.dropout.states is {self.dropout.states}, and {self.cell} has no matrices it could act on: choose 0")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why. Groups know their own (`lrpt.settings.unused_settings`)."""
+        cell, storage = CELLS[self.cell], ("kind", "rank", "blocks", "density", "tied")
+        lacking = [group for role, group in (("recurrent", "matrices"), ("input", "inputs")) if role not in cell.roles]
+        of_cell = [f"{group}.{name}" for group in lacking for name in storage] + ["initial.carry_bias"] * (not cell.has_carry_bias)
+        return {
+            **({"shared_layers": "model.layers is 1"} if self.layers == 1 else {}),
+            **({"loop.materialize": "model.matrices.kind is dense"} if self.matrices.kind == "dense" else {}),
+            **dict.fromkeys(of_cell, f"model.cell is {self.cell}"),
+        }
+
+    @property
+    def layer(self) -> Cell:
+        """Return the cell of each layer."""
+        return CELLS[self.cell]
+
+    @property
+    def network(self) -> Cell:
+        """Return the cell, or the stack of cells."""
+        return self.stack(self.layer)
+
+    def stack(self, layer: Cell) -> Cell:
+        """Stack a cell to the number of layers of this network."""
+        return layer if self.layers == 1 else stacked(layer, self.layers, self.shared_layers)
+
+    @property
+    def recurrent_matrices(self) -> MatrixConfig:
+        return self.matrices.started(self.initial, self.matrices.tied)
+
+    @property
+    def input_matrices(self) -> MatrixConfig:
+        return replace(self.recurrent_matrices, **asdict(self.inputs))
+
+    def owner(self, template: Any, name: str | None = None) -> Parameters:
+        """Return the module that owns the parameters of a cell's template."""
+        return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
+
+    @property
+    def compiled(self) -> Self:
+        """Return the part that the compiled program depends on: all but settings that only affect the initialization."""
+        return replace(self, initial=InitialConfig(trainable_state=self.initial.trainable_state))
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Return whether the network runs on a GPU only."""
+        return self.loop.kind == KERNEL
+
+    @property
+    def label(self) -> str:
+        """Return a short name for tables and plots: 'LRD-GRU 128/24'."""
+        cell, stored = CELLS[self.cell], self.recurrent_matrices
+        prefix, suffix = label_of(stored) if cell.has_recurrent_matrices else ("", "")
+        deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
+        tied = " tied" * (stored.tied and cell.has_recurrent_matrices)
+        marks = deep + tied + " weight norm" * stored.weight_norm + " dropout" * self.dropout.drops
+        return f"{prefix}{title_of(self.cell)} {self.size}{suffix}{marks}"
+
+
+class Recurrent(nn.Module):
+    """A cell with its parameters, in a loop over time.
+
+    Attributes:
+      config: cell, size and storage of its matrices.
+      input_size: width m of the inputs, or the number of symbols if they are integers.
+      sharers: devices that run the network at the same time and share a cache.
+    """
+
+    config: RecurrentConfig
+    input_size: int
+    sharers: int = 1
+
+    @property
+    def cell(self) -> Cell:
+        return self.config.network
+
+    @property
+    def spec(self) -> CellSpec:
+        return CellSpec(self.input_size, self.config.size, self.config.initial.carry_bias, self.config.depth)
+
+    @nn.compact
+    def __call__(
+        self,
+        xs: Any,
+        mask: Bool[Array, "t b"] | None = None,
+        start: Start | None = None,
+        *,
+        train: bool = False,
+        outputs: Any = "all",
+        step: Step | None = None,
+        readout: Operator | None = None,
+    ) -> tuple[Any, Any]:
+        """Run over time-major inputs (t, b, m), (t, b) or `Weighted` ones, from `start` or the initial state. Return the result of `recur`.
+
+        `step` replaces the step of the cell; it takes the same parameters. `readout` is applied to the outputs.
+        """
+        config = self.config
+        template = self.cell.template(self.spec)
+        params = config.owner(template, name="cell")()
+        if train and self.cell.penalty is not None:
+            self.sow("penalties", "cell_penalty", self.cell.penalty(params))
+        steps, rows = jax.tree.leaves(xs)[0].shape[:2]
+        if not config.needs_gpu:
+            params = materialized(params, config.loop.materialize, steps * rows)
+        read = xs.symbols if isinstance(xs, Weighted) else xs  # neither weights nor masks of dropout decide the type of the state
+        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, read))))
+        if train and config.dropout.drops:
+            params = self._masked(template, params, rows)
+        tuning = config.loop.tuning(self.sharers)
+        step = step or self.cell.step
+        return recur(step, params, carry, xs, mask, outputs=outputs, loop=config.loop.kind, tuning=tuning, readout=readout)
+
+    def _masked(self, template: Any, params: Any, rows: int) -> Any:
+        """Return the parameters with dropout masks of this sequence before the matrices."""
+        drawn: dict[Any, Array] = {}
+        config, deep = self.config.dropout, self.cell.deep
+
+        def mask(role: str, rate: float, key: Any, width: int) -> Array:
+            if (role, key) not in drawn:
+                drawn[role, key] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
+            return drawn[role, key]
+
+        for role, rate in (("input", config.inputs), ("recurrent", config.states)):
+            if rate:
+                params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
+        return biases_with_inputs(params) if config.biases else params
+
+    def initial_carry(self, batch: int, arrays: Sequence[Array]) -> Any:
+        """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes.
+
+        The state has the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16. A trainable row
+        counts as one of them.
+        """
+        zeros = jax.tree.map(jnp.zeros, self.cell.carry(self.spec))
+        row = zeros
+        if self.config.initial.trainable_state:
+            row = as_state(self.param("initial_state", self._draw_state, zeros), zeros)
+            arrays = [*arrays, *jax.tree.leaves(row)]
+        return _in_rows(row, batch, arrays)
+
+    def _draw_state(self, key: Array, zeros: Any) -> Any:
+        leaves, treedef = jax.tree.flatten(zeros)
+        spread = self.cell.initial_spread(self.spec)
+        keys = jax.random.split(key, len(leaves))
+        return treedef.unflatten(jax.random.uniform(k, a.shape, a.dtype, -spread, spread) for k, a in zip(keys, leaves, strict=True))
+
+
+def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: Any = None) -> Any:
+    """Return the parameters for the step of the network's cell.
+
+    Args:
+      params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
+      network: the trained network.
+      settings: the same part of the collection 'settings', for cells that have settings; by default the final values.
+      frozen: the same part of the collection 'frozen', for networks with adapters.
+
+    Raises:
+      UsageError: the network has adapters, and what is frozen is not given.
+    """
+    if frozen is None and {network.config.matrices.kind, network.config.inputs.kind} & ADAPTERS.keys():
+        raise UsageError(f"{network.config.label} has adapters: merge them with its frozen matrices first (experiments.fine_tune does)")
+    given = {"params": params, "settings": settings, FROZEN: frozen}
+    collections = {name: part for name, part in given.items() if part is not None}
+    return network.config.owner(network.cell.template(network.spec)).apply({name: part["cell"] for name, part in collections.items()})
+
+
+def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
+    """Return the state before the first step of `rows` sequences, from the same parameters and in their type."""
+    zeros = jax.tree.map(jnp.zeros, network.cell.carry(network.spec))
+    return _in_rows(as_state(params.get("initial_state", zeros), zeros), rows, jax.tree.leaves(params))
+
+
+def _in_rows(row: Any, rows: int, arrays: Sequence[Array]) -> Any:
+    """Repeat the state of one sequence, in the type of the products of `arrays`."""
+    return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), in_precision_of(arrays, row))
+
+
+def as_state(row: Any, own: Any) -> Any:
+    """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
+    return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
