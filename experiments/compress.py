@@ -31,7 +31,9 @@ from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
-from lrpt.compression.network import TARGETS, Compression, Moments, compress, full_matrices, second_moments
+from lrpt.compression.moments import Moments, second_moments
+from lrpt.compression.network import TARGETS, Compression, compress
+from lrpt.compression.stored import full_matrices
 from lrpt.compression.survey import distances
 from lrpt.errors import UsageError, check_at_least
 from lrpt.interop import factorized

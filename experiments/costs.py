@@ -30,7 +30,7 @@ from experiments.reproduce.costs import ratio as similar_ratio
 from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import command_of, parse_dataclass
-from lrpt.devices.parallel import bind_to_one_core
+from lrpt.devices.hardware import bind_to_one_core
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.local import LocalEngine
 from lrpt.errors import UsageError, check_distinct

@@ -59,7 +59,8 @@ ONLY_IN = {
     "rich": "lrpt/runs/console.py",
     "ray": "lrpt/engines/cluster.py",
 }
-DEVICES, PROCESSES = "lrpt/devices/parallel.py", "lrpt/devices/processes.py"
+DEVICES = {"lrpt/devices/hardware.py", "lrpt/devices/parallel.py"}
+PROCESSES = "lrpt/devices/processes.py"
 EXPLICIT = "lrpt/recurrence/explicit.py"  # shardings that are part of the types of a caller's arrays
 # What of `jax` knows that there are devices, and that there are processes.
 OF_DEVICES = {
@@ -177,7 +178,7 @@ def test_one_file_knows_each_of_these_packages(path):
 
 
 @every_file
-@pytest.mark.parametrize(("what", "where"), [(OF_DEVICES, {DEVICES, EXPLICIT}), (OF_PROCESSES, {PROCESSES})], ids=["devices", "processes"])
+@pytest.mark.parametrize(("what", "where"), [(OF_DEVICES, {*DEVICES, EXPLICIT}), (OF_PROCESSES, {PROCESSES})], ids=["devices", "processes"])
 def test_one_file_knows_of_devices_and_one_of_processes(path, what, where):
     named = [node for node in nodes(path) if isinstance(node, ast.Attribute) and node.attr in what]
     read = {node.attr for node in named if ast.unparse(node.value).split(".")[0] == "jax"}
@@ -187,7 +188,7 @@ def test_one_file_knows_of_devices_and_one_of_processes(path, what, where):
 
 
 def test_the_files_that_know_are_there():
-    for name in {*ONLY_IN.values(), DEVICES, PROCESSES, EXPLICIT}:
+    for name in {*ONLY_IN.values(), *DEVICES, PROCESSES, EXPLICIT}:
         assert (ROOT / name).is_file()
 
 

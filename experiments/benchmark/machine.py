@@ -3,7 +3,7 @@
 import platform
 import subprocess
 
-from lrpt.devices.parallel import cores, visible_accelerators
+from lrpt.devices.hardware import cores, visible_accelerators
 from lrpt.runs.environment import processor, version
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "torch")

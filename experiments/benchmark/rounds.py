@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from experiments.benchmark.contenders import CONTENDERS
 from experiments.benchmark.workloads import ALL
-from lrpt.devices.parallel import cores, visible_accelerators
+from lrpt.devices.hardware import cores, visible_accelerators
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 

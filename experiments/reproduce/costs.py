@@ -21,7 +21,7 @@ import numpy as np
 
 import experiments
 from lrpt.cli import limits
-from lrpt.devices import parallel
+from lrpt.devices import hardware, parallel
 from lrpt.engines.engine import Engine
 from lrpt.engines.jobs import NamedJob
 from lrpt.errors import UsageError
@@ -87,7 +87,7 @@ class Costs:
 
     def __init__(self, engine: Engine, path: Path | None = None) -> None:
         self.engine, self.path = engine, path or cache_folder() / "costs.json"
-        self._machine = f"{platform.node()}, {parallel.cores()} cores, {engine.accelerators} accelerators"
+        self._machine = f"{platform.node()}, {hardware.cores()} cores, {engine.accelerators} accelerators"
         self._known = _read(self.path)
         self._presets: dict[str, PresetCosts] = {}
         self._found: dict[tuple[RunConfig[Any], str], Cost] = {}
@@ -170,7 +170,7 @@ def estimate(config: RunConfig[Any], accelerated: bool) -> float:
         operations *= LOW_RANK
     layers = getattr(config.model, "depth", 1) * getattr(config.model, "layers", 1)
     launches = LAUNCHES * _steps(config.data) * layers if accelerated else 0
-    return operations / parallel.operations_per_second(cpu=not accelerated) + launches
+    return operations / hardware.operations_per_second(cpu=not accelerated) + launches
 
 
 def _has_low_rank(model: Any) -> bool:
@@ -278,7 +278,7 @@ def measured(one: NamedJob) -> float | str:
     except UsageError as error:
         return " ".join(str(error).split())
     except Exception as error:
-        if parallel.is_out_of_memory(error):
+        if hardware.is_out_of_memory(error):
             return "out of memory"
         raise
 
@@ -300,7 +300,7 @@ def _timed(config: RunConfig[Any], seed: int) -> float:
 
 
 def _seconds(function: Callable[[], Any]) -> float:
-    clock = time.process_time if parallel.on_cpu() and parallel.cores() == 1 else time.perf_counter
+    clock = time.process_time if hardware.on_cpu() and hardware.cores() == 1 else time.perf_counter
     start = clock()
     function()
     return clock() - start

@@ -31,7 +31,7 @@ from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.subcommands import first_word
-from lrpt.devices import parallel
+from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError, check_choice
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig
@@ -183,7 +183,7 @@ def devices(options: Options, console: Console) -> None:
         [str(n), *(f"{1e3 * f(values):.1f}" for f in (statistics.median, min, max)), f"{base / statistics.median(values):.2f}x"]
         for n, values in times.items()
     ]
-    console.table(["devices", "median ms per update", "min", "max", "speed"], rows, f"{options.workload}, {parallel.cores()} cores")
+    console.table(["devices", "median ms per update", "min", "max", "speed"], rows, f"{options.workload}, {hardware.cores()} cores")
 
 
 def measure_growth(options: Options, console: Console) -> None:

@@ -18,7 +18,7 @@ from lrpt.cli.limits import check_sizes
 from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.cli.unused import distinct, warnings
-from lrpt.devices import parallel, processes
+from lrpt.devices import hardware, parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
@@ -84,7 +84,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
         if processes.has_lost_another(error):
             console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {intact}")
             processes.abandon(1)
-        if not parallel.is_out_of_memory(error):
+        if not hardware.is_out_of_memory(error):
             raise
         console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {intact}")
         sys.exit(1)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from lrpt.cells.stacked import layer_of
-from lrpt.compression.network import full_matrices
+from lrpt.compression.stored import full_matrices
 from lrpt.errors import UsageError
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FROZEN

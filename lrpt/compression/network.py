@@ -1,37 +1,24 @@
 """Compression of a trained network to structured matrices, as a start for further training.
 
-After short training a matrix still contains much of its random initial value, in directions in which the state never moves. The error of
-a matrix can therefore be weighted by the second moments of the rows that the cell multiplies by it. These rows depend on where the reset
-gate acts. If it acts before the product, the rows of a GRU's candidate are reset states. If it acts after the product, as in Flax and
-PyTorch, they are the states themselves.
+The error of a matrix can be weighted by the second moments of the rows that the cell multiplies by it (`lrpt.compression.moments`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
+from lrpt.compression.moments import Moments
 from lrpt.compression.nearest import Fit, fit, rank_for, relative_error, smallest
+from lrpt.compression.stored import Stored, full_form, full_matrices, stored_matrices
 from lrpt.compression.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
 from lrpt.matrices import Matrix, field_of
-from lrpt.networks.recurrent import Recurrent, RecurrentConfig, cell_params, initial_carry
+from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
-from lrpt.recurrence import recur
-from lrpt.recurrence.leaves import Leaves
-from lrpt.specs import MatrixSpec, name_of, shared_name
-
-NOISE = 0.1
-"""White noise added to the rows that a matrix multiplies, as a fraction of their mean square.
-
-Without it, errors would cost nothing in directions in which the trained network's state does not move, but the smaller network's state
-moves there. Fractions of 0.1 to 0.3 gave GRUs 128/4 to 128/24 on permuted digits the lowest validation loss before further training.
-"""
+from lrpt.specs import MatrixSpec, shared_name
 
 DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
 """Targets whose errors may be weighted, and whether they have a diagonal."""
@@ -39,7 +26,6 @@ DIAGONAL = {"low_rank": False, "low_rank_plus_diagonal": True}
 TARGETS = [kind for kind in FORMS if kind != "dense"]
 """Parametrizations that a network can be brought to."""
 
-Moments = Mapping[str, Float[np.ndarray, "i i"]]
 Factors = dict[str, np.ndarray]
 
 
@@ -116,7 +102,7 @@ def compress(
     check_choice("parametrization", parametrization, TARGETS)
     _check_size(parametrization, rank, error, tied)
     _check_moments(moments or {})
-    stored = _stored(params, network, "recurrent")
+    stored = stored_matrices(params, network, "recurrent")
     if not stored:
         raise UsageError(f"cell {network.config.cell} has no recurrent matrices to compress: choose a network with another cell")
     if parametrization in DIAGONAL:
@@ -177,88 +163,13 @@ def _report(
     return MatrixReport(matrix, (W.shape[0], W.shape[1]), rank, relative_error(W, approximation), output_error, iterations)
 
 
-def full_matrices(
-    params: Any, network: Recurrent, role: str = "recurrent", frozen: Any = None
-) -> dict[str, tuple[MatrixSpec, Float[np.ndarray, "i o"]]]:
-    """Return the specification and the full form of each matrix of a role, by gate. `frozen` is as for `cell_params`."""
-    stored = _stored(params, network, role, frozen)
-    with jax.default_matmul_precision("highest"):
-        return {name: (spec, np.asarray(matrix.to_dense(), np.float64)) for name, (spec, matrix) in stored.items()}
-
-
-def second_moments(
-    params: Any,
-    network: Recurrent,
-    batches: Iterable[tuple[Any, Any]],
-    *,
-    noise: float = NOISE,
-    streams: bool = False,
-    settings: Any = None,
-) -> dict[str, Float[np.ndarray, "i i"]]:
-    """Compute E[v v^T] over all steps that count, where v are the rows that a recurrent matrix multiplies. Return one matrix per gate.
-
-    Args:
-      params: the network's parameters, as for `compress`.
-      network: the trained network.
-      batches: pairs of cell inputs, (b, t, m) or (b, t), and a mask, (b, t) or None.
-      noise: white noise in v, as a fraction of the mean square of its components.
-      streams: whether each row of a batch continues the same row of the batch before.
-      settings: settings of `lrpt.networks.recurrent.cell_params`.
-
-    Raises:
-      UsageError: there are no batches, or no steps that count.
-    """
-    in_batch = jax.jit(partial(_sums_of_squares, network))
-    totals: dict[str, np.ndarray] = {}
-    steps, carry = 0, None
-    for inputs, given in batches:
-        mask = np.ones(inputs.shape[:2], bool) if given is None else given
-        carry, sums = in_batch(params, settings, carry if streams else None, inputs, mask)
-        totals = {name: totals.get(name, 0) + np.asarray(found, np.float64) for name, found in sums.items()}
-        steps += int(np.sum(mask))
-    if not steps:
-        raise UsageError("the batches have no step that counts, so there are no moments: give batches, and a new iterator in each call")
-    return {name: total / steps + noise * np.trace(total / steps) / len(total) * np.eye(len(total)) for name, total in totals.items()}
-
-
-def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
-    """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0."""
-    wanted = _specs(network, "recurrent")
-    operators = Leaves.of(cell_params(params, network, settings))
-    if carry is None:
-        carry = initial_carry(params, network, inputs.shape[0])
-
-    def recording_step(_: Any, carry: Any, x: Any) -> tuple[Any, Any]:
-        seen: dict[str, list[Array]] = {}
-
-        def record(i: int, operator: Any, v: Array) -> Array:
-            if i in wanted:
-                seen.setdefault(wanted[i][0], []).append(v)
-            return operator.apply(v)
-
-        carry, (y, _) = network.cell.step(operators.intercepted(record, operators.raw()), carry, x)
-        return carry, (y, seen)
-
-    carry, (_, seen) = recur(recording_step, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
-    stacked = {name: jnp.stack(calls) for name, calls in seen.items()}
-    return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") for name, v in stacked.items()}
-
-
-class _Stored(NamedTuple):
-    """A matrix, and the cell's specification of it."""
-
-    spec: MatrixSpec
-    matrix: Matrix
-
-
 class _Group:
     """Matrices that are fitted together: a single one, or several that share R, concatenated."""
 
-    def __init__(self, role: str, stored: Mapping[str, _Stored], diagonal: bool, moments: Moments | None) -> None:
+    def __init__(self, role: str, stored: Mapping[str, Stored], diagonal: bool, moments: Moments | None) -> None:
         self.role, self.diagonal, self.moments = role, diagonal, moments
         self.specs = {name: spec for name, (spec, _) in stored.items()}
-        with jax.default_matmul_precision("highest"):
-            self.dense = {name: np.asarray(matrix.to_dense(), np.float64) for name, (_, matrix) in stored.items()}
+        self.dense = {name: full_form(matrix) for name, (_, matrix) in stored.items()}
         self.joined = np.concatenate(list(self.dense.values()), axis=1)
         self.mean_moments = None if moments is None else np.mean([moments[name] for name in stored], axis=0)
 
@@ -296,9 +207,9 @@ class _Group:
         return _report(f"{self.role}/{name}", self.dense[name], part.to_dense(), self._moments_of(name), rank, part.iterations)
 
 
-def _groups(role: str, stored: Mapping[str, _Stored], diagonal: bool, tied: bool, moments: Moments | None) -> list[_Group]:
+def _groups(role: str, stored: Mapping[str, Stored], diagonal: bool, tied: bool, moments: Moments | None) -> list[_Group]:
     """Group the matrices that share R: the tied matrices of each group of the cell. Every other matrix is a group of its own."""
-    members: dict[str, dict[str, _Stored]] = {}
+    members: dict[str, dict[str, Stored]] = {}
     for name, item in stored.items():
         members.setdefault(item.spec.group if tied else name, {})[name] = item
     return [_Group(role, part, diagonal, moments) for part in members.values()]
@@ -326,7 +237,7 @@ def _fitted(groups: Sequence[_Group], rank: int, tied: bool) -> tuple[dict[str, 
 
 def _inputs(params: Any, network: Recurrent, rank: int | None) -> tuple[dict[str, Any], dict[str, Any], list[MatrixReport]]:
     """Fit the input matrices. Return changes of the cell's parameters and of the configuration, and reports."""
-    stored = _stored(params, network, "input")
+    stored = stored_matrices(params, network, "input")
     if stored and rank is not None:
         tree, reports = _fitted(_groups("input", stored, diagonal=False, tied=False, moments=None), rank, tied=False)
         return {"input": tree}, {"input_parametrization": "low_rank", "input_rank": rank, "input_tied": False}, reports
@@ -353,15 +264,3 @@ def _factors(found: Fit) -> Factors:
 def _arrays(matrix: Matrix) -> Factors:
     """Return the stored arrays of a matrix by field."""
     return {field_of(path): np.asarray(array, np.float32) for path, array in jax.tree_util.tree_leaves_with_path(matrix)}
-
-
-def _specs(network: Recurrent, role: str) -> dict[int, tuple[str, MatrixSpec]]:
-    """Return the name and the specification of each matrix of a role, by its index among the cell's operators."""
-    leaves = enumerate(jax.tree_util.tree_leaves_with_path(network.cell.template(network.spec)))
-    return {i: (name_of(path, spec), spec) for i, (path, spec) in leaves if isinstance(spec, MatrixSpec) and spec.role == role}
-
-
-def _stored(params: Any, network: Recurrent, role: str, frozen: Any = None) -> dict[str, _Stored]:
-    """Return the matrices of a role by gate."""
-    operators = Leaves.of(cell_params(params, network, frozen=frozen)).leaves
-    return {name: _Stored(spec, operators[i]) for i, (name, spec) in _specs(network, role).items()}

@@ -1,6 +1,7 @@
-"""Compiled programs kept on disk: a command that ran before on this machine starts without compiling again."""
+"""Compiled programs: kept on disk, so that a command that ran before on this machine starts without compiling, and dropped from memory."""
 
 import contextlib
+import gc
 import hashlib
 import os
 import platform
@@ -57,3 +58,9 @@ def _processor() -> str:
             if line.lower().startswith(("flags", "features")):
                 return line
     return f"{platform.machine()} {platform.processor()} {platform.version()}"
+
+
+def free_programs() -> None:
+    """Drop all compiled programs, so that a process that trains many models does not keep the programs of all."""
+    jax.clear_caches()
+    gc.collect()

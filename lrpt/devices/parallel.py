@@ -1,4 +1,4 @@
-"""Training on one or several devices. No other file lists devices, or splits work among them.
+"""Training on one or several devices. No other file splits work among them.
 
 There are two ways to use several devices, both by `pmap`:
 
@@ -11,23 +11,19 @@ own rows to its own devices.
 """
 
 import contextlib
-import gc
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.devices import processes
+from lrpt.devices import hardware, processes
 from lrpt.devices.compilation import keep_programs
 from lrpt.errors import UsageError
-from lrpt.recurrence import KERNEL
 
 AXIS = "devices"
 
@@ -83,52 +79,17 @@ def request_devices(wanted: int | None, models: int, batch_size: int, dense_widt
     if keep:
         keep_programs()
     _prefer_wide_vectors()
-    count = wanted or (min(models, cores()) if models > 1 else _useful_shards(batch_size, dense_width))
+    count = wanted or (min(models, hardware.cores()) if models > 1 else _useful_shards(batch_size, dense_width))
     with contextlib.suppress(RuntimeError):  # JAX is already running, in a notebook or a test: use its devices
         jax.config.update("jax_num_cpu_devices", count)
-
-
-def _platform() -> str:
-    """Return 'cpu', 'gpu' or 'tpu'."""
-    return jax.default_backend()
-
-
-def on_cpu() -> bool:
-    """Return whether there is no accelerator."""
-    return _platform() == "cpu"
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def bind_to_one_core() -> None:
-    """Bind this process and the processes that it starts to one core, on systems that can."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-
-
-def visible_accelerators() -> list[str]:
-    """Return the names of NVIDIA GPUs as in CUDA_VISIBLE_DEVICES. JAX is not started, because it would allocate their memory."""
-    platforms = os.environ.get("JAX_PLATFORMS", "")
-    if (platforms and not {"cuda", "gpu"} & set(platforms.split(","))) or not _has_cuda():
-        return []
-    asked = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if asked is not None:
-        return [name for name in asked.split(",") if name]
-    numbers = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia*"))
-    return sorted(filter(str.isdigit, numbers), key=int)
-
-
-def _has_cuda() -> bool:
-    return any(importlib.util.find_spec(name) for name in ("jax_cuda12_plugin", "jax_cuda13_plugin"))
 
 
 def _useful_shards(batch_size: int, dense_width: int) -> int:
     if dense_width > SHARDED_WIDTH:
         return 1
-    return max(n for n in range(1, min(cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD))
+    return max(
+        n for n in range(1, min(hardware.cores(), SHARDS) + 1) if n == 1 or (batch_size % n == 0 and batch_size // n >= ROWS_PER_SHARD)
+    )
 
 
 def _prefer_wide_vectors() -> None:
@@ -149,11 +110,11 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
     """
     found = jax.local_device_count()
     if wanted is not None and not 1 <= wanted <= found:
-        raise UsageError(f"devices is {wanted}, and {found} {_platform()} device(s) were found: choose 1 to {found}")
+        raise UsageError(f"devices is {wanted}, and {found} {hardware.platform()} device(s) were found: choose 1 to {found}")
     count = wanted or found
     if processes.count() > 1:
         return _layout_of_processes(models, batch_size, count, wanted is not None)
-    if models > 1 and on_cpu():
+    if models > 1 and hardware.on_cpu():
         return Layout(min(models, count), 1)
     if models > 1:
         used = min(models, count)
@@ -187,20 +148,6 @@ def check_devices(count: int, batch_size: int) -> None:
         )
 
 
-def on_hopper() -> bool:
-    """Return whether the devices are NVIDIA GPUs of compute capability 9.0, for which the kernel is written."""
-    return str(getattr(jax.local_devices()[0], "compute_capability", "")) == "9.0"
-
-
-def check_gpu() -> None:
-    """Raise a UsageError unless the devices can run the kernel."""
-    if not on_hopper():
-        found = jax.local_devices()[0].device_kind
-        raise UsageError(
-            f"model.loop.kind is {KERNEL}, which needs an NVIDIA GPU of compute capability 9.0, and this is {found}: choose fast"
-        )
-
-
 def average(layout: Layout) -> Callable[[Any], Any]:
     """Return a function that computes the mean over the devices that share a batch."""
     if layout.shards == 1:
@@ -215,7 +162,7 @@ def axis_of_batch(layout: Layout) -> str | None:
 
 def sharers(layout: Layout) -> int:
     """Return the number of devices that share the cache of a CPU: all devices of a process. Accelerators share no cache."""
-    return len(layout.devices) // layout.processes if on_cpu() else 1
+    return len(layout.devices) // layout.processes if hardware.on_cpu() else 1
 
 
 def own_key(layout: Layout) -> Callable[[jax.Array], jax.Array]:
@@ -306,26 +253,3 @@ def shard_batch(layout: Layout, rows: Sequence[np.ndarray]) -> np.ndarray:
     """Split indices (k, b) of each model into an array (devices of this process, k, b / shards)."""
     own = slice(layout.own_shards.start, layout.own_shards.stop)
     return _by_device(layout, np.concatenate([np.stack(np.split(r, layout.shards, axis=1)[own]) for r in rows]))
-
-
-def operations_per_second(cpu: bool | None = None) -> float:
-    """Return the operations per second of small matrix products, as an order of magnitude, on a CPU or not (None: what JAX uses)."""
-    return 1e11 if (on_cpu() if cpu is None else cpu) else 5e12
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Return whether an error says that the memory of the host or of a device was too small."""
-    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
-
-
-def free_programs() -> None:
-    """Drop all compiled programs, so that a process that trains many models does not keep the programs of all."""
-    jax.clear_caches()
-    gc.collect()
-
-
-def describe_devices() -> dict[str, Any]:
-    """Return the kind and number of devices of all processes, and the number of processes if there are several."""
-    device = jax.local_devices()[0]
-    several = {"processes": processes.count()} if processes.count() > 1 else {}
-    return {"device": f"{device.platform} {device.device_kind}", "devices": jax.device_count(), **several}

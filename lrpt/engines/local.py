@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from lrpt.devices import parallel
+from lrpt.devices import hardware
 from lrpt.engines.jobs import Unit
 from lrpt.engines.worker import Outcome, train
 from lrpt.errors import UsageError
@@ -86,9 +86,9 @@ class LocalEngine:
     """
 
     def __init__(self, processes: int | None = None) -> None:
-        self._accelerators = parallel.visible_accelerators()
+        self._accelerators = hardware.visible_accelerators()
         self.accelerators = len(self._accelerators)
-        self.slots = processes or self.accelerators or parallel.cores()
+        self.slots = processes or self.accelerators or hardware.cores()
         self._children: dict[Any, _Child] = {}
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -4,7 +4,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from lrpt.devices import parallel, processes
+from lrpt.devices import hardware, parallel, processes
 from lrpt.engines.jobs import Unit
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
@@ -65,7 +65,7 @@ def _failure(error: Exception) -> Outcome:
         return Outcome("lost", f"another process of the run is lost ({line[:100]})")
     if isinstance(error, OSError):
         return Outcome("failed", f"{error.strerror or error} ({error.filename or 'no file'}): put that right, and repeat the command")
-    if parallel.is_out_of_memory(error):
+    if hardware.is_out_of_memory(error):
         return Outcome("failed", f"out of memory ({line[:100]}): choose a smaller model, batch or data set")
     traceback.print_exc()
     return Outcome("failed", f"{type(error).__name__}: {line}")

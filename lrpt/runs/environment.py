@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from lrpt.devices.parallel import describe_devices
+from lrpt.devices.hardware import describe_devices
 
 _command = " ".join(["python", *sys.orig_argv[1:]])
 

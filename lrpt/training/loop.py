@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lrpt.devices import parallel, processes
+from lrpt.devices import compilation, hardware, parallel, processes
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import suits_kernel
@@ -110,7 +110,7 @@ def fit_all(
         errors |= together.train(console, observers)
         results |= {run.path: run.result for run in together.runs if run.result}
         if waiting:
-            parallel.free_programs()
+            compilation.free_programs()
     if errors:
         first = next(iter(errors.values()))
         raise first if len(jobs) == 1 or isinstance(first, RemoteFailure) else SomeFailed(errors, results)
@@ -172,7 +172,7 @@ class _Together:
     def _check(self, run: Run, task: Any) -> None:
         config = run.config
         if config.model.needs_gpu:
-            parallel.check_gpu()
+            hardware.check_gpu()
         if task.streams != (config.train.order == "stream"):
             how = "windows of a stream are" if task.streams else "only a stream is"
             raise UsageError(f"train.order is {config.train.order}: {how} read in order stream")
@@ -195,7 +195,7 @@ class _Together:
         if not self.unfinished:
             return {}
         model = self.unfinished[0].config.model
-        if suits_kernel(model) and not model.needs_gpu and parallel.on_hopper():
+        if suits_kernel(model) and not model.needs_gpu and hardware.on_hopper():
             console.say("on this GPU, --model.recurrence kernel trains this network several times as fast, with products rounded to TF32")
         with ExitStack() as stack:
             for run in self.unfinished:

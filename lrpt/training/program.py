@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.devices import parallel
+from lrpt.devices import hardware, parallel
 from lrpt.networks.counting import count
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
@@ -62,7 +62,7 @@ def _updates_in_a_second(config: RunConfig[Any], task: Task) -> int:
     integer = jnp.issubdtype(example.inputs.dtype, jnp.integer)
     steps = math.prod(example.inputs.shape if integer else example.inputs.shape[:-1])
     operations = 6 * count(config.model, task.input_size, task.output_size).true * steps
-    most = min(max(parallel.operations_per_second() // operations, 1), 50)
+    most = min(max(hardware.operations_per_second() // operations, 1), 50)
     calls = math.ceil(config.train.evaluate_every / most)
     return math.ceil(config.train.evaluate_every / calls)
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lrpt.devices.parallel import describe_devices
+from lrpt.devices.hardware import describe_devices
 from lrpt.devices.processes import fail_together, on_primary, primary_first, primary_only
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER

@@ -26,8 +26,9 @@ from table import (
 )
 from threadpoolctl import threadpool_limits
 
+from lrpt.compression.moments import second_moments
 from lrpt.compression.nearest import fit, rank_for, relative_error
-from lrpt.compression.network import compress, second_moments
+from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import read
 from lrpt.networks.recurrent import Recurrent, cell_params

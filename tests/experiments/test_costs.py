@@ -16,7 +16,7 @@ from experiments.costs import main
 from experiments.reproduce import costs as measurement
 from experiments.reproduce.costs import LOW_RANK, Costs, Measured, PresetCosts, comparable, estimate, preset_costs, ratio
 from lrpt.cli.experiment import Experiment, Preset
-from lrpt.devices import parallel
+from lrpt.devices import hardware
 
 UPDATES = 8
 KINDS = ("dense", "low_rank", "low_rank_plus_diagonal")
@@ -318,10 +318,10 @@ def test_an_accelerator_is_not_calibrated_by_a_core(tool, tmp_path):
 
 
 def test_on_one_core_waiting_costs_nothing(monkeypatch):
-    monkeypatch.setattr(parallel, "on_cpu", lambda: True)
-    monkeypatch.setattr(parallel, "cores", lambda: 1)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: True)
+    monkeypatch.setattr(hardware, "cores", lambda: 1)
     assert measurement._seconds(lambda: time.sleep(0.1)) < 0.05
-    monkeypatch.setattr(parallel, "cores", lambda: 2)
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
     assert measurement._seconds(lambda: time.sleep(0.1)) >= 0.1
 
 
@@ -329,8 +329,8 @@ def test_on_one_core_waiting_costs_nothing(monkeypatch):
 def test_a_process_is_bound_to_one_core():
     before = os.sched_getaffinity(0)
     try:
-        parallel.bind_to_one_core()
-        assert parallel.cores() == 1
+        hardware.bind_to_one_core()
+        assert hardware.cores() == 1
         assert os.sched_getaffinity(0) < before or len(before) == 1
     finally:
         os.sched_setaffinity(0, before)

@@ -15,7 +15,7 @@ from lrpt.cells import CELLS
 from lrpt.cells.cell import Gate
 from lrpt.cells.gru import GRUParams, gru, gru_reset_after
 from lrpt.cells.stacked import StackParams, stacked
-from lrpt.devices import parallel
+from lrpt.devices import hardware
 from lrpt.errors import UsageError
 from lrpt.matrices import Bias, Dense, LowRank, low_rank_plus_diagonal
 from lrpt.networks.configuration import SequenceLoopConfig
@@ -155,7 +155,7 @@ def check_on_gpu(name, interpret):
         assert errors[0] < max(1.5 * errors[1], 1e-5)
 
 
-@pytest.mark.skipif(not parallel.on_hopper(), reason="needs an NVIDIA GPU of compute capability 9.0")
+@pytest.mark.skipif(not hardware.on_hopper(), reason="needs an NVIDIA GPU of compute capability 9.0")
 @pytest.mark.parametrize("name", ON_GPU)
 def test_on_a_gpu_it_rounds_as_the_plain_path_does(name):
     check_on_gpu(name, interpret=False)

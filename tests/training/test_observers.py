@@ -8,7 +8,7 @@ from tiny import CONFIG, lines, numbers
 
 from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
-from lrpt.devices import parallel
+from lrpt.devices import hardware
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.training.event_files import EventFiles
@@ -25,7 +25,7 @@ class Recorder:
 
 @pytest.mark.parametrize("kind", ["low_rank", "dense"])
 def test_a_hopper_gpu_says_that_there_is_a_kernel(kind, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(parallel, "on_hopper", lambda: True)
+    monkeypatch.setattr(hardware, "on_hopper", lambda: True)
     model = replace(CONFIG.model, cell="gru", parametrization=kind)
     fit_all([Job(replace(CONFIG, model=model, train=replace(CONFIG.train, updates=1)), 0, tmp_path / "run")], devices=1, console=Console())
     assert ("on this GPU, --model.recurrence kernel" in capsys.readouterr().out) == (kind == "low_rank")

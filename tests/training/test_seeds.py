@@ -10,7 +10,7 @@ from table import assert_close
 from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_after, lines, numbers
 
 from lrpt.cli.command import main
-from lrpt.devices import parallel
+from lrpt.devices import hardware, parallel
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 
@@ -182,7 +182,7 @@ def test_one_device_by_default_where_the_batch_does_not_divide():
 
 
 def test_accelerators_stack_models(monkeypatch):
-    monkeypatch.setattr(parallel, "on_cpu", lambda: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     assert parallel.layout(2, 6) == parallel.Layout(2, 1)
     assert parallel.layout(5, 6) == parallel.Layout(8, 1, 2)
     assert len(parallel.layout(5, 6).devices) == 4
@@ -191,7 +191,7 @@ def test_accelerators_stack_models(monkeypatch):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "on_cpu", lambda: False)
+    monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     train(tmp_path, devices=devices)
     for seed in SEEDS:
         assert_same_run(tmp_path / str(seed), singles / str(seed))
