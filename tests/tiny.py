@@ -23,7 +23,7 @@ from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.named_arrays import to_named
 from lrpt.runs.signals import Interrupted, StopRequests
-from lrpt.tasks import CopyMemory
+from lrpt.tasks import Adding, CopyMemory, Split
 from lrpt.training import loop
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.step import init_state
@@ -32,6 +32,7 @@ __all__ = [
     "CONFIG",
     "EVEN",
     "EXPERIMENT",
+    "Apart",
     "arrays",
     "assert_same_run",
     "changed",
@@ -55,6 +56,17 @@ CONFIG = RunConfig(
 def changed(config=CONFIG, **groups):
     """Return a configuration that differs in some fields: `changed(train={"updates": 20})`."""
     return dataclasses.replace(config, **{name: dataclasses.replace(getattr(config, name), **fields) for name, fields in groups.items()})
+
+
+@dataclasses.dataclass(frozen=True)
+class Apart(Adding):
+    """The adding task with a validation split of its own."""
+
+    def build(self, seed):
+        task = super().build(seed)
+        test = task.splits["test"]
+        valid = Split(test.size, test.arrays, lambda arrays, index: test.example(arrays, test.size + index))
+        return dataclasses.replace(task, splits={**task.splits, "valid": valid})
 
 
 EVEN = changed(train={"updates": 12, "updates_per_call": 2})

@@ -113,9 +113,10 @@ class Network(nn.Module):
         return self.restored(self.predictions(xs[:, -1] if self.config["reads"] == "last" else xs)), last
 
     def vectors(self, inputs: Tensor) -> Tensor:
-        """Return the vectors that the first layer reads."""
+        """Return the vectors that the first layer reads. Integers (b, t) are symbols; integers (b, t, m) are numbers."""
+        kind = next(self.parameters()).dtype
         if not inputs.is_floating_point():
-            inputs = nn.functional.one_hot(inputs.long(), self.config["input_size"]).to(next(self.parameters()).dtype)
+            inputs = nn.functional.one_hot(inputs.long(), self.config["input_size"]).to(kind) if inputs.dim() == 2 else inputs.to(kind)
         inputs = self.standardized(inputs)
         if not hasattr(self.root, "embedding"):
             return inputs

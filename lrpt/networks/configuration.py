@@ -196,7 +196,7 @@ class SequenceLoopConfig(LoopConfig):
     ] = "fast"
     materialize: Annotated[
         str,
-        OneOf("multiply structured recurrent matrices out before the loop", get_args(Materialize), notes="auto does if it takes less work"),
+        OneOf("multiply structured matrices out before the loop", get_args(Materialize), notes="auto does if it takes less work"),
     ] = "auto"
 
 

@@ -76,7 +76,7 @@ class RecurrentConfig(Steady):
         of_cell = [f"{group}.{name}" for group in lacking for name in storage] + ["initial.carry_bias"] * (not cell.has_carry_bias)
         return {
             **({"shared_layers": "model.layers is 1"} if self.layers == 1 else {}),
-            **({"loop.materialize": "model.matrices.kind is dense"} if self.matrices.kind == "dense" else {}),
+            **({"loop.materialize": "all matrices are dense"} if {self.matrices.kind, self.inputs.kind} == {"dense"} else {}),
             **dict.fromkeys(of_cell, f"model.cell is {self.cell}"),
         }
 

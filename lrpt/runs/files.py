@@ -84,8 +84,10 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name of the file to an OSError that lacks it, such as the error of a full disk."""
+    """Let an OSError of the system name this file, as the error of a full disk does not."""
     try:
         yield
     except OSError as error:
+        if error.errno is None:
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from error

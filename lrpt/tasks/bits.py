@@ -16,7 +16,7 @@ from lrpt.metrics import bit_metrics
 from lrpt.symbols import CodedSize
 from lrpt.tasks.sources import unused_places
 from lrpt.tasks.task import Example, Split, Task
-from lrpt.tasks.text import OF_BYTES, SOURCES, load_texts, name_of_text, text_metrics, windows
+from lrpt.tasks.text import SOURCES, load_texts, name_of_text, text_metrics, windows
 
 WIDTH = 8
 """Bits of a character."""
@@ -63,7 +63,7 @@ class NextBit:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why."""
-        return unused_places(self.source, self.file, OF_BYTES)
+        return unused_places(self.source, self.file)
 
     @property
     def period(self) -> int:

@@ -97,6 +97,7 @@ def fit_all(
     if console is None or not processes.is_primary():
         console = Console(quiet=True)
     names = names or {"experiment": "custom", "preset": "custom"}
+    _check_paths(jobs)
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
     waiting = [_Together([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
     _tell_apart([run for together in waiting for run in together.runs])
@@ -115,6 +116,13 @@ def fit_all(
         first = next(iter(errors.values()))
         raise first if len(jobs) == 1 or isinstance(first, RemoteFailure) else SomeFailed(errors, results)
     return [results[job.path] for job in jobs]
+
+
+def _check_paths(jobs: Sequence[Job]) -> None:
+    """Raise a UsageError if two jobs have one directory."""
+    repeated = [path for path, count in Counter(job.path for job in jobs).items() if count > 1]
+    if repeated:
+        raise UsageError(f"two runs have the directory {repeated[0]}: give each run one of its own")
 
 
 def _tell_apart(runs: Sequence[Run]) -> None:

@@ -125,10 +125,10 @@ class Trainer:
                     run.finish(self.update, metrics)
 
     def _test(self) -> list[dict[str, float]]:
-        """Return the test metrics of each run, with the parameters that were best on the validation split."""
+        """Return the test metrics of each run, for stopped ones with the parameters that were best on the validation split."""
         if all(run.task.splits["test"] is run.task.splits["valid"] for run in self.runs):
             return [run.progress.best_metrics for run in self.runs]
-        best = [run.best_variables(state) for run, state in zip(self.runs, self.states(), strict=True)]
+        best = [run.best_variables(state) if run.stopped else state.variables for run, state in zip(self.runs, self.states(), strict=True)]
         placed = parallel.place(self.layout, self._filled(best))
         return self.program.test(placed, self._place_arrays("test"))[: len(self.runs)]
 

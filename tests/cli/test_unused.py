@@ -89,6 +89,8 @@ def test_settings_that_need_another_one():
     assert "shared_layers" in unused_settings(ModelConfig())
     assert "shared_layers" not in unused_settings(ModelConfig(layers=2))
     assert "dropout.gate_masks" not in unused_settings(ModelConfig(state_dropout=0.1))
+    assert "loop.materialize" in unused_settings(ModelConfig(parametrization="dense"))
+    assert "loop.materialize" not in unused_settings(ModelConfig(parametrization="dense", input_parametrization="low_rank"))
     assert {"loop.chunk", "loop.store"} <= unused_settings(ModelConfig(recurrence="plain")).keys()
 
 
@@ -136,6 +138,7 @@ def test_a_file_replaces_a_source(tmp_path):
         "steps": "data.reading is sentences"
     }
     assert "source" not in unused_settings(NextSymbol("enwik8", file=file))
+    assert unused_settings(NextBit("enwik8", file=file)).keys() >= {"source", "dir"}
     assert unused_settings(NextSymbol(file=file, encoding="bytes"))["line_ends"] == "data.encoding is bytes"
     assert unused_settings(NextNote(file=file)).keys() == {"source", "dir", "tunes"}
     assert unused_settings(Chorales(file=file)).keys() == {"source", "dir", "format", "length"}

@@ -51,6 +51,15 @@ def compressed(cells, rank=2):
     return {name: (small.params, Recurrent(small.config, network.input_size)) for name, (small, network) in found.items()}
 
 
+@pytest.mark.slow
+def test_integers_of_three_axes_are_numbers_and_not_symbols(torch, module_of):
+    cells = {"l0": read({name: array.numpy() for name, array in torch.nn.GRU(WIDTH, SIZE).state_dict().items()})}
+    network = module_of(factorized.of_layers(*bound(compressed(cells)), WIDTH))
+    numbers = torch.arange(BATCH * STEPS * WIDTH).reshape(BATCH, STEPS, WIDTH)
+    with torch.no_grad():
+        np.testing.assert_array_equal(network(numbers)[0], network(numbers.float())[0])
+
+
 def outputs(cells, xs):
     module, params = as_linen(cells)
     return np.asarray(module.apply({"params": params}, jnp.asarray(xs)))

@@ -18,6 +18,7 @@ from tiny import EVEN, EXPERIMENT, flags, numbers, tree
 from lrpt.cli.command import main
 from lrpt.runs import checkpoint
 from lrpt.runs.checkpoint import Checkpoints
+from lrpt.runs.files import naming
 
 train = partial(main, EXPERIMENT)
 
@@ -68,6 +69,13 @@ def space_for_metrics(monkeypatch, calls):
         return opened(path, mode, *args, **kwargs)
 
     monkeypatch.setattr("pathlib.Path.open", lambda self, mode="r", *args, **kwargs: open_(self, mode, *args, **kwargs))
+
+
+def test_an_error_that_is_not_of_the_system_keeps_its_text(tmp_path):
+    with pytest.raises(OSError, match=r"^nothing to do with a disk$"), naming(tmp_path):
+        raise OSError("nothing to do with a disk")
+    with pytest.raises(OSError, match=f"{os.strerror(errno.ENOSPC)}: '{tmp_path}'"), naming(tmp_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 from lrpt.cli.finished.sampling import numbers_of
 from lrpt.datasets import ptb
 from lrpt.datasets.documents import AS_WRITTEN, cut
+from lrpt.datasets.vocabulary import WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import from_json, to_json
 from lrpt.tasks import NextSymbol
@@ -107,6 +108,13 @@ def test_bytes_are_written_and_prompted_as_utf_8(tmp_path):
     vocabulary = NextSymbol(file=path, reading="stream", steps=5, encoding="bytes").build(0).vocabulary
     numbers = numbers_of(vocabulary, "d\u00e9j\u00e0")
     assert (len(numbers), vocabulary.decode(numbers)) == (6, "d\u00e9j\u00e0")
+
+
+@pytest.mark.parametrize(("prompt", "ends"), [("one two", False), ("one two\n", True), ("one two\n ", True), ("one two ", False)])
+def test_a_prompt_of_words_keeps_the_line_end_that_it_has(prompt, ends):
+    vocabulary = WordVocabulary.of("one two\n")
+    numbers = numbers_of(vocabulary, prompt)
+    assert [vocabulary.symbols[number] for number in numbers] == ["one", "two", *["<eos>"] * ends]
 
 
 def test_a_recorded_configuration_without_these_settings_means_what_it_meant():

@@ -3,19 +3,17 @@
 import dataclasses
 import json
 import shutil
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EVEN, EXPERIMENT, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
+from tiny import CONFIG, EVEN, EXPERIMENT, Apart, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import InUse, RunDirectory
-from lrpt.tasks import Adding, Split
 from lrpt.training.loop import fit
 from lrpt.training.run import Run
 from lrpt.training.trainer import Trainer
@@ -263,17 +261,6 @@ def test_calls_of_another_length_differ_by_rounding(whole, tmp_path):
     interrupted(tmp_path / "run", 2)
     train(tmp_path / "run", changed(train={"updates_per_call": 2}))
     assert_close(arrays(tmp_path / "run"), arrays(whole))
-
-
-@dataclass(frozen=True)
-class Apart(Adding):
-    """The adding task with a validation split of its own."""
-
-    def build(self, seed):
-        task = super().build(seed)
-        test = task.splits["test"]
-        valid = Split(test.size, test.arrays, lambda arrays, index: test.example(arrays, test.size + index))
-        return dataclasses.replace(task, splits={**task.splits, "valid": valid})
 
 
 @pytest.mark.slow

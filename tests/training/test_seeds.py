@@ -1,5 +1,6 @@
 """Several seeds and several devices: the numbers of a run depend neither on its company nor, but for rounding, on the devices."""
 
+import dataclasses
 import json
 import shutil
 
@@ -7,12 +8,14 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import EVEN, EXPERIMENT, assert_same_run, changed, flags, interrupted_after, lines, numbers
+from tiny import EVEN, EXPERIMENT, Apart, assert_same_run, changed, flags, interrupted_after, lines, numbers
 
 from lrpt.cli.command import main
 from lrpt.devices import hardware, parallel
+from lrpt.errors import UsageError
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
+from lrpt.training.run import Run
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +56,20 @@ def test_seeds_in_one_go_are_single_runs(singles, command):
         assert numbers(command / f"quick-seed{seed}") == numbers(singles / str(seed))
     losses = [lines(singles / str(seed))[-1]["loss"] for seed in SEEDS]
     assert len(set(losses)) == 3
+
+
+def test_the_best_state_is_read_only_when_a_run_ends(tmp_path, monkeypatch):
+    """Seed 1 ends at update 4, and seed 0 at update 12."""
+    read, end, best = [], Run._reason_to_stop, Run.best_variables
+    monkeypatch.setattr(Run, "_reason_to_stop", lambda run, update, lowest: "criterion" if run.seed == 1 else end(run, update, lowest))
+    monkeypatch.setattr(Run, "best_variables", lambda run, state: read.append((run.seed, int(state.update))) or best(run, state))
+    train(tmp_path, [0, 1], dataclasses.replace(EVEN, data=Apart(6, train_size=50, test_size=20)), devices=2)
+    assert read == [(1, 4), (0, 12)]
+
+
+def test_two_seeds_do_not_have_one_directory(tmp_path):
+    with pytest.raises(UsageError, match=f"two runs have the directory {tmp_path}: give each run one of its own"):
+        fit(EVEN, {0: tmp_path, 1: tmp_path})
 
 
 def test_summary_has_mean_and_standard_deviation(singles, command):

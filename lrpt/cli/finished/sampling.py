@@ -160,9 +160,15 @@ class Samples:
     def __init__(self, length: int, console: Console, render: Callable[[str], str] = str) -> None:
         self.length, self.console, self.render = length, console, render
         self._writers: dict[nn.Module, Writer] = {}
+        self._cannot_write: set[str] = set()
 
     def evaluated(self, evaluation: Evaluation) -> None:
-        """Print one text of the current parameters."""
+        """Print one text of the current parameters, or once that the network writes none."""
+        if reads_units(evaluation.model):
+            if evaluation.label not in self._cannot_write:
+                self._cannot_write.add(evaluation.label)
+                self.console.warn(f"{evaluation.label} writes no text, because it also reads which unit each symbol completes")
+            return
         if evaluation.model not in self._writers:
             task = evaluation.task
             self._writers[evaluation.model] = Writer(evaluation.model, task.vocabulary, task.streams, self.length)
@@ -193,7 +199,7 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
     except ValueError as error:
         known = "".join(vocabulary.symbols)
         raise UsageError(f"prompt is {prompt!r}, whose {error} in the text that was learned: it has {known[:80]!r}") from None
-    unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.endswith("\n")
+    unfinished = isinstance(vocabulary, WordVocabulary) and numbers.size and not prompt.rstrip(" \t").endswith("\n")
     return numbers[:-1] if unfinished else numbers
 
 

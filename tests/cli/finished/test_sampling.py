@@ -67,3 +67,14 @@ def test_a_network_of_sentences_reads_the_last_one_and_starts_again_at_each_end(
 )
 def test_words_are_parted_from_the_prompt(vocabulary, prompt, text, asked):
     assert Writer(None, vocabulary, True, 2).text({}, prompt) == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", NETWORKS_WITH_UNITS, ids=["conditional", "sequence model of codes"])
+def test_samples_of_networks_that_read_the_ends_of_words_are_left_out_with_one_warning(model, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(Console, "warn", lambda _, text: said.append(text))
+    samples = sampling.Samples(5, Console(quiet=True))
+    for update in (10, 20):
+        evaluation: Any = SimpleNamespace(model=model, label="VCRNN seed 0", update=update)
+        samples.evaluated(evaluation)
+    assert said == ["VCRNN seed 0 writes no text, because it also reads which unit each symbol completes"]
