@@ -58,4 +58,4 @@ def in_words(found: Sequence[Gap], reference: str) -> str:
     }
     parts = [f"{outcome} {in_series(models)}" for outcome, models in outcomes.items() if models]
     tested = " (paired seeds, p < 0.05 after Holm's correction)" * any(gap.p is not None for gap in found)
-    return f"{reference}: {'; '.join(parts)}{tested}." if parts else ""
+    return f"the {reference} is {'; '.join(parts)}{tested}." if parts else ""

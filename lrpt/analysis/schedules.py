@@ -69,7 +69,7 @@ def group_means(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> Fl
 
 
 def operations_on(m: Float[np.ndarray, " t"], group: Bool[np.ndarray, " t"]) -> float:
-    """Return the share of a schedule's operations that falls on a group of steps. A step costs m^2 times those of the whole unit."""
+    """Return the share of a schedule's operations that falls on a group of steps. A step takes m^2 of the operations of the whole unit."""
     squares = np.square(m, dtype=np.float64)
     return float(np.sum(squares, where=group) / np.sum(squares))
 

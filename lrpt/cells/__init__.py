@@ -135,7 +135,7 @@ def cell_named(name: str, flag: str = "cell") -> Cell:
 
 
 def title_of(name: str) -> str:
-    """Return the name of a cell in tables and plots, that of its paper: 'uRNN' of `unitary`, 'GRU' of `gru`.
+    """Return the name of a cell in tables and plots, as in its paper: 'uRNN' for `unitary`, 'GRU' for `gru`.
 
     Args:
       name: its name in `CELLS`.

@@ -90,8 +90,8 @@ def conditional_cell(units: int, slow_size: int | None = None) -> Cell:
 
     Args:
       units: width of the units, or the number of words or characters.
-      slow_size: s, width of the slow state; by default the width of the fast state, which is how the one size that Jernite et al. (2017)
-        print is read here. The authors' defaults are 200 for words and 100 for characters.
+      slow_size: s, width of the slow state; by default the width of the fast state. Jernite et al. (2017) print one size, which is read
+        here as the size of both levels. The authors' defaults are 200 for words and 100 for characters.
 
     Raises:
       UsageError: a width below one.

@@ -52,8 +52,8 @@ class StorageConfig:
 
         Args:
           initial: the initialization.
-          tied: whether matrices share a factor. It is false in the result if those of this kind have none, such as dense matrices: a
-            comparison changes the kind alone, and labels must not call them tied.
+          tied: whether matrices share a factor. Ignored for kinds without a factor to share, such as dense matrices: a comparison may
+            change the kind alone, and labels must not call dense matrices tied.
         """
         tied = tied and (self.kind not in FORMS or bool(FORMS[self.kind].shared))
         return MatrixConfig(

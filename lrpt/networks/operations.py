@@ -1,7 +1,7 @@
 r"""Number of multiplications, and size of the Elman network with the same number: "RNN-d" of Jernite et al. (2017).
 
-It stands in Tables 1 ("equivalent RNN") and 3. The paper gives no formula. Its rows of units with constant computation follow d = f n, up
-to the rounding in print (1450 for 1448). f is 1 for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional
+The paper prints RNN-d in Tables 1 ("equivalent RNN") and 3, without a formula. Its rows of units with constant computation follow d = f n,
+up to the rounding in print (1450 for 1448). f is 1 for the Elman unit, 2 for the LSTM, and :math:`\sqrt 2` for the GRU and the conditional
 network. Variable computation multiplies d by the root of the mean of m^2. If matrices are counted, the factor of the GRU is :math:`\sqrt
 3`: it has six products of n x n, the Elman unit two. So the paper understates GRUs and VCGRUs, by 18 % in d and a third in operations.
 `paper_equivalent` follows the paper; `multiplications` and `equivalent_size` count.

@@ -1,12 +1,12 @@
 """Parametrizations: Flax modules that own the parameters of a cell's matrices.
 
 A parametrization is built from the specifications of the matrices (`specs`). Calling it returns one structured matrix for each name.
-Weights are tied here (Sak et al. 2014): the low-rank matrices of one group share one projection R. `WeightNorm` wraps any parametrization.
+If matrices are tied (Sak et al. 2014), the low-rank matrices of one group share one projection R. `WeightNorm` wraps any parametrization.
 
 To add one, write a class with `apply` and `to_dense` as in `lrpt.matrices`. Then write a subclass of `Parametrization` and add it to
 `PARAMETRIZATIONS`, or write a form of its arrays as in `lrpt.parametrizations.forms`. A form of this library is an entry of `FORMS`, which
-is read once; a form of yours is `PARAMETRIZATIONS[name] = partial(Structured, form=form)`. The class needs to know about vectors only:
-`Parameters` sees to it that it never gets symbols.
+is read once; a form of yours is `PARAMETRIZATIONS[name] = partial(Structured, form=form)`. The class of matrices needs to take vectors
+only: `Parameters` turns symbols into one-hot vectors.
 """
 
 from lrpt.parametrizations.configuration import MatrixConfig

@@ -309,7 +309,7 @@ class SumForm:
 
 
 def plus_diagonal(form: Form) -> SumForm:
-    """Return the form of sums of such a matrix and a diagonal."""
+    """Return the form of sums of a matrix in the given form and a diagonal."""
     return SumForm((form, DiagonalForm()))
 
 

@@ -53,7 +53,7 @@ class Parameters(nn.Module):
         return treedef.unflatten(owned[role_of(leaf)][name] for name, leaf in named)
 
     def own(self, role: str, config: MatrixConfig, named: list[tuple[str, Any]]) -> dict[str, Operator]:
-        """Create the matrices of a role. Input matrices take symbols, whatever their parametrization knows about them.
+        """Create the matrices of a role. Input matrices take symbols, even if their parametrization takes vectors only.
 
         Raises:
           UsageError: there is no such parametrization or initialization, or the parametrization does not return these matrices.

@@ -64,8 +64,8 @@ class Task:
       input_size: width m of the inputs, or the number of input symbols if they are integers.
       output_size: width of the predictions.
       reads: 'last' for one prediction after the last step, 'all' for one at each step.
-      metrics: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, or
-        a squared error).
+      metrics: `(predictions, batch) -> metrics`. Each metric has shape (b,), one value per example; training minimizes 'loss' (in nats, a
+        squared error, or a squared hinge).
       summarize: maps the means of these metrics over examples to the reported metrics, which include 'loss'. Unknown metrics are kept.
       streams: whether example i + 1 of a split continues example i, so that the state is carried over.
       vocabulary: the symbols of inputs and predictions by number, if they are symbols of a text.

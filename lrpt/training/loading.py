@@ -190,7 +190,7 @@ class Loaded:
 
     @property
     def scaling(self) -> Scaling:
-        """Return the scaling of inputs and predictions. `model` and `step` know standardized values, `predict` those of the data."""
+        """Return the scaling of inputs and predictions. `model` and `step` take standardized values, `predict` takes units of the data."""
         return self.interface.scaling
 
     @cached_property

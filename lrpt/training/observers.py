@@ -16,7 +16,7 @@ class Evaluation(NamedTuple):
       path: the run directory.
       label: name of the run in the console.
       update: number of updates so far.
-      metrics: metrics by split, 'train' and 'valid'.
+      metrics: metrics by split: 'train' and 'valid', and 'test' with `TrainConfig.test_each`.
       task: the task of the run.
       model: its network.
       variables: parameters and other collections, on the host.

@@ -1,6 +1,6 @@
 """Configurations read again from `config.json`.
 
-A file names the classes of its parts. One of an older version names none; then the experiment does, by its preset, which also gives
+The file names the classes of its parts. Files of older versions name none. Then the preset of the experiment gives the classes, and the
 settings that did not exist when the file was written.
 """
 

@@ -140,10 +140,10 @@ def test_differences_are_ranked_by_paired_seeds():
     assert (gru.p, gru.mean / gru.error, gru.significant) == (pytest.approx(p), pytest.approx(t), True)
     assert (lstm.seeds, lstm.significant) == (3, False)
     assert in_words([gru, lstm], "lru") == (
-        "lru: better than gru; not significantly different from lstm (paired seeds, p < 0.05 after Holm's correction)."
+        "the lru is better than gru; not significantly different from lstm (paired seeds, p < 0.05 after Holm's correction)."
     )
     assert "worse than gru" in in_words([gru._replace(mean=-gru.mean)], "lru")
-    assert in_words([lstm._replace(p=None, seeds=1)], "lru") == "lru: not tested with one seed against lstm."
+    assert in_words([lstm._replace(p=None, seeds=1)], "lru") == "the lru is not tested with one seed against lstm."
 
 
 def test_one_seed_ranks_nothing():

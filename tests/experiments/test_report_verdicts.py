@@ -103,7 +103,7 @@ def test_criteria_follow_the_printed_decimals(criterion, value, agrees):
         (fails(2.96, 0.5), [seen(30.0)], "reproduced (1 seed)"),
         (happens(), [seen(20_000)], "reproduced (1 seed)"),
         (happens(), [ENDLESS], "run at smaller scale (not in 100 updates, and the paper sets no limit)"),
-        (happens(), [seen(20_000), ENDLESS], "reproduced by 1 of 2 seeds, not in 100 updates, and the paper sets no limit"),
+        (happens(), [seen(20_000), ENDLESS], "reproduced by 1 of 2 seeds, 1 not in 100 updates, and the paper sets no limit"),
     ],
 )
 def test_verdict_on_a_figure(criterion, observations, text):

@@ -233,7 +233,8 @@ def _detail(status: Status, outcomes: Counter[str], observations: Sequence[Obser
     waiting = [o for o in observations if not o.settled and not o.failed and not o.length]
     cut = [o for o in observations if not o.settled and not o.failed and o.progress < o.length]
     if waiting:
-        parts += [f"not in {span([o.progress for o in waiting])} updates, {waiting[0].open_because}"]
+        others = f"{len(waiting)} " if status is Status.BY_SOME else ""
+        parts += [f"{others}not in {span([o.progress for o in waiting])} updates, {waiting[0].open_because}"]
     elif cut:
         not_yet = f"{len(cut)} not yet in " if status is Status.BY_SOME else ""
         parts += [f"{not_yet}{span([o.progress for o in cut])} of {cut[0].length:,} updates"]

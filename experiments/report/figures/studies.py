@@ -42,7 +42,9 @@ def shown(paper: str, evidence: Evidence) -> dict[str, str]:
     found = {name: SHOWS[name] for name in DRAWN_BY if name in evidence.studies}
     for text, name in CONVERGENCE:
         for start in _curves(evidence.studies.get(name)):
-            found[_of_losses(name, start)] = f"{text}: test loss by epoch, start {start}"
+            of = f"{text}, {scale_of(evidence.studies[name])}"
+            found |= {name: f"{of}: epochs until the lowest validation loss"} if name in found else {}
+            found[_of_losses(name, start)] = f"{of}: test loss by epoch, initialization {start}"
     return {name: shows for name, shows in found.items() if paper == ("recurrent_highway" if name == SWARM else "lattice")}
 
 

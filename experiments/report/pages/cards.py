@@ -136,15 +136,16 @@ def commands(one: Described) -> Iterator[str]:
 
 def models_page(found: Sequence[Described]) -> str:
     """Return the page that lists all trained networks."""
-    columns = ["network", "run", "task", "data", "score", "seed", "test", "parameters", "kB"]
-    rows = [_row(one) for one in found]
+    columns = ["network", "run", "data", "score", "seed", "test", "parameters", "kB"]
+    tasks = dict.fromkeys(one.record.experiment for one in found)
+    tables = {task: table(columns, [_row(one) for one in found if one.record.experiment == task], left=4) for task in tasks}
     parts = [
         "# Trained networks",
         "These networks are kept with their weights. Each has a card: training, score, licence, and the commands that use it. "
         "`lrpt.load(DIRECTORY)` reads them. [Overview](../../REPRODUCTION.md)",
         'The column "test" has the score of the best evaluation. For adding and copying, validation and test sequences are the same, '
         'so the best evaluation is selected on the test sequences. The column "kB" has the size of the compressed weights.',
-        table(columns, rows, left=5),
+        *(part for task, own in tables.items() for part in (f"## {task}", own)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -158,7 +159,7 @@ def _row(one: Described) -> list[str]:
     value = _value(metrics[score]) if score in metrics else "not evaluated"
     link = f"[{one.label}]({_up(MODELS.parent)}{one.place}/{CARD})"
     counts = [str(one.record.seed), value, f"{one.parameters:,}", f"{one.size / 1e3:,.0f}"]
-    return [link, one.place.name, one.record.experiment, one.terms.about, score.replace("_", " "), *counts]
+    return [link, one.place.name, one.terms.about, score.replace("_", " "), *counts]
 
 
 def _up(place: PurePosixPath) -> str:

@@ -31,8 +31,8 @@ digits, characters. None of the papers has this comparison. The recurrent matric
 compares by default.
 
 - **Widths**: structured matrices hold about a quarter of the parameters of dense ones, so their networks are wider.
-- **Learning rates**: each pair of a cell and a parametrization has its own: the best one on the validation split with one seed. Three are
-  tried first, and further ones of a grid while the best rate is the lowest or the highest of those that were tried.
+- **Learning rates**: each pair of a cell and a parametrization has its own: the best one on the validation split with one seed. The command
+  tries three learning rates first. It tries further ones of a grid while the best one is the lowest or the highest so far.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
 - **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Student's test on logarithms of errors. The variance within
@@ -163,7 +163,7 @@ def _conclusion(summaries: Mapping[str, Summary]) -> Iterator[str]:
         if _has(DIAGONAL, low_rank):
             rows.append([f"{words(DIAGONAL)} / {words('low_rank')}", *_each(DIAGONAL, low_rank)])
         if rows:
-            yield f"**Equal {terms}.** Ratios of errors, in the geometric mean over cells:"
+            yield f"**Equal {terms}.** Ratios of errors (below 1: the first kind of matrix is better), in the geometric mean over cells:"
             yield table(["errors", *full], rows)
         if _has(DIAGONAL, low_rank):
             yield _meaning(terms, full, low_rank)

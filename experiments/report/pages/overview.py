@@ -43,11 +43,11 @@ def _in_words(judged: Sequence[Judged]) -> str:
     published = sum(count for status, count in found.items() if status not in apart)
     alone, smaller, not_run, not_here = (found[status] for status in apart)
     return (
-        f"Of {found.total()} claims, {published} were judged at the published size ({found[Status.REPRODUCED]} reproduced, "
-        f"{_of_one_seed(judged)} of these with one seed), {alone} are orderings with one seed, which decides nothing, {smaller} were "
-        f"run at smaller scale or with a training recipe of this project, {not_run} are not yet run, and {not_here} cannot be run here, "
-        f"of which {quoted} are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard "
-        f"error for a difference."
+        f"Of {found.total()} claims, {published} were judged at the published size: {found[Status.REPRODUCED]} are reproduced, "
+        f"{_of_one_seed(judged)} of these with one seed. Orderings with one seed ({alone}) decide nothing. {smaller} claims were run at "
+        f"smaller scale or with a training recipe of this project, and {not_run} are not yet run. {not_here} cannot be run here; {quoted} "
+        f"of these are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard error for a "
+        f"difference."
     )
 
 
@@ -92,7 +92,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | reproduced | every seed agrees, trained as long as the claim says; with one seed, that one agrees |
 | reproduced by k of n seeds | the others disagree, diverged, decide nothing, or ended too early; the mean may be against the paper |
 | reached, not converged | the value was reached, but training was cut before the end of its preset, or the last evaluation is the best |
-| one seed only | an ordering at the published size that rests on one pair of runs, or on one run and a figure of other authors |
+| one seed only | an ordering at the published size that rests on one pair of runs, or on one run and a number of other authors |
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
@@ -100,6 +100,8 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or nothing here trains or computes it; the reason is below the table |
 | no claim | the paper has no value for this metric, or it follows from a setting; ours is shown for information |
+
+Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 
 ## Values
 
@@ -113,10 +115,10 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 - Epochs until the best one agree if they are as few as published for the LRU family, which is said to be fast, and within a quarter for the
   others, which are said to be slow.
 - If the paper does not print how a network was trained, a recipe of this project stands in. No value reproduces such a row: a run counts as
-  one at smaller scale, which agrees or disagrees. One seed decides nothing here either.
+  one at smaller scale, which agrees or disagrees. In such a row, one seed decides nothing.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
-  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.02 in
+  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in
   perplexity (tied GRUs), *near the state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. The
   same holds for wrong held-out sequences if the paper speaks of training sequences.
@@ -133,7 +135,7 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   paper only if that test is significant, one way or the other.
 - **Table only** marks orderings that a table of the paper has, and its text does not state.
 - **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
-- **One seed** decides nothing at any size.
+- **One seed** decides no ordering at any size. (A value of the published size may be reproduced with one seed, which is then printed.)
 - **Equal operations**: usual networks of several sizes give scores at several numbers of operations. Between the two nearest ones, the
   score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,
   which favours the network with variable computation.

@@ -191,8 +191,8 @@ def _of_discs(seeds: Sequence[Layers]) -> list[str]:
         "the state before it. Each unit has a disc, and each eigenvalue lies in one of them. The centre is a diagonal entry, and the "
         "radius is the sum of the absolute values of the other entries of the row. The spectral radius is the largest absolute value of "
         "an eigenvalue. The paper says that small recurrent weights give small discs, and that gradients explode if the spectral radius "
-        f"is above 1. {_growth(seeds)} Numbers are means over units and over those of the first {EXAMPLES} chorales of the training split "
-        f"that have the step. Ranges are over {seeds_in_words([len(seeds)])}."
+        f"is above 1. {_growth(seeds)} Numbers are means over units, and over the first {EXAMPLES} chorales of the training split, without "
+        f"those that are shorter than the step. Ranges are over {seeds_in_words([len(seeds)])}."
     )
     return [text, table(["network", "step", "mean centre", "mean radius", "spectral radius"], rows)]
 
@@ -221,8 +221,8 @@ def _of_flow(seeds: Sequence[Layers]) -> list[str]:
         "**Jacobians over several steps** (eq. 2). Gradients travel back over k steps through the product of k temporal Jacobians, taken "
         "here from the first step on. The norm is the largest factor by which the product stretches a vector, and the norm for each step "
         "is its k-th root. The bound of the norm is a product over steps and layers, by singular values and gates. If it is above 1, it "
-        f"does not tell whether gradients vanish. Numbers are geometric means over those of the first {EXAMPLES} chorales of the training "
-        f"split that are long enough. Ranges are over {seeds_in_words([len(seeds)])}."
+        f"does not tell whether gradients vanish. Numbers are geometric means over the first {EXAMPLES} chorales of the training "
+        f"split, without those that are too short. Ranges are over {seeds_in_words([len(seeds)])}."
     )
     return [text, table(["network", "steps", "norm", "norm for each step", "spectral radius", "bound of the norm"], rows)]
 

@@ -47,11 +47,11 @@ def _on_tables(judged: Judged) -> Takeaway:
     """Return what became of the tables of words and of Wikipedia."""
     whole = judged.relation("depth 10 with the smaller weight decay")
     return Takeaway(
-        f"**The paper's main sentence**, 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
+        f"**The paper's main result**, perplexity 90.6 to 65.4 from depth 1 to 10 on words: {whole.verdict}. "
         f"{at_published_size(judged, ('Table 2', 'Table 3'), 'Tables 2 and 3 (enwik8 and text8)')}",
         (
-            "The networks of the main sentence do not have equal numbers of parameters where embeddings are tied (19.3 to 23.5 million), "
-            "and the 65.4 has a smaller weight decay than the 90.6.",
+            "The networks of the main result do not have equal numbers of parameters, because embeddings are tied (19.3 to 23.5 million). "
+            "The network with 65.4 was trained with a smaller weight decay than the one with 90.6.",
         ),
     )
 
@@ -67,12 +67,12 @@ def _on_optimization(judged: Judged) -> Takeaway:
     said = {
         f"depth does not harm RHNs{_undecidable(judged.evidence)}": direction(judged.relation("depth does not harm")),
         **{f"it harms {name}s": direction(judged.relation(f"{name}s become considerably")) for name in ("DT-RNN", "DT(S)-RNN")},
-        f"RHNs are better at depths {in_series(list(deep))} ({agree} of {len(better)} orderings)": better[0]
+        f"RHNs are better than both at depths {in_series(list(deep))} ({agree} of {len(better)} orderings)": better[0]
         if len(set(better)) == 1
         else "for some depths",
     }
     return Takeaway(
-        f"**Optimization** (Figure 4) on JSB Chorales. There is one swarm of small networks, so these are directions, not verdicts. "
+        f"**Optimization** (Figure 4) on JSB Chorales. Small networks with random settings were trained once: directions, not verdicts. "
         f"{by_finding(said)}",
         (
             _lowest(judged.evidence),

@@ -75,7 +75,7 @@ def _kept(evidence: Judged | Evidence) -> list[tuple[str, Study]]:
 
 def _scales(judged: Judged) -> list[str]:
     """Return the models and the scale of each kept study of convergence."""
-    kept = [f"{BOOKS[text]}, {_models_of(study)}: {scale_of(study, _first_start(study))}" for text, study in _kept(judged)]
+    kept = [f"{BOOKS[text]} ({text}), {_models_of(study)}: {scale_of(study, _first_start(study))}" for text, study in _kept(judged)]
     return kept or ["no study is kept"]
 
 
@@ -216,10 +216,9 @@ def _even(judged: Judged) -> Takeaway:
     if not said:
         return Takeaway("**Gradients** of ten layers (Figure 7) are not yet run.")
     return Takeaway(
-        f"**Gradients** of ten layers (Figure 7), which are more even in LRUs than in GRUs in the paper. "
-        f"{' '.join(short for short, _ in said)}",
+        f"**Gradients** of ten layers (Figure 7) are more even in LRUs than in GRUs in the paper. {' '.join(short for short, _ in said)}",
         (
-            "Compared are the norm of the gradient of the last layer and the mean of the first three.",
+            "The norm of the gradient of the last layer is compared with the mean of the first three.",
             *(details for _, details in said),
         ),
     )
@@ -262,7 +261,7 @@ NO_CONTEXT = 2.95
 def _unlearnt(losses: Mapping[int, float]) -> str:
     """Say how many GRUs have learnt no context, in which case evenness of gradients says little about training."""
     count = sum(loss > NO_CONTEXT for loss in losses.values())
-    return f", but {count} of {len(losses)} GRUs have learnt no context" * bool(count)
+    return f", but {count} of {len(losses)} GRUs have learnt only character frequencies" * bool(count)
 
 
 def remarks(evidence: Evidence) -> Sequence[str]:
@@ -271,8 +270,8 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         _left_out(),
         *_units(evidence),
         "Neither the paper nor the code says how wide networks are, or which have two layers and which four. Presets have two layers, or "
-        "four if their name says so. RHNs have one of depth five, as the paper exempts them; `rhn-2-layers` has two. Parameters are "
-        "initialized as in the code (`lru`), whose runs were published. The paper says Glorot (`--model.initialization glorot`).",
+        "four if their name says so. RHNs have one layer of depth five, because the paper exempts them; `rhn-2-layers` has two. Parameters "
+        "are initialized as in the code (`lru`), whose runs were published. The paper names Glorot's (`--model.initialization glorot`).",
         "If the cap on epochs ended a run, its number of epochs is a lower bound and is printed as *at least*.",
         *(part for text, study in _kept(evidence) for part in _starts(text, study)),
         *_ratios(evidence),
@@ -290,11 +289,11 @@ def _left_out() -> str:
         if not holds_on(text, share, worse)
     ]
     return (
-        f"**Claims of the text that the paper's own table and figures lack** are left out. Table 1: {', '.join(of_table)}. "
-        f"Figure 5: {', '.join([*of_shares, *_of_all_models()])}. Its caption, an LRU on 40 % of the data better than others on 60 %, "
-        f"holds on the Penn Treebank only. By footnote 5, PS-LRU < RG-LRU on War and Peace. The text says that LRUs are 'almost always' "
-        f"the best after one epoch; each text and rival is one ordering here. The panel of enwik8 in Figure 5 is in the authors' "
-        f"repository only; no orderings are claimed of it."
+        f"**Claims of the text that do not hold in the paper's own table and figures** are left out. Table 1: {', '.join(of_table)}. "
+        f"Figure 5: {', '.join([*of_shares, *_of_all_models()])}. The caption of Figure 5 (an LRU on 40 % of the data is better than "
+        f"others on 60 %) holds on the Penn Treebank only. By footnote 5, PS-LRU < RG-LRU on War and Peace. The text says that LRUs are "
+        f"'almost always' the best after one epoch; each text and rival is one ordering here. The panel of enwik8 in Figure 5 is in the "
+        f"authors' repository only; the paper claims no orderings of it."
     )
 
 
@@ -333,7 +332,7 @@ def _starts(text: str, study: Study) -> list[str]:
         rows.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
     own = [(start, scores(study, start)) for start in starts]
     said = [
-        f"Initialization {start}: {in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(found, 'lru')], 'LRU')}"
+        f"Initialization `{start}`: {in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(found, 'lru')], 'LRU')}"
         for start, found in own
         if "lru" in found
     ]
@@ -355,6 +354,7 @@ def _ratios(evidence: Evidence) -> list[str]:
             norms = mean_norms(list(of_seeds.values()))
             ratios = ", ".join(f"{ratio:.2g}" for ratio in top_to_bottom(norms))
             parts.append(
-                f"**Figure 7, {title}, initialization {start}.** Gradient norm of the last layer over the first, epoch by epoch: {ratios}."
+                f"**Figure 7, {title}, initialization {start}.** Gradient norm of the last layer divided by that of the first, in each "
+                f"epoch: {ratios}."
             )
     return parts

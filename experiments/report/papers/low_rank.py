@@ -34,7 +34,7 @@ ADD_AS_PRINTED = Last("test MSE", "loss", "{:.3f}", decimals=3)
 """At the printed decimals, where the paper has equal errors."""
 _ADD_RELATIONS = (
     Relation(ADDING, "LRD >= LR (adding)", ADD_AS_PRINTED, (Versus(ADD_LRD, ADD_LR),), strict=False),
-    Relation(ADDING, "better than the uRNN article's result in time and accuracy", None, note="that article's figure is not printed here"),
+    Relation(ADDING, "better than the uRNN article's result in time and accuracy", None, note="the paper does not print that result"),
 )
 
 # Section 3.3: permuted MNIST
@@ -202,7 +202,7 @@ _TEXT_RELATIONS = (
         None,
         note="the two read other symbols, so that no pair is comparable",
     ),
-    Relation("Appendix A.3", "peephole connections make no difference to the LSTM", None, note="no preset: the paper prints no figure"),
+    Relation("Appendix A.3", "peephole connections make no difference to the LSTM", None, note="no preset: the paper prints no number"),
     Relation(SECTION_34, "SGD with momentum is worse than Adam for the LSTM", None, note="no preset: the paper prints no settings"),
 )
 
@@ -238,7 +238,7 @@ _GENERAL = (
         "Section 3.0.4 of arXiv 1603.03116",
         "no significant gain on words and in machine translation",
         None,
-        note="exploratory, without settings or figures",
+        note="exploratory, without settings or numbers",
     ),
 )
 

@@ -47,7 +47,7 @@ def _on_diagonal(judged: Judged) -> Takeaway:
     highway = judged.relation("the diagonal does not help on MNIST")
     return Takeaway(
         f"**The diagonal.** The later text says that an LRD-GRU is better than an LR-GRU, which has no diagonal, on almost every task, and "
-        f"never worse. Its tasks and two more of copying, {len(found)} in all: {counted(found, SAID)}. Its author could not train an "
+        f"never worse. On {len(found)} tasks (the paper's and two more of copying): {counted(found, SAID)}. The author could not train an "
         f"LR-GRU with fewer parameters than the full GRU on copying with a fixed lag. Here, {_solved([lr_gru])} LR-GRUs solve it.",
         (
             *(f"{_task_of(r)}: in {r.unit}, the LRD-GRU is {placed(r)}; {r.verdict}" for r in found if r.pairs),
@@ -105,7 +105,8 @@ def _on_weight_norm(judged: Judged) -> Takeaway:
             f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} of the "
             f"{len(_decided(stable))} comparisons with such gradients ({_significant(stable)} significantly; "
             f"{seeds_in_words([len(r.pairs) for r in _decided(stable)])} each). There are {len(stable)} comparisons.",
-            "The guessed settings are listed in docs/differences.md, under weight normalization.",
+            "The guessed settings are listed under weight normalization in "
+            "[where paper and code differ](../differences.md#unitary-networks-universality-weight-normalization).",
         ),
     )
 
@@ -113,16 +114,16 @@ def _on_weight_norm(judged: Judged) -> Takeaway:
 def _endings(judged: Judged) -> str:
     """Return how many networks end above the memoryless predictor, with and without weight normalization, at rates where that differs."""
     published = [[(run, COPYING_FIXED) for run in OF_FIXED[name].runs(judged.evidence).values()] for name in (NORMALIZED, LRD)]
-    groups = {"at the published rate (N = 500)": published} | {
-        f"at {rate / 0.001:.0f} times that rate": [
+    groups = {"at the published learning rate (N = 500)": published} | {
+        f"at {rate / 0.001:.0f} times that": [
             [(run, VARIANTS[variant]) for variant in VARIANTS for run in AT_RATES[variant, rate][arm].runs(judged.evidence).values()]
             for arm in (0, 1)
         ]
         for rate in RATES
     }
     counts = {when: (_above(with_it), _above(without)) for when, (with_it, without) in groups.items() if with_it and without}
-    said = [f"{one} with it and {other} without {when}" for when, (one, other) in counts.items() if one != other]
-    return f"Networks that end above the predictor without memory: {', '.join(said)}." if said else ""
+    said = [f"{one} with weight normalization and {other} without {when}" for when, (one, other) in counts.items() if one != other]
+    return f"Networks that end worse than a predictor without memory: {', '.join(said)}." if said else ""
 
 
 def _above(runs: Sequence[tuple[Record, str]]) -> str:
@@ -167,7 +168,7 @@ def _on_tables(judged: Judged) -> Takeaway:
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return Takeaway(
         f"**Images and characters.** Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published "
-        f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}. Better than the full GRU, in "
+        f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}. LRD-GRU above the full GRU, in "
         f"{of_gru.unit}: {of_gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published "
         f"{tied.quantity.published}; {tied.verdict}.",
         (
@@ -222,7 +223,7 @@ def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> 
     own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
     if not own or not others:
         return ""
-    return f". {_mean_loss(own)} at the end; that of the others is {np.mean(others):.2g}"
+    return f". {_mean_loss(own)} at the end; the others have {np.mean(others):.2g}"
 
 
 def _mean_loss(losses: Sequence[float]) -> str:
@@ -272,7 +273,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "Perfect accuracy is read from whole evaluations of 10,000 held-out sequences. Training accuracy is logged as a mean over many "
         "batches and is not used for it. Perfect held-out accuracy counts for the uRNN's perfect *training* accuracy; wrong held-out "
         "sequences say nothing of it. "
-        "Where evaluations are 500 updates apart, perfect accuracy at one came at that update or before.",
+        "If evaluations are 500 updates apart, the printed update of perfect accuracy may be up to 500 updates too late.",
         "The uRNN is the one that the paper ran: without Fourier transforms and with a trainable scale. The copy and adding tasks have no "
         "validation split apart from the test split, in the paper as here. The full GRU of the copying task is clipped by component, "
         "as in the original script; the text says norm clipping for this task, and excepts no network.",

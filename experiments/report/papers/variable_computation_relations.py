@@ -254,7 +254,7 @@ RELATIONS = (
     ),
     Relation(FIGURE_4, "guide is slightly more efficient than learn (German)", BPC, (OnCurve(OF_LANGUAGE["de", "guide"], LEARNT_GERMAN),)),
     *(
-        Relation(FIGURE_4, sentence, None, note="the paper says neither how near that is, nor prints the figures")
+        Relation(FIGURE_4, sentence, None, note="the paper neither says how near that is nor prints the numbers")
         for sentence in ("guide and learn perform similarly (Czech)", "guide and learn perform the same with more dimensions (German)")
     ),
     _in_english(SMALL_GUIDE, ANNEALED_GUIDE, "guide"),

@@ -96,7 +96,7 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
         said.append(gap(hard, "With a hard mask, without which nothing can be skipped, it", "such RNNs", BITS))
     control = _at_scale(judged, found, CONSTANT_SCALE)
     if found.smaller == ANNEALED_SCALE and control.pairs:
-        first = "This rate was chosen after a constant one had failed: after as many epochs of that, with the soft mask, it"
+        first = "A constant learning rate, tried first, gives another result: in a control of 20 epochs, with the soft mask, the VCRNN"
         said.append(gap(control, first, "such RNNs", BITS))
     return "".join(f"{sentence} " for sentence in said)
 
@@ -126,8 +126,8 @@ def _by_parameters(judged: Judged, found: JudgedRelation) -> str:
     best = min(others, key=lambda name: others[name][1])
     size, score = others[best]
     return (
-        f"At equal parameters, usual networks are {'better' if score < own[1] else 'worse'}: {best} has {size:,} parameters and "
-        f"{score:.2f} {BITS}, {curve.better.name} {own[0]:,} and {own[1]:.2f}."
+        f"Usual networks with no more parameters are {'better' if score < own[1] else 'worse'}: {best.removesuffix(', annealed')} has "
+        f"{size:,} parameters and {score:.2f} {BITS}, {curve.better.name.removesuffix(', annealed')} {own[0]:,} and {own[1]:.2f}."
     )
 
 
@@ -324,7 +324,7 @@ def _at_the_other_rate(judged: Judged, name: str) -> str:
     """Return the scores with the learning rate that was not chosen: '; 0.294 at a constant rate'. The score decided."""
     when, network = OTHER_RATE[name]
     values = [value for run in network.runs(judged.evidence, best=True).values() if (value := run.tested("bits_per_bit")) is not None]
-    return f"; {in_series([f'{value:.3f}' for value in values])} {when}, not chosen as it is worse" if values else ""
+    return f"; rejected as worse: {in_series([f'{value:.3f}' for value in values])} {when}" if values else ""
 
 
 def _best_states(judged: Judged) -> str:
@@ -343,7 +343,8 @@ def _operations(judged: Judged) -> str:
     small, large = (judged.quantity(f"RNN-{size}", "test perplexity") for size in (200, 250))
     return (
         f"Its target was chosen to match the operations of the paper's network, those of an RNN of "
-        f"{PUBLISHED_TUNES['VCRNN-500'][1]} units. Here it has those of {own.ours}. RNN-200 and RNN-250 have {small.ours} and {large.ours}."
+        f"{PUBLISHED_TUNES['VCRNN-500'][1]} units. Here it has as many operations as an RNN of {own.ours} units. Test perplexities of "
+        f"RNN-200 and RNN-250 are {small.ours} and {large.ours}."
     )
 
 

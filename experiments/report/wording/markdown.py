@@ -45,7 +45,7 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
         table(["setting", "hardware", "Python", *PACKAGES], conditions, left=2),
         "## Commands",
         "Commands are as given at the commit of the setting. Presets may have changed since; `config.json` of a run has its configuration. "
-        "The command of a study has the options of its file, which may have been made in parts. "
+        "The file of a study may join the results of several commands; the command here has the options of the file. "
         "`reproduce` and `--vary` train several runs.",
         f"```bash\n{commands}\n```",
     ]
