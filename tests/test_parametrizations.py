@@ -435,6 +435,18 @@ def test_mistakes_in_a_parametrization_of_a_user_are_one_line(mistake, weight_no
     assert "'own'" in str(error.value)
 
 
+@pytest.mark.parametrize("rank", [0, -2])
+def test_factors_of_a_user_without_entries_are_one_line(rank, monkeypatch):
+    class Own(Parametrization):
+        @nn.compact
+        def __call__(self):
+            return {name: Dense(**self.factor(name, kernel=(self.config.rank, spec.n_out))) for name, spec in self.specs.items()}
+
+    monkeypatch.setitem(PARAMETRIZATIONS, "own", Own)
+    with pytest.raises(UsageError, match=rf"update would have the array kernel of shape \({rank}, \d+\): choose another rank"):
+        jax.eval_shape(gru_parameters(MatrixConfig("own", rank=rank)).init, jax.random.key(0))
+
+
 @pytest.mark.parametrize("made", [Dense, lambda array: Labelled(array, 2.0), lambda array: Dense(np.ones(array.shape))])
 def test_matrices_of_a_user_hold_arrays_and_numbers(made, monkeypatch):
     monkeypatch.setitem(PARAMETRIZATIONS, "own", of_specs(made))

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 from lrpt.errors import UsageError
-from lrpt.training.loading import import_module
+from lrpt.runs.imports import import_module, imported
 
 FLAG = "--import"
-_imported: dict[str, None] = {}
-"""Modules that the command line has named, in order, each once."""
-
 ABOUT = f"{FLAG} MODULE (repeatable): first import a module of yours, which registers a cell, a parametrization or an optimizer."
 
 
@@ -28,10 +25,9 @@ def without_imports(arguments: Sequence[str]) -> list[str]:
         if not name or name.startswith("-"):
             raise UsageError(f"{FLAG} names no module: give one, as in {FLAG} mine")
         import_module(name)
-        _imported[name] = None
     return others
 
 
 def flags_of_imports() -> list[str]:
     """Return the words with which a command that is proposed to the user imports what this one has imported."""
-    return [word for name in _imported for word in (FLAG, name)]
+    return [word for name in imported() for word in (FLAG, name)]

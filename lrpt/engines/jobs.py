@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from lrpt.devices.processes import Distributed
 from lrpt.runs.environment import command
+from lrpt.runs.imports import imported
 from lrpt.training.loop import Job, numbers_of
 
 MOST_STACKED = 16
@@ -32,6 +33,7 @@ class Unit:
       devices: number of devices of each process (None: all visible ones).
       distributed: addresses of the processes of the run.
       command: command line of the program that asks for the runs, which they record.
+      imports: modules of the user's that a process imports before it trains, because they register cells and the like.
     """
 
     jobs: tuple[Job, ...]
@@ -39,6 +41,7 @@ class Unit:
     devices: int | None = 1
     distributed: Distributed = field(default_factory=Distributed)
     command: str = field(default_factory=command)
+    imports: tuple[str, ...] = field(default_factory=imported)
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from lrpt.engines.jobs import Unit
 from lrpt.errors import RemoteFailure, UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.environment import record_command
+from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import InUse
 from lrpt.runs.signals import Interrupted
 from lrpt.training.loop import SomeFailed, check, fit_all
@@ -36,6 +37,7 @@ def train(unit: Unit) -> list[Outcome]:
     several = len(unit.jobs)
     try:
         record_command(unit.command)
+        _import(unit)
         processes.join(unit.distributed)
         _request_devices(unit)
         fit_all(unit.jobs, names=unit.names, devices=unit.devices, console=Console(quiet=True))
@@ -47,6 +49,11 @@ def train(unit: Unit) -> list[Outcome]:
     except Exception as error:
         return [_failure(error)] * several
     return [Outcome("finished")] * several
+
+
+def _import(unit: Unit) -> None:
+    for name in unit.imports:
+        import_module(name)
 
 
 def _request_devices(unit: Unit) -> None:
@@ -75,6 +82,7 @@ def check_programs(units: Sequence[Unit]) -> str | None:
     """Check, without writing anything, that each unit can be trained. Return the error of the first that cannot, or None."""
     try:
         for unit in units:
+            _import(unit)
             _request_devices(unit)
             check(unit.jobs, unit.names, unit.devices)
     except UsageError as error:

@@ -36,6 +36,10 @@ def rmsprop_2016(learning_rate: LearningRate, eps: float) -> optax.GradientTrans
         v \leftarrow 0.9\, v + 0.1\, g^2, \qquad \Delta\theta = -\eta\, g / \sqrt{v + \epsilon}, \qquad v_0 = 10^{-3}
 
     The accumulator does not start at zero, and epsilon is inside the root. There is no momentum and no bias correction.
+
+    Args:
+      learning_rate: eta.
+      eps: epsilon. The original's RNN_memory.py has 1e-8; its other scripts have none, for which recipes have `NO_EPS`.
     """
     return optax.rmsprop(learning_rate, decay=0.9, eps=eps, initial_scale=1e-3, eps_in_sqrt=True)
 

@@ -45,7 +45,7 @@ def clip_by_norm_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> opta
     _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
-        norm = optax.tree.norm(updates)
+        norm = _norm(updates)
         return jnp.isfinite(norm), jax.tree.map(lambda g: g / jnp.maximum(norm, max_norm) * max_norm, updates)
 
     return _or_shrink(clip, shrink, "clip_by_norm_or_shrink")
@@ -118,7 +118,7 @@ def clip_parts_or_shrink(max_norm: Scalar = 1.0, shrink: Scalar = 0.1) -> optax.
     _check_positive("max_norm", max_norm)
 
     def clip(updates: optax.Updates) -> tuple[Bool[Array, ""], optax.Updates]:
-        norms = {part: optax.tree.norm(leaves) for part, leaves in by_part(updates).items()}
+        norms = {part: _norm(leaves) for part, leaves in by_part(updates).items()}
         finite = _all_of(jnp.isfinite(norm) for norm in norms.values())
         scale = {part: max_norm / jnp.maximum(norm, max_norm) for part, norm in norms.items()}
         return finite, jax.tree_util.tree_map_with_path(lambda path, g: g * scale[_part(path)], updates)
@@ -167,7 +167,8 @@ def project_rows(max_norm: Scalar = 10.0, axes: Mapping[str, int] = ROW_AXIS) ->
 
     Args:
       max_norm: the largest norm of a row.
-      axes: last key of a path -> the axis along which the entries of one row lie, as `{"w": -1}` for your own matrices.
+      axes: last key of a path -> the axis along which the entries of one row lie. A row holds the weights of one output: `{"w": 0}` for
+        matrices (in, out), as in `x @ w`, and `{"w": -1}` for (out, in). The key of an entry of a tuple is its number, as "0".
 
     Raises:
       ValueError: `max_norm` is not above 0; no parameter has a key of `axes`, or one has too few axes; or `update` was called without the
@@ -179,7 +180,10 @@ def project_rows(max_norm: Scalar = 10.0, axes: Mapping[str, int] = ROW_AXIS) ->
         paths = [_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(params)]
         if paths and not any(path and path[-1] in axes for path in paths):
             found = ", ".join(sorted({path[-1] if path else "an array" for path in paths}))
-            raise ValueError(f"project_rows finds no matrix among {found}: name the axis of their rows, as in axes={{'w': -1}}")
+            raise ValueError(
+                f"project_rows finds no matrix among {found}: "
+                f"name the axis of their rows, as in axes={{'w': 0}} if w is (in, out), or -1 if it is (out, in)"
+            )
         return optax.EmptyState()
 
     def update(updates: optax.Updates, state: Any, params: optax.Params | None = None) -> tuple[optax.Updates, Any]:
@@ -207,6 +211,11 @@ def shrink_after(share: Scalar) -> optax.GradientTransformation:
         return jax.tree.map(lambda step, p: step - share * (p + step), updates, theta), state
 
     return optax.GradientTransformation(optax.init_empty_state, update)
+
+
+def _norm(updates: Any) -> Float[Array, ""]:
+    """Return the norm of a gradient in float32 or better: squares of finite numbers overflow in float16, and are rough in bfloat16."""
+    return optax.tree.norm(jax.tree.map(lambda g: g.astype(jnp.promote_types(g.dtype, jnp.float32)), updates))
 
 
 def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar, axes: Mapping[str, int]) -> Float[Array, "..."] | None:

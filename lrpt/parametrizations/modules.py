@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax
 from jaxtyping import Array
 
+from lrpt.errors import UsageError
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Matrix
 from lrpt.parametrizations.configuration import PARAMETRIZATIONS, MatrixConfig
@@ -37,7 +38,14 @@ class Parametrization(nn.Module):
         return self.create(name, {field: Stored(shape, is_diagonal=field == "diagonal") for field, shape in shapes.items()})
 
     def create(self, name: str, arrays: Mapping[str, Stored]) -> dict[str, Array]:
-        """Create the parameter `name` with these arrays of one matrix, each initialized as the configuration says."""
+        """Create the parameter `name` with these arrays of one matrix, each initialized as the configuration says.
+
+        Raises:
+          UsageError: an array would have an axis without entries.
+        """
+        for field, stored in arrays.items():
+            if min(stored.shape, default=1) < 1:
+                raise UsageError(f"{name} would have the array {field} of shape {stored.shape}: choose another rank or number of blocks")
         start = INITIALIZATIONS[self.config.initialization]
         frozen = {field: stored for field, stored in arrays.items() if stored.is_frozen}
         trained = {field: stored for field, stored in arrays.items() if not stored.is_frozen}

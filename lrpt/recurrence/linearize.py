@@ -140,11 +140,14 @@ class LinearStep:
 
 
 def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
-    """Compute the gradient of an operator from all rows at once: its own, or reverse mode's."""
+    """Compute the gradient of an operator from the rows of all steps: its own, or reverse mode's.
+
+    Reverse mode sees the rows of one step at a time, as the step does: `apply` of a user's matrix may know no further axis.
+    """
     if isinstance(operator, WithGradient) and is_of_its_apply(type(operator), "gradient"):
         return jax.tree.map(_as_stored, operator.gradient(v, cotangent), operator)
     own, with_own = inexact(operator)
-    return with_own(jax.vjp(lambda own: with_own(own).apply(v), own)[1](cotangent)[0])
+    return with_own(jax.vjp(lambda own: jax.vmap(with_own(own).apply)(v), own)[1](cotangent)[0])
 
 
 def _as_stored(gradient: Array, own: Array) -> Array:

@@ -4,12 +4,11 @@ Nothing here writes files. A run directory has checkpoints. A kept result has th
 between task and network, so that no data are needed to use it.
 """
 
-import importlib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import flax.linen as nn
@@ -25,6 +24,7 @@ from lrpt.networks.sequence_model import ModelConfig, recurrent_of
 from lrpt.runs import named_arrays, weights
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
+from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.scaling import UNSCALED, Scaling
 from lrpt.symbols import CodedSize, check_symbols
@@ -73,23 +73,6 @@ def load(
     for name in [imports] if isinstance(imports, str) else imports:
         import_module(name)
     return Loaded(Path(directory), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
-
-
-def import_module(name: str) -> None:
-    """Import a module that the user named.
-
-    Raises:
-      UsageError: there is no such module.
-    """
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        is_path = name.endswith(".py") or "/" in name
-        module = PurePath(name).stem
-        advice = (
-            f"give its name, {module}, and add its folder to PYTHONPATH" if is_path else f"name one that `python -c 'import {name}'` finds"
-        )
-        raise UsageError(f"module '{name}' cannot be imported ({error}): {advice}") from None
 
 
 def is_kept_result(path: Path) -> bool:
@@ -215,7 +198,7 @@ class Loaded:
 
     @property
     def initial(self) -> Any:
-        """Return the variables before the first update. A start file is ignored."""
+        """Return the variables before the first update, which are not trained. A start file is ignored."""
         return jax.jit(self._initialize)()
 
     def _initialize(self) -> Any:

@@ -8,10 +8,13 @@ import time
 import pytest
 from tiny import EVEN, changed, numbers
 
+from lrpt.cells import CELLS
 from lrpt.engines import local
 from lrpt.engines.jobs import Unit
 from lrpt.engines.local import LocalEngine
+from lrpt.engines.worker import check_programs
 from lrpt.errors import UsageError
+from lrpt.runs import imports
 from lrpt.training.loop import Job, fit
 
 NAMES = {"experiment": "copy_memory", "preset": "quick"}
@@ -56,6 +59,19 @@ def test_a_run_has_the_numbers_of_this_process(engine, tmp_path):
     assert numbers(tmp_path / "run") == numbers(tmp_path / "here")
     ran, here = (json.loads((tmp_path / name / "environment.json").read_text()) for name in ("run", "here"))
     assert ran["command"] == here["command"], "the user's, not that of the process that trained it"
+
+
+@pytest.mark.slow
+def test_a_process_imports_what_the_command_has_imported(engine, tmp_path, monkeypatch):
+    """The module registers the cell of the run."""
+    (tmp_path / "mine_of_test.py").write_text("from lrpt import CELLS\n\nCELLS['mine_of_test'] = CELLS['gru']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(imports, "_imported", {})
+    monkeypatch.setitem(CELLS, "mine_of_test", CELLS["gru"])
+    imports.import_module("mine_of_test")
+    run = unit(tmp_path / "run", changed(EVEN, model={"cell": "mine_of_test"}))
+    assert engine.call(check_programs, [run]) is None
+    assert end(engine, engine.submit(run)).how == "finished"
 
 
 @pytest.mark.slow

@@ -249,6 +249,17 @@ def test_a_row_within_the_bound_keeps_its_update_to_the_bit():
     assert_tree(replaced, to_named(change), rtol=0)
 
 
+@pytest.mark.parametrize("rule", [clip_by_norm_or_shrink(), clip_parts_or_shrink()], ids=["all", "parts"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(jnp.float16, 1e-3), (jnp.bfloat16, 4e-3), (jnp.float32, 1e-6)])
+def test_norms_are_taken_in_float32(rule, dtype, tolerance):
+    """The square of 300 overflows in float16. The norm of 100 of them is 3,000."""
+    gradient = {"w": jnp.full(100, 300.0, dtype)}
+    clipped, state = rule.update(gradient, rule.init(gradient), gradient)
+    assert clipped["w"].dtype == dtype
+    np.testing.assert_allclose(np.asarray(clipped["w"], np.float64), 0.1, rtol=tolerance)
+    assert state.recoveries == 0
+
+
 def test_zero_rows_stay_zero():
     zeros = jax.tree.map(jnp.zeros_like, draw(DENSE, 0))
     assert_tree(updated(zeros, zeros), to_named(zeros), rtol=0)
@@ -256,7 +267,7 @@ def test_zero_rows_stay_zero():
 
 @pytest.mark.parametrize("params", [jnp.full(3, 100.0), {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}], ids=["bare", "named otherwise"])
 def test_parameters_without_a_known_matrix_are_refused(params):
-    with pytest.raises(ValueError, match=r"finds no matrix among (an array|b, w): name the axis of their rows, as in axes=\{'w': -1\}"):
+    with pytest.raises(ValueError, match=r"finds no matrix among (an array|b, w): name the axis of their rows, as in axes=\{'w': 0\} if w"):
         project_rows(1.0).init(params)
 
 

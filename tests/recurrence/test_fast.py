@@ -265,6 +265,29 @@ def test_an_operator_may_hold_integers():
     assert_like_plain([Permuted(jnp.eye(SIZE) / 2 + 0.1, jnp.roll(jnp.arange(SIZE), 1))])
 
 
+def test_an_operator_may_know_the_axes_of_one_step_only():
+    """Rows and components: its `apply` is wrong, or fails, with an axis of steps before them."""
+
+    @register_fields
+    @dataclass(frozen=True)
+    class Rolled:
+        scale: Any
+
+        def apply(self, v):
+            return self.scale[None] * jnp.roll(v, 1, axis=1)
+
+    @register_fields
+    @dataclass(frozen=True)
+    class Summed:
+        kernel: Any
+
+        def apply(self, v):
+            return jnp.einsum("bi,io->bo", v, self.kernel)
+
+    _, (h, c), _, _ = network(5)
+    assert_like_plain([Rolled(jnp.linspace(0.1, 0.5, SIZE)), Summed(0.1 * h.T @ c)])
+
+
 @register_fields
 @dataclass(frozen=True)
 class Tripled(LowRank):

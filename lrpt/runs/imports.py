@@ -1,0 +1,32 @@
+"""Modules of the user's, which register cells, parametrizations and optimizers when they are imported."""
+
+import importlib
+from pathlib import PurePath
+
+from lrpt.errors import UsageError
+
+_imported: dict[str, None] = {}
+"""Modules that the user has named in this process, in order, each once."""
+
+
+def import_module(name: str) -> None:
+    """Import a module that the user named, and remember its name.
+
+    Raises:
+      UsageError: there is no such module.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        is_path = name.endswith(".py") or "/" in name
+        module = PurePath(name).stem
+        advice = (
+            f"give its name, {module}, and add its folder to PYTHONPATH" if is_path else f"name one that `python -c 'import {name}'` finds"
+        )
+        raise UsageError(f"module '{name}' cannot be imported ({error}): {advice}") from None
+    _imported[name] = None
+
+
+def imported() -> tuple[str, ...]:
+    """Return the names of all modules that were imported by `import_module`, for other processes that train the same runs."""
+    return tuple(_imported)
