@@ -21,20 +21,13 @@ MNIST_TRAIN = 50_000
 
 
 @dataclass(frozen=True)
-class PermutedImages:
-    """Classification of images that are read one pixel per step in a fixed random order (Le et al. 2015; Miceli Barone 2018, 3.3).
-
-    'mnist' has 784 steps. As in the paper's code (`RNN_mnist.py` of lowrank-gru), the last 10,000 of the 60,000 training images are the
-    validation split, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn includes: 64 steps,
-    1,197 images for training, 300 each for validation and test, pixels divided by 16.
-    """
+class _Images:
+    """Source of images and its directory."""
 
     source: str = "digits"
     """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
     dir: Path | None = None
     """directory of the MNIST files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
-    permuted: bool = True
-    """read pixels in a random order drawn from the seed, else row by row"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)
@@ -43,6 +36,19 @@ class PermutedImages:
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why."""
         return unused_places(self.source)
+
+
+@dataclass(frozen=True)
+class PermutedImages(_Images):
+    """Classification of images that are read one pixel per step in a fixed random order (Le et al. 2015; Miceli Barone 2018, 3.3).
+
+    'mnist' has 784 steps. As in the paper's code (`RNN_mnist.py` of lowrank-gru), the last 10,000 of the 60,000 training images are the
+    validation split, and bytes are divided by 256. 'digits' are the 1,797 images of 8 x 8 pixels that scikit-learn includes: 64 steps,
+    1,197 images for training, 300 each for validation and test, pixels divided by 16.
+    """
+
+    permuted: bool = True
+    """read pixels in a random order drawn from the seed, else row by row"""
 
     def build(self, seed: int) -> Task:
         """Build splits of uint8 images. The seed only decides the order of the pixels.
@@ -66,28 +72,19 @@ class PermutedImages:
 
 
 @dataclass(frozen=True)
-class ImageVectors:
+class ImageVectors(_Images):
     """Classification of images from all pixels at once (Miceli Barone 2016, appendix A.1).
 
     Images and splits are the same as in `PermutedImages`. The loss is the squared hinge of each class against the rest. It is summed over
     classes as in the paper; the code lowrank-highwaynetwork averages it.
     """
 
-    source: str = "digits"
-    """digits (8x8 pixels, nothing to download) or mnist (28x28)"""
-    dir: Path | None = None
-    """directory of the MNIST files; downloads and prepared data go there too if it is writable (None: the user's cache)"""
     over: str = "sum"
     """how the loss combines classes: sum, or mean as in the original code"""
 
     def __post_init__(self) -> None:
-        check_choice("data.source", self.source, SOURCES)
+        super().__post_init__()
         check_choice("data.over", self.over, get_args(Over))
-
-    @property
-    def unused(self) -> dict[str, str]:
-        """Return the settings that have no effect, and why."""
-        return unused_places(self.source)
 
     def build(self, seed: int) -> Task:
         """Build splits of uint8 images. The seed has no effect.

@@ -30,19 +30,9 @@ from lrpt.tasks.task import Task
 from lrpt.training import origin
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig
+from lrpt.training.ending import has_diverged, reason_to_stop
 from lrpt.training.progress import Progress, Tally
 from lrpt.training.step import TrainState, init_state
-
-DIVERGED = 1e15
-"""absolute value of a loss from which training has failed: float32 parameters of such a size do not come back"""
-
-ENDED = {
-    "criterion": "criterion met",
-    "patience": "no lower validation loss for long",
-    "annealed": "no halvings of the learning rate left",
-    "updates": "all updates made",
-}
-"""Reasons why training stopped: names in `result.json`, and their texts."""
 
 
 class Run:
@@ -253,7 +243,7 @@ class Run:
         Raises:
           UsageError: a loss is not finite or above `DIVERGED`, and the optimizer has no rule for that. The checkpoints stay as they are.
         """
-        bad = np.flatnonzero(_has_diverged(metrics["loss"]))
+        bad = np.flatnonzero(has_diverged(metrics["loss"]))
         if bad.size and not RECIPES[self.config.optim.recipe].recovers:
             self._give_up("training", update - len(metrics["loss"]) + int(bad[0]) + 1, float(metrics["loss"][bad[0]]))
         self.progress.tally.add(metrics)
@@ -271,7 +261,7 @@ class Run:
         Raises:
           UsageError: the loss is not finite or above `DIVERGED`. The checkpoints stay as they are.
         """
-        if _has_diverged(metrics["loss"]):
+        if has_diverged(metrics["loss"]):
             self._give_up("validation", update, metrics["loss"])
         progress = self.progress
         progress.seconds += seconds
@@ -334,14 +324,7 @@ class Run:
         return time.monotonic() - self.saved_at > 60 * self.config.train.checkpoint_minutes
 
     def _reason_to_stop(self, update: int, best: Mapping[str, Any]) -> str | None:
-        train = self.config.train
-        if train.stop_below is not None and best["loss"] < train.stop_below:
-            return "criterion"
-        if train.patience is not None and update - best["update"] >= train.patience * train.evaluate_every:
-            return "patience"
-        if self.progress.annealing.over:
-            return "annealed"
-        return "updates" if update >= train.updates else None
+        return reason_to_stop(self.config.train, update, best, annealed=self.progress.annealing.over)
 
     # The end
 
@@ -364,7 +347,7 @@ class Run:
         Raises:
           UsageError: the test loss is not finite or above `DIVERGED`.
         """
-        if _has_diverged(test["loss"]):
+        if has_diverged(test["loss"]):
             self._give_up("test", update, test["loss"])
         if not self._settled(self.progress.best["update"]):
             self.console.warn(
@@ -403,11 +386,6 @@ class Run:
         extremes = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in others}
         evaluations = [line for line in self._evaluations() if self._settled(line["update"])] or [self.progress.best]
         return at_best | {f"{word}_{name}": best(_known(evaluations, name)) for name, (word, best) in extremes.items()}
-
-
-def _has_diverged(loss: Any) -> Any:
-    """Return whether a loss, or each of several, is not finite or is at least `DIVERGED`."""
-    return ~(np.abs(loss) < DIVERGED)
 
 
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:
