@@ -132,8 +132,24 @@ class Alike(Final):
         return pair._replace(advantage=room, agrees=None if pair.agrees is None else room >= 0)
 
 
+class OfLastCommonUpdate:
+    """Base of contests between two runs at the last update that both have."""
+
+    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+        """Compare two runs up to an update, neither of which diverged before it."""
+        raise NotImplementedError
+
+    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
+        """Compare two runs of one seed."""
+        if (pair := by_divergence(better, worse, lengths)) is not None:
+            return pair
+        common = min(better.updates, worse.updates)
+        pair = self.pair(better, worse, common, strict)
+        return pair if pair.advantage is None or are_over(lengths, better, worse) else in_progress(pair, common, lengths)
+
+
 @dataclass(frozen=True)
-class Last:
+class Last(OfLastCommonUpdate):
     """A validation metric at the last update that both have; lower is better. Attributes are as in `Final`."""
 
     name: str
@@ -142,17 +158,13 @@ class Last:
     best: bool = False
     decimals: int | None = None
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
-        common = min(better.updates, worse.updates)
+    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+        """Compare the last metrics up to an update."""
         one, other = better.up_to(self.score, common), worse.up_to(self.score, common)
         if one is None or other is None:
             return Pair(better.seed, None, None, settled=False)
         one, other = rounded(self.decimals, one, other)
-        pair = compared(better.seed, other - one, strict)
-        return pair if are_over(lengths, better, worse) else in_progress(pair, common, lengths)
+        return compared(better.seed, other - one, strict)
 
 
 @dataclass(frozen=True)
@@ -205,7 +217,7 @@ class First:
 
 
 @dataclass(frozen=True)
-class EndsAbove:
+class EndsAbove(OfLastCommonUpdate):
     """Comparison by whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
 
     Nothing is said of two runs that are both above it, or both not.
@@ -224,21 +236,18 @@ class EndsAbove:
     form: str = "{:.1f}"
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed. Of a run that ended by a rule of its own, the last value counts."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
+    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+        """Compare the last metrics of both. Of a run that ended by a rule of its own, the last one counts, so there is no common update."""
         values = better.last(self.score), worse.last(self.score)
         if values[0] is None or values[1] is None:
             return Pair(better.seed, None, None, settled=False)
         above = [float(value > self.level) for value in values if value is not None]
         pair = compared(better.seed, above[1] - above[0], strict)
-        pair = pair if any(above) and not all(above) else pair._replace(agrees=None)
-        return pair if are_over(lengths, better, worse) else in_progress(pair, min(better.updates, worse.updates), lengths)
+        return pair if any(above) and not all(above) else pair._replace(agrees=None)
 
 
 @dataclass(frozen=True)
-class Recoveries:
+class Recoveries(OfLastCommonUpdate):
     """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
 
     A recipe without recovery has none: its run would have diverged. Nothing is said of two runs that needed none.
@@ -248,15 +257,11 @@ class Recoveries:
     form: str = "{:.0f}"
     best: bool = False
 
-    def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
-        """Compare two runs of one seed."""
-        if (pair := by_divergence(better, worse, lengths)) is not None:
-            return pair
-        common = min(better.updates, worse.updates)
+    def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
+        """Compare the recoveries up to an update."""
         counts = recovered(better, common), recovered(worse, common)
         pair = compared(better.seed, counts[1] - counts[0], strict)
-        pair = pair if any(counts) else pair._replace(agrees=None)
-        return pair if are_over(lengths, better, worse) else in_progress(pair, common, lengths)
+        return pair if any(counts) else pair._replace(agrees=None)
 
 
 def recovered(run: Record, update: int) -> float:
