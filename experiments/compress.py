@@ -18,7 +18,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from textwrap import indent
 from typing import Annotated, Any
@@ -253,7 +253,8 @@ def _python(cells: Cells, path: Path) -> str:
 
     def rnn(name: str) -> str:
         config = cells[name][1].config
-        return f"RNN(Cell({config.cell!r}, {config.size}, {config.recurrent_matrices}, {config.input_matrices}))"
+        matrices = f"{_constructed(config.recurrent_matrices)}, {_constructed(config.input_matrices)}"
+        return f"RNN(Cell({config.cell!r}, {config.size}, {matrices}))"
 
     forward = [name for name in cells if not name.endswith("_reverse")]
     layers = [f"Bidirectional({rnn(k)}, {rnn(f'{k}_reverse')})" if f"{k}_reverse" in cells else rnn(k) for k in forward]
@@ -267,6 +268,12 @@ network = Sequential([{", ".join(layers)}])
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)
 ys = network.apply({{"params": params}}, jax.numpy.zeros((1, 5, {width})))  # batch, time, inputs"""
+
+
+def _constructed(config: MatrixConfig) -> str:
+    """Return Python code that makes a configuration, without settings that have their defaults."""
+    own = ((field.name, getattr(config, field.name)) for field in fields(config) if getattr(config, field.name) != field.default)
+    return f"MatrixConfig({', '.join(f'{name}={value!r}' for name, value in own)})"
 
 
 def _report(network: Recurrent, found: Compression, before: Any, after: Any) -> dict[str, Any]:
@@ -303,6 +310,8 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     console.table(columns, [_row(**matrix) for matrix in report["matrices"]])
     before, after = report["parameters"]["before"], report["parameters"]["after"]
     console.say(f"{report['model']['before']} -> {report['model']['after']}: {before:,} -> {after:,} parameters ({after / before:.1%})")
+    if after > before:
+        console.warn("the network has more parameters than before: choose a lower rank or another parametrization")
     for split, figures in report.get("metrics", {}).items():
         changes = (f"{name} {value:.5g} -> {figures['after'][name]:.5g}" for name, value in figures["before"].items())
         console.say(f"{split}: {'  '.join(changes)}")

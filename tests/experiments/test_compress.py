@@ -156,10 +156,18 @@ def test_a_cell_of_another_library(tmp_path, capsys):
     exec(found["python"], names)
     imports = [line for line in found["python"].splitlines() if line.startswith("from lrpt.runs")]
     assert imports == ["from lrpt.runs.named_arrays import load"]
+    assert "MatrixConfig(kind='low_rank_plus_diagonal', rank=4)" in found["python"], "without settings that have their defaults"
     assert names["ys"].shape == (1, 5, 4)
     with np.load(tmp_path / "out" / "state_dict.npz") as state_dict:
         assert {name: array.shape for name, array in state_dict.items()} == CELL
     assert [Path(path).name for path in found["files"]] == ["cell.npz", "network.py", "network.npz", "state_dict.npz"]
+
+
+@pytest.mark.parametrize(("rank", "warned"), [(1, False), (4, True)])
+def test_a_network_that_grows_is_said_to(rank, warned, tmp_path, capsys):
+    np.savez(tmp_path / "cell.npz", **{name: np.random.default_rng(0).standard_normal(shape) for name, shape in CELL.items()})
+    main(["--from", str(tmp_path / "cell.npz"), "--rank", str(rank)])
+    assert ("has more parameters than before: choose a lower rank" in capsys.readouterr().err.replace("\n", " ")) is warned
 
 
 def test_all_layers_and_directions_in_one_call(tmp_path, capsys):
