@@ -161,16 +161,20 @@ class Efficiency(Options):
                 yield f"{name.partition('_')[0]}{share:g}", share, replace(self.data, **{name: of * share / 100})
 
 
+COMPARABLE = tuple(name for name, model in MODELS.items() if model.layers != 1 and not model.tied)
+"""Models with several layers, each of which has parameters of its own."""
+
+
 @dataclass(frozen=True)
 class Gradients(Options):
     """Study of a GRU and an LRU of many layers: the norms of their gradients by layer."""
 
     models: tuple[str, ...] = ("gru", "lru")
-    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn, rhn-2-layers or grid-lstm-tied"""
+    """lru, rg-lru, ps-lru, gru, lstm, grid-lstm or rhn-2-layers: models with several layers that share no parameters"""
     initialization: tuple[str, ...] = (START, "glorot")
     """initializations, each for all models: lru, as in the paper's code, or glorot, as in its text"""
     layers: int = 10
-    """layers of each network, at least 2"""
+    """layers of each network, at least 2 (rhn-2-layers has two)"""
     patience: int | None = None
     """end training after this many epochs in a row without a new lowest validation loss (None: never)"""
     seeds: int = 1
@@ -180,6 +184,12 @@ class Gradients(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in self.models:
+            if name not in COMPARABLE:
+                raise UsageError(
+                    f"models is '{name}', which has one layer or ties its layers, and the norms of several layers are compared: "
+                    f"choose from {', '.join(COMPARABLE)}"
+                )
         if self.layers < 2:
             raise UsageError(f"layers is {self.layers}: expected 2 or more, between which gradients differ")
 

@@ -182,6 +182,8 @@ def test_the_moving_test_part_is_that_of_the_original():
         ("efficiency --shares 20 120", "shares is 20.0 120.0: expected numbers above 0, at most 100, and none twice"),
         ("convergence --initialization lru xavier", "initialization is 'xavier': choose from "),
         ("gradients --layers 1", "layers is 1: expected 2 or more"),
+        ("gradients --models lru rhn", "models is 'rhn', which has one layer or ties its layers, and"),
+        ("gradients --models grid-lstm-tied", "choose from lru, rg-lru, ps-lru, gru, lstm, grid-lstm, rhn-2-layers"),
         ("gradients --batch-size 1000000", "batch_size is 1000000, and the training split has "),
     ],
 )
