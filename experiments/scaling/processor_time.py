@@ -4,9 +4,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from tempfile import TemporaryFile
+from typing import NamedTuple, TextIO
 
 from lrpt.errors import UsageError
 
@@ -68,17 +69,24 @@ def spend(commands: Sequence[Sequence[str]], watch: Descendants, note: Callable[
       UsageError: a command has failed; the message has its last line.
     """
     began, before = time.perf_counter(), watch.look()
-    started = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for words in commands]
-    try:
-        while any(process.poll() is None for process in started):
-            note(Spent(time.perf_counter() - began, watch.look() - before))
-            time.sleep(POLL)
-        spent = Spent(time.perf_counter() - began, watch.look() - before)
-        for process in started:
-            said = process.communicate()[1].splitlines()
-            if process.returncode:
-                raise UsageError(f"a measured command has failed: {said[-1] if said else process.returncode}", code=1)
-    finally:
-        for process in started:
-            process.kill()
+    with ExitStack() as stack:
+        errors = [stack.enter_context(TemporaryFile("w+", errors="replace")) for _ in commands]  # a pipe that nobody reads would fill up
+        started = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=file) for words, file in zip(commands, errors, strict=True)]
+        try:
+            while any(process.poll() is None for process in started):
+                note(Spent(time.perf_counter() - began, watch.look() - before))
+                time.sleep(POLL)
+            spent = Spent(time.perf_counter() - began, watch.look() - before)
+            for process, file in zip(started, errors, strict=True):
+                if process.returncode:
+                    raise UsageError(f"a measured command has failed: {_last_line(file) or process.returncode}", code=1)
+        finally:
+            for process in started:
+                process.kill()
     return spent
+
+
+def _last_line(file: TextIO) -> str:
+    """Return the last line of what was written to a file; an empty string if it is empty."""
+    file.seek(0)
+    return file.read().rstrip().rpartition("\n")[2]

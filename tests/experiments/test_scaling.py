@@ -154,6 +154,14 @@ def test_processor_time_of_descendants_is_counted():
         spend([[sys.executable, "-S", "-c", "raise SystemExit('end')"]], Descendants())
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
+def test_commands_may_write_more_errors_than_a_pipe_holds():
+    """Two commands write a megabyte each; the last line of the one that fails is shown. A command that waits for a reader is ended."""
+    code = "import signal, sys; signal.alarm(20); sys.stderr.write('line\\n' * 200_000 + 'the end'); sys.exit({})"
+    with pytest.raises(UsageError, match=r"a measured command has failed: the end$"):
+        spend([[sys.executable, "-S", "-c", code.format(status)] for status in (0, 1)], Descendants())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
