@@ -43,7 +43,7 @@ class Options(EngineOptions):
     """Options of the sweep; all other flags are passed to the experiments."""
 
     presets: tuple[str, ...] = ("quick",)
-    """presets to train"""
+    """presets to train; their tables show the same metric"""
     seed: int = 0
     """first seed"""
     seeds: int = 1
@@ -87,7 +87,20 @@ def part_of(experiment: Experiment[Any], root: Path, options: Options, flags: Se
         names = {"experiment": experiment.name, "preset": preset}
         jobs += [NamedJob(job, names) for job in planned(experiment, commands, several=True)]
     check_sizes((one.job.config for one in jobs), options.huge)
-    return Part(experiment, root, tuple(sorted(jobs, key=lambda one: one.job.seed)), devices, experiment.score_of(options.presets[0]))
+    return Part(experiment, root, tuple(sorted(jobs, key=lambda one: one.job.seed)), devices, score_of(experiment, options.presets))
+
+
+def score_of(experiment: Experiment[Any], presets: Sequence[str]) -> str:
+    """Return the metric that the table of these presets shows.
+
+    Raises:
+      UsageError: their own tables show different metrics.
+    """
+    scores = {preset: experiment.score_of(preset) for preset in presets}
+    if len(set(scores.values())) > 1:
+        shown = ", ".join(f"{score} of {preset}" for preset, score in scores.items())
+        raise UsageError(f"presets is {' '.join(presets)}, and tables of {experiment.name} show {shown}: sweep one metric at a time")
+    return scores[presets[0]]
 
 
 def sweep(named: Sequence[Experiment[Any]], options: Options, flags: Sequence[str], console: Console) -> int:

@@ -155,7 +155,7 @@ def tell(search: Search, order: Sequence[int], left: int, console: Console) -> N
     Raises:
       UsageError: every trial has failed or diverged. Everything else was written.
     """
-    score, rows, kept, curves = search.experiment.score, [], [], []
+    score, rows, kept, curves = search.experiment.score_of(search.commands[0].preset), [], [], []
     for trial in order:
         lines = search.evaluations(trial)
         if not lines:

@@ -149,8 +149,12 @@ class Experiment(Generic[D]):
         return self.presets[preset].about + (f" [{cost}]" if cost else "")
 
     def score_of(self, preset: str) -> str:
-        """Return the metric that tables and curves show."""
-        return self.presets[preset].score or self.score
+        """Return the metric that tables and curves show: the preset's, or the experiment's if the preset has none or is unknown.
+
+        Runs of a study record a preset that the experiment does not have.
+        """
+        own = self.presets[preset].score if preset in self.presets else None
+        return own or self.score
 
     def closing_of(self, preset: str) -> str:
         """Return the last lines after a comparison."""

@@ -1,6 +1,7 @@
 """Model cards of kept results: what they say, and that their commands exist."""
 
 import shlex
+from copy import copy
 from dataclasses import is_dataclass, replace
 
 import pytest
@@ -58,6 +59,16 @@ def test_a_metric_that_is_not_finite_is_no_number_of_a_card(results):
     diverged = one._replace(record=replace(one.record, result={**one.record.result, "metrics": metrics}))
     assert "| score, test split | loss 800 |" in card(diverged)
     assert "| not finite |" in models_page([diverged])
+
+
+def test_cards_show_the_metric_of_the_preset(results):
+    one = next(one for one in results if one.record.name == "copy-500-gru")
+    metrics = {**one.record.result["metrics"], "test": {"loss": 0.25, "recall": 0.75}}
+    trained = copy(one.trained)
+    trained.preset = "wide-state"
+    wide = one._replace(record=replace(one.record, result={**one.record.result, "metrics": metrics}), trained=trained)
+    assert "score, test split | recall 0.75, loss 0.25" in card(wide)
+    assert "| recall | 0 | 0.75 |" in models_page([wide])
 
 
 def test_commands_of_cards_are_understood(results):

@@ -91,6 +91,15 @@ def test_a_trial_that_diverged_goes_no_further_and_is_never_the_best(bad, best, 
     assert (tmp_path / "search.json").is_file()
 
 
+def test_the_table_shows_the_metric_of_the_preset(tmp_path, monkeypatch, capsys):
+    lines = [{"split": "valid", "update": 1, "loss": 1.0, "recall": 0.5}]
+    monkeypatch.setattr("experiments.search.command.train_all", lambda *_: Report([], {}))
+    monkeypatch.setattr("experiments.search.command.Search.evaluations", lambda *_: lines)
+    main(["copy_memory", "--preset", "wide-state", "--over", "optim.learning-rate=1e-2,2e-2", "--workdir", str(tmp_path)])
+    assert "valid recall" in capsys.readouterr().out
+    assert [trial["recall"] for trial in json.loads((tmp_path / "search.json").read_text())["trials"]] == [0.5, 0.5]
+
+
 def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(tmp_path, monkeypatch):
     """Trial 0 has the lowest loss, and its process dies in the first round; of the others one in two goes on."""
     search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3,3e-3,4e-3",), runs=4, keep=2, workdir=tmp_path), [])

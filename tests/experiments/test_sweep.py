@@ -106,6 +106,7 @@ def test_flags_of_the_experiment_need_no_separator():
         (["adding", "adding"], "none twice"),
         (["copy_memory", "--presets", "nope"], "unknown preset 'nope'"),
         (["copy_memory", "--presets", "quick", "quick"], "presets is quick quick"),
+        (["copy_memory", "--presets", "quick", "wide-state"], "tables of copy_memory show loss of quick, recall of wide-state"),
         (["copy_memory", "--seeds", "0"], "seeds is 0"),
         (
             ["copy_memory", "--seeds", "1000000000"],

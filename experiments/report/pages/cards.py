@@ -50,6 +50,11 @@ class Described(NamedTuple):
         return self.trained.config.model.label
 
     @property
+    def score(self) -> str:
+        """Return the metric that tables of its preset show."""
+        return self.experiment.score_of(self.trained.preset)
+
+    @property
     def metrics(self) -> dict[str, Any]:
         """Return metrics by split; the test split only for a finished run."""
         best = {name: value for name, value in (best_evaluation(self.record) or {}).items() if name not in ("update", "seconds", "split")}
@@ -112,7 +117,7 @@ def _training(one: Described) -> str:
 
 
 def _scores(one: Described, metrics: dict[str, Any]) -> str:
-    names = dict.fromkeys([one.experiment.score, "loss"])
+    names = dict.fromkeys([one.score, "loss"])
     found = {name: metrics[name] for name in names if metrics.get(name) is not None and math.isfinite(metrics[name])}
     return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.items())
 
@@ -155,7 +160,7 @@ def _value(metric: float | None) -> str:
 
 
 def _row(one: Described) -> list[str]:
-    score, metrics = one.experiment.score, one.metrics.get("test", {})
+    score, metrics = one.score, one.metrics.get("test", {})
     value = _value(metrics[score]) if score in metrics else "not evaluated"
     link = f"[{one.label}]({_up(MODELS.parent)}{one.place}/{CARD})"
     counts = [str(one.record.seed), value, f"{one.parameters:,}", f"{one.size / 1e3:,.0f}"]
