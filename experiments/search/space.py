@@ -37,11 +37,18 @@ class Range:
         return [str(value) for value in range(int(self.low), int(self.high) + 1)]
 
     def draw(self, rng: np.random.Generator) -> str:
-        """Draw a value, rounded to three significant digits."""
-        logarithmic = self.low > 0
-        low, high = (math.log(self.low), math.log(self.high)) if logarithmic else (self.low, self.high)
-        value = math.exp(rng.uniform(low, high)) if logarithmic else rng.uniform(low, high)
-        return str(round(value)) if self.whole else f"{value:.3g}"
+        """Draw a whole number, or a number of three significant digits. An end is returned if rounding would leave the range.
+
+        A whole number stands for all numbers that round to it. This includes numbers beyond an end, which would else be drawn too rarely.
+        """
+        beyond = 0.5 if self.whole else 0.0
+        low, high = self.low - beyond, self.high + beyond
+        value = math.exp(rng.uniform(math.log(low), math.log(high))) if self.low > 0 else rng.uniform(low, high)
+        if self.whole:
+            return str(round(min(max(value, self.low), self.high)))
+        text = f"{value:.3g}"
+        inside = min(max(float(text), self.low), self.high)
+        return text if inside == float(text) else str(inside)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,27 @@ def test_draws_are_a_function_of_the_seed_and_cover_the_range_evenly_on_a_logari
     assert set(sizes) <= set(range(8, 65))
 
 
+@pytest.mark.parametrize(
+    ("low", "shares"),
+    [(0, [1 / 4, 1 / 4, 1 / 4, 1 / 4]), (-1, [1 / 5] * 5), (1, np.log([3, 5 / 3, 7 / 5]) / np.log(7))],
+)
+def test_ends_of_whole_numbers_are_drawn_as_often_as_the_others(low, shares):
+    """Above 0, a whole number has its share of the logarithmic scale: from half a unit below to half a unit above."""
+    rng = np.random.default_rng(0)
+    drawn = [Range("model.rank", low, 3, True).draw(rng) for _ in range(4_000)]
+    assert set(drawn) == {str(number) for number in range(low, 4)}
+    np.testing.assert_allclose([drawn.count(str(number)) / 4_000 for number in range(low, 4)], shares, atol=0.03)
+
+
+@pytest.mark.parametrize(("word", "end"), [("0..0.9997", "0.9997"), ("1.0004..1.1", "1.0004"), ("-0.9997..-0.5", "-0.9997")])
+def test_rounding_stays_in_the_range(word, end):
+    found, rng = read(f"optim.momentum={word}"), np.random.default_rng(0)
+    drawn = {found.draw(rng) for _ in range(20_000)}
+    assert end in drawn
+    assert all(found.low <= float(text) <= found.high for text in drawn)
+    assert all(text == f"{float(text):.3g}" for text in drawn - {end})
+
+
 def test_a_small_grid_is_taken_whole():
     space = [read("model.rank=1,2"), read("train.batch-size=4,8")]
     assert len(draw(space, 20, 0)) == 4
