@@ -13,31 +13,22 @@ below the table gives their numbers of parameters.
 """
 
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from experiments import COSTS, conditional
 from experiments.variable_computation import network
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.printed_table import print_table
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.counting import count
 from lrpt.networks.operations import PAPER_FACTORS
 from lrpt.networks.variable_computation import VariableConfig
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 from lrpt.symbols import CodedSize
 
 PROGRAM = "python -m experiments.operation_table"
-
-
-@dataclass(frozen=True)
-class Options:
-    """Command-line options of the table."""
-
-    json: bool = False
-    """print a JSON list of objects instead of a table"""
 
 
 @dataclass(frozen=True)
@@ -158,20 +149,18 @@ def cells(r: Row) -> list[str]:
     return [r.where, r.model, parameters, m, f"{r.printed:,}", f"{r.convention:,.0f}", counted, products]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table. Exit with status 2 if an option is invalid."""
-    console = Console()
-    with Explained(console):
-        about = "Count the multiplications of the units of Jernite et al. 2017."
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
-    rows = [row(printed) for printed in PRINTED]
-    if options.json:
-        print(json.dumps([asdict(r) for r in rows], indent=2))
-        return
+def show(rows: Sequence[Row], console: Console) -> None:
+    """Print the table, and below it the sizes of the networks trained on tunes."""
     columns = ["", "model", "parameters", "m", "RNN-d printed", "by the convention", "counted", "multiplications a step"]
     console.table(columns, [cells(r) for r in rows], left=2)
     if note := note_on_tunes():
         console.say(f"\n{note}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table. Map errors to one line and an exit status."""
+    about = "Count the multiplications of the units of Jernite et al. 2017."
+    print_table(lambda: [row(printed) for printed in PRINTED], show, arguments, PROGRAM, about)
 
 
 if __name__ == "__main__":

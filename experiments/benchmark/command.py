@@ -24,14 +24,17 @@ from experiments.benchmark.machine import describe
 from experiments.benchmark.presentation import best_against_rivals, draw, markdown, table
 from experiments.benchmark.rounds import measure
 from experiments.benchmark.workloads import ALL, WORKLOADS
+from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.flags import parse_dataclass
 from lrpt.errors import UsageError, check_at_least, check_choice
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 from lrpt.settings import OneOf
 
 PROGRAM = "python -m experiments.benchmark"
 QUICK_WORKLOADS = ("permuted_mnist", "copy", "char", "sentences", "word_rhn_5", "vcrnn")
 QUICK_CONTENDERS = ("plain", "fast-2-devices-multi-update", "fast-padded", "fast-equal-operations", "flax", "torch-2-threads")
+
+AGAIN = "tables of complete workloads are shown, and with --json stored; the same command measures all of them again"
 
 OF_A_REPORT = ("date", "processor", "cores", "versions", "rounds", "rows")
 OF_A_ROW = ("workload", "contender", "measure", "median_ms", "min_ms", "max_ms")
@@ -82,21 +85,21 @@ class Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure contenders, or read measurements, and show them. Exit with status 2 if an option is invalid."""
+    """Measure contenders, or read measurements, and show them. Map errors to one line and an exit status."""
     console = Console()
-    with Explained(console):
+    with leaving_with_a_line(console, AGAIN):
         description = (__doc__ or "").partition("\n")[0]
         options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
         for path in filter(None, (options.json, options.figure)):
             if not path.parent.is_dir():
                 raise UsageError(f"{path} is in no directory that exists: make {path.parent} first")
         report = _join([_read(path) for path in options.from_json]) if options.from_json else _take(options.chosen(), console)
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
-    if options.markdown:
-        console.say("\n".join(markdown(report)))
-    if options.figure:
-        console.say(f"figure: {draw(report, options.figure)}")
+        if options.json:
+            options.json.write_text(json.dumps(report, indent=1) + "\n")
+        if options.markdown:
+            console.say("\n".join(markdown(report)))
+        if options.figure:
+            console.say(f"figure: {draw(report, options.figure)}")
 
 
 def _take(options: Options, console: Console) -> dict[str, Any]:

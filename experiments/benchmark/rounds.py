@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from threading import Timer
 from typing import Any, Self
 
@@ -60,8 +60,9 @@ class Process:
 
     def time(self, measure: str) -> None:
         """Take one measurement, and append it to `times`."""
-        self._process.stdin.write(f"{measure}\n")  # type: ignore[union-attr]
-        self._process.stdin.flush()  # type: ignore[union-attr]
+        with suppress(BrokenPipeError):  # the process has ended: `_answer` says why
+            self._process.stdin.write(f"{measure}\n")  # type: ignore[union-attr]
+            self._process.stdin.flush()  # type: ignore[union-attr]
         self.times.setdefault(measure, []).append(self._answer())
 
     def __enter__(self) -> Self:

@@ -11,11 +11,9 @@ Jernite et al. print amounts of computation instead (`experiments.operation_tabl
 of this project. Only the printed numbers are written down; all counts are computed from the models.
 """
 
-import json
 import re
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from experiments import highway_mnist, word_lm
@@ -23,13 +21,13 @@ from experiments.lattice.models import PUBLISHED as PUBLISHED_LATTICES
 from experiments.lattice.models import TEXTS, sized
 from experiments.operation_table import PRINTED, note_on_tunes
 from experiments.parameter_table.rows import ROWS
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.printed_table import print_table
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 
 PROGRAM = "python -m experiments.parameter_table"
 LEGEND = "convention: one gate's input matrix, no initial state. recurrent layer: recurrent matrices and biases of all gates."
@@ -38,14 +36,6 @@ AGREES = {True: "yes", False: "no", None: ""}
 
 MICELI_BARONE, ZILLY, JERNITE, AHUJA = "Miceli Barone", "Zilly et al.", "Jernite et al.", "Ahuja, Morency"
 """Authors of the papers, as the table names them."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Command-line options of the table."""
-
-    json: bool = False
-    """print a JSON list of objects instead of a table"""
 
 
 @dataclass(frozen=True)
@@ -249,13 +239,6 @@ def cells(r: Row) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table. Exit with status 2 if an option is invalid."""
-    console = Console()
-    with Explained(console):
-        about = "Compare the numbers of parameters that the papers print with those of their networks here."
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
-    rows = [row(published) for published in PUBLISHED]
-    if options.json:
-        print(json.dumps([asdict(r) for r in rows], indent=2))
-    else:
-        show(rows, console)
+    """Print the table. Map errors to one line and an exit status."""
+    about = "Compare the numbers of parameters that the papers print with those of their networks here."
+    print_table(lambda: [row(published) for published in PUBLISHED], show, arguments, PROGRAM, about)

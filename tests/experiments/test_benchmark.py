@@ -1,6 +1,8 @@
 """The benchmark: what it counts, what it writes, and what it says. No test looks at a time."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,6 +131,16 @@ def test_a_contender_that_takes_too_long_is_left_out(monkeypatch):
         Process("adding", "fast")
 
 
+def test_a_contender_that_dies_while_it_is_measured_says_why(monkeypatch):
+    code = """print('{"measures": ["train"]}', flush=True); raise SystemExit('killed')"""
+    popen = subprocess.Popen
+    monkeypatch.setattr(rounds.subprocess, "Popen", lambda _, **options: popen([sys.executable, "-S", "-c", code], **options))
+    with Process("adding", "fast") as process:
+        process._process.wait()
+        with pytest.raises(RuntimeError, match="killed"):
+            process.time("train")
+
+
 def test_times_of_stacked_models_are_those_of_one():
     small = replace(WORKLOADS["adding"], steps=3, batch=2)
     timed = CONTENDERS["plain-8-models"].build(small)
@@ -173,6 +185,12 @@ def test_a_report_without_a_field_is_refused(lacks, tmp_path, assert_refused):
     (tmp_path / "a").write_text(json.dumps({name: value for name, value in content.items() if name != lacks}))
     arguments = ["--from-json", tmp_path / "a", "--markdown", "--figure", tmp_path / "a.png"]
     assert_refused(main, arguments, "expected a file that python -m experiments.benchmark --json wrote")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path, assert_refused):
+    (tmp_path / "a").write_text(json.dumps(report(row("plain", 60.0))))
+    arguments = ["--from-json", tmp_path / "a", "--json", tmp_path]
+    assert_refused(main, arguments, f"Is a directory ({tmp_path}): tables of complete workloads are shown", code=1)
 
 
 def test_a_peak_that_cannot_be_measured_is_one_line(monkeypatch, assert_refused):

@@ -73,11 +73,20 @@ def test_starts_no_backend_and_works_on_a_pipe():
     assert run.stdout == printed(modules()) + "\n"
 
 
-def test_a_reader_that_stops_reading_is_no_error():
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["experiments"],
+        ["experiments.operation_table", "--json"],
+        pytest.param(["experiments.parameter_table", "--json"], marks=pytest.mark.slow),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_reader_that_stops_reading_is_no_error(words):
     """As in `python -m experiments | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "experiments"]
+    command = [sys.executable, "-m", *words]
     run = subprocess.run(command, cwd=FOLDER.parent, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert (run.returncode, run.stderr) == (OF_A_BROKEN_PIPE, "")
