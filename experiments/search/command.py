@@ -35,7 +35,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.loop import Job
+from lrpt.training.loop import Job, numbers_of
 
 PROGRAM = "python -m experiments.search"
 WORDS = "EXPERIMENT --over FLAG=LOW..HIGH FLAG=VALUE,VALUE [FLAGS OF THE EXPERIMENT]"
@@ -56,7 +56,7 @@ class Options(EngineOptions):
     over: tuple[str, ...] = ()
     """FLAG=LOW..HIGH (log-uniform above 0) or FLAG=VALUE,VALUE: what to search"""
     runs: int = 20
-    """number of trials in the first round"""
+    """largest number of trials in the first round; a trial that would repeat another one is left out"""
     keep: int = 3
     """reduction factor k: each round keeps one trial in k, and trains it k times as long"""
     seed: int = 0
@@ -94,10 +94,20 @@ class Search:
             raise UsageError("over names a flag twice: give each once")
         self.experiment, self.options = experiment, options
         self.root = options.workdir or Path("runs") / f"{experiment.name}-search"
-        self.trials = draw(space, options.runs, options.seed)
-        self.commands = [self._command(trial, flags) for trial in self.trials]
+        drawn = draw(space, options.runs, options.seed)
+        found = self._distinct(drawn, flags)
+        self.trials, self.commands = [trial for trial, _ in found], [command for _, command in found]
+        self.repeated = len(drawn) - len(found)
         train = self.commands[0].train
         self.rungs = rungs(len(self.trials), train.updates, train.evaluate_every, options.keep)
+
+    def _distinct(self, trials: Sequence[Trial], flags: Sequence[str]) -> list[tuple[Trial, Command[Any, Any]]]:
+        """Return trials and commands, without those that differ from an earlier trial only in settings that have no effect."""
+        found: dict[Any, tuple[Trial, Command[Any, Any]]] = {}
+        for trial in trials:
+            command = self._command(trial, flags)
+            found.setdefault(numbers_of(Job(command.config, self.options.seed, self.root)), (trial, command))
+        return list(found.values())
 
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
         """Parse the flags that all trials share, and the values of one trial."""
@@ -114,6 +124,8 @@ class Search:
           The numbers of all trials, and how many of them neither failed nor diverged. The best trial comes first. Trials that were trained
           for longer come before those that were dropped earlier, and trials that failed or diverged come last.
         """
+        if self.repeated:
+            console.say(f"{self.repeated} of {self.repeated + len(self.trials)} trials would repeat others, and are not trained")
         order, out = list(range(len(self.trials))), list[int]()
         for rung in self.rungs:
             going = order[: rung.trials]

@@ -121,6 +121,20 @@ def test_the_table_shows_the_metric_of_the_preset(tmp_path, monkeypatch, capsys)
     assert [trial["recall"] for trial in json.loads((tmp_path / "search.json").read_text())["trials"]] == [0.5, 0.5]
 
 
+def test_trials_that_would_repeat_others_are_not_counted(tmp_path, monkeypatch, capsys):
+    """The rank of dense matrices has no effect, so that two of four trials are one."""
+    over = ("model.parametrization=dense,low_rank", "model.rank=1,2")
+    search = Search(EXPERIMENT, Options(over=over, runs=4, workdir=tmp_path), ["--model.size", "4"])
+    assert [tuple(trial.values()) for trial in search.trials] == [("dense", "1"), ("low_rank", "1"), ("low_rank", "2")]
+    assert [rung.trials for rung in search.rungs] == [3, 1]
+    monkeypatch.setattr("experiments.search.command.train_all", lambda *_: Report([], {}))
+    monkeypatch.setattr(search, "evaluations", lambda trial: [{"update": 1, "loss": 1.0 + trial}])
+    assert search.run(Console()) == ([0, 1, 2], 3)
+    said = capsys.readouterr()
+    assert "1 of 4 trials would repeat others, and are not trained" in said.out
+    assert "is out" not in said.err
+
+
 def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(tmp_path, monkeypatch):
     """Trial 0 has the lowest loss, and its process dies in the first round; of the others one in two goes on."""
     search = Search(EXPERIMENT, Options(over=("optim.learning-rate=1e-3,2e-3,3e-3,4e-3",), runs=4, keep=2, workdir=tmp_path), [])
