@@ -75,13 +75,19 @@ class Contender:
     step: Callable[[], Any]
 
 
-def contenders(trained: Loaded) -> list[Contender]:
-    """Return a network with the weights of its run, and with its matrices in 8-bit integers.
+def labels(runs: Sequence[Loaded]) -> list[str]:
+    """Return the label of each network, with the directory of its run if several have the same label.
 
     Raises:
-      UsageError: it is no recurrent network.
+      UsageError: one is no recurrent network.
     """
-    label, found = trained.recurrent.config.label, []
+    found = [trained.recurrent.config.label for trained in runs]
+    return [label + f" ({trained.path})" * (found.count(label) > 1) for label, trained in zip(found, runs, strict=True)]
+
+
+def contenders(trained: Loaded, label: str) -> list[Contender]:
+    """Return a network with the weights of its run, and with its matrices in 8-bit integers."""
+    found = []
     for form, variables in forms(trained).items():
         restored = {**variables, "params": dequantize(variables["params"])}
         metrics = trained.evaluate(variables=restored)["test"]
@@ -163,9 +169,9 @@ def factorized_contender(trained: Loaded, arrays: Any) -> list[Contender]:
     return [Contender(f"PyTorch module, {trained.config.model.label}", count, 4 * count / 1000, {}, step)]
 
 
-def microseconds(steps: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+def microseconds(steps: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
     """Return the time of a call of each function in microseconds: the shortest of all rounds, which other programs disturbed least."""
-    return {name: 1e6 * min(found) for name, found in in_turns(steps, rounds, CALLS, untimed=CALLS).items()}
+    return [1e6 * min(found) for found in in_turns(dict(enumerate(steps)), rounds, CALLS, untimed=CALLS).values()]
 
 
 def report(options: Options, console: Console) -> dict[str, Any]:
@@ -180,10 +186,13 @@ def report(options: Options, console: Console) -> dict[str, Any]:
     runs = [read_run(path, console, data_dir=options.data_dir) for path in (options.run, *options.beside)]
     first = runs[0]
     arrays, reason = _factorized(first)
-    rows = [row for trained in runs for row in contenders(trained)] + of_pytorch(first)
+    rows = [row for trained, label in zip(runs, labels(runs), strict=True) for row in contenders(trained, label)] + of_pytorch(first)
     rows += factorized_contender(first, arrays) if arrays else []
-    times = microseconds({row.name: row.step for row in rows}, options.rounds)
-    table = [{"network": r.name, "parameters": r.parameters, "kB": r.kilobytes, "test": r.metrics, "us": times[r.name]} for r in rows]
+    times = microseconds([row.step for row in rows], options.rounds)
+    table = [
+        {"network": row.name, "parameters": row.parameters, "kB": row.kilobytes, "test": row.metrics, "us": time}
+        for row, time in zip(rows, times, strict=True)
+    ]
     written, missing = ([], {}) if options.output is None else _written(first, options.output, arrays, reason)
     return {"run": str(options.run), "table": table, "written": written, "not_written": missing, "scaling": first.scaling.to_json()}
 

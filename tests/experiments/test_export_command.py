@@ -10,6 +10,7 @@ import pytest
 import tiny
 
 import lrpt
+from experiments import export as command
 from experiments.export import main
 from lrpt.cli.command import main as train
 from lrpt.interop import factorized
@@ -32,7 +33,7 @@ def test_files_and_figures(finished, tmp_path, capsys):
     assert tiny.tree(finished) == before
     result = json.loads(before["result.json"])
     float32, int8, *_ = report["table"]
-    assert (float32["network"], int8["network"]) == ("LRD-GRU 4/2, float32", "LRD-GRU 4/2, int8")
+    assert (float32["network"], int8["network"]) == (f"LRD-GRU 4/2 ({finished}), float32", f"LRD-GRU 4/2 ({finished}), int8")
     assert float32["parameters"] == int8["parameters"] == result["parameters"]["true"]
     assert float32["kB"] == 4 * result["parameters"]["true"] / 1000 > int8["kB"]
     assert float32["test"] == pytest.approx(result["metrics"]["test"], rel=1e-5)
@@ -58,6 +59,20 @@ def test_the_table(finished, capsys):
     assert lines[0].split()[:3] == ["network", "parameters", "kB"]
     assert lines[1].startswith("LRD-GRU 4/2, float32")
     assert not any(line.startswith("written") for line in lines)
+
+
+@pytest.mark.slow
+def test_networks_of_the_same_label_have_times_of_their_own(finished, monkeypatch, capsys, tmp_path):
+    """The second run has another seed. Contender k takes k microseconds."""
+    other = tmp_path / "other"
+    train(tiny.EXPERIMENT, [*tiny.flags(tiny.EVEN), "--seed", "1", "--workdir", str(other)])
+    capsys.readouterr()
+    monkeypatch.setattr(command, "in_turns", lambda steps, *_, **__: {name: [1e-6 * k] for k, name in enumerate(steps)})
+    main([str(finished), "--beside", str(other), "--json"])
+    rows = json.loads(capsys.readouterr().out)["table"]
+    names = [f"LRD-GRU 4/2 ({run}), {form}" for run in (finished, other) for form in ("float32", "int8")]
+    assert [row["network"] for row in rows[:4]] == names
+    assert [row["us"] for row in rows] == pytest.approx(range(len(rows)))
 
 
 @pytest.mark.slow
