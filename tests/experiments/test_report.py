@@ -8,7 +8,7 @@ from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 
 from experiments import adding, copy_memory
 from experiments.report.command import ROOT, main
-from experiments.report.kept.records import anonymous, load, read
+from experiments.report.kept.records import anonymous, damaged, load, read
 from experiments.report.pages.paper_page import UP
 from experiments.report.wording.markdown import runs_page
 
@@ -192,6 +192,11 @@ def test_the_summary_of_a_study_is_kept_and_not_its_runs(name, options, target, 
     main(["--collect", str(tmp_path / "study")], tmp_path)
     assert json.loads((results / f"{target}.json").read_text()) == expected
     assert f"{target}.json has more runs (3) than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "whole"), [("result.json", "its directory"), ("metrics.jsonl", "its directory"), ("swarm.json", "it")])
+def test_files_of_a_run_are_removed_together_and_a_summary_alone(name, whole, tmp_path):
+    assert str(damaged(tmp_path / name, "it is empty")).endswith(f"{name} is damaged (it is empty): restore it, or remove {whole}")
 
 
 @pytest.mark.parametrize(

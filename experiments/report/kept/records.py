@@ -200,9 +200,9 @@ def load(results: Path) -> list[Record]:
     for directory in sorted(path for path in results.glob("*/*") if path.is_dir() and path.parent.name != FIGURES):
         record = read(directory)
         if record is None:
-            raise _damaged(directory / METRICS, "it holds no evaluation")
+            raise damaged(directory / METRICS, "it holds no evaluation")
         if record.experiment != directory.parent.name:
-            raise _damaged(directory / CONFIG, f"it is a run of {record.experiment}")
+            raise damaged(directory / CONFIG, f"it is a run of {record.experiment}")
         for name, content in ((CONFIG, record.config), (ENVIRONMENT, record.environment), (RESULT, record.result)):
             if anonymous(content) != content:
                 raise UsageError(f"{directory / name} names a path of some machine: collect the run with --collect", code=1)
@@ -221,13 +221,14 @@ def anonymous(content: Any) -> Any:
     return content
 
 
-def _damaged(path: Path, what: str) -> UsageError:
-    return UsageError(f"{path} is damaged ({what}): restore it, or remove its directory", code=1)
+def damaged(path: Path, what: str) -> UsageError:
+    """Return the error for a damaged file. The files of a run are removed together; the summary of a study is one file."""
+    return UsageError(f"{path} is damaged ({what}): restore it, or remove {'its directory' if path.name in _FIELDS else 'it'}", code=1)
 
 
 def _object(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise _damaged(path, "it is missing")
+        raise damaged(path, "it is missing")
     return _parse(path, _text(path))
 
 
@@ -235,19 +236,19 @@ def _text(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError:
-        raise _damaged(path, "it is not text") from None
+        raise damaged(path, "it is not text") from None
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError:
-        raise _damaged(path, "it is not JSON") from None
+        raise damaged(path, "it is not JSON") from None
     for name, kind in _FIELDS[path.name].items():
         if not isinstance(content, dict) or not isinstance(content.get(name), kind):
-            raise _damaged(path, f"it has no usable '{name}'")
+            raise damaged(path, f"it has no usable '{name}'")
     if path.name == RESULT and content["stopped"] not in ENDED:
-        raise _damaged(path, f"it 'stopped' by {content['stopped']}")
+        raise damaged(path, f"it 'stopped' by {content['stopped']}")
     return content
 
 
@@ -255,21 +256,21 @@ def _metrics(path: Path, growing: bool) -> tuple[dict[str, Any], ...]:
     text = _text(path) if path.exists() else ""
     whole = text[: text.rfind("\n") + 1]
     if whole != text and not growing:
-        raise _damaged(path, "its last line has no end")
+        raise damaged(path, "its last line has no end")
     lines = tuple(with_nan(_parse(path, line)) for line in whole.splitlines())
     for line in lines:
         if not (isinstance(line.get("loss"), float | int) and (math.isfinite(line["loss"]) or line["split"] != "valid")):
-            raise _damaged(path, "it has no usable 'loss'")
+            raise damaged(path, "it has no usable 'loss'")
     if any(after["update"] < before["update"] for before, after in pairwise(lines)):
-        raise _damaged(path, "its updates are out of order")
+        raise damaged(path, "its updates are out of order")
     return lines if any(line["split"] == "valid" for line in lines) else ()
 
 
 def _check_result(path: Path, result: Mapping[str, Any], config: Mapping[str, Any], last_update: int) -> None:
     for name in ("experiment", "seed"):
         if result[name] != config[name]:
-            raise _damaged(path, f"its {name} is {result[name]}, that of {CONFIG} is {config[name]}")
+            raise damaged(path, f"its {name} is {result[name]}, that of {CONFIG} is {config[name]}")
     if last_update < max(1, result["updates"]):
-        raise _damaged(path, f"it is of update {result['updates']}, and {METRICS} ends at {last_update}")
+        raise damaged(path, f"it is of update {result['updates']}, and {METRICS} ends at {last_update}")
     if not all(isinstance(result["metrics"].get(split), dict) for split in ("valid", "test")):
-        raise _damaged(path, "it has no metrics of both splits")
+        raise damaged(path, "it has no metrics of both splits")

@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.fair_crossing.options import Options as CrossingOptions
 from experiments.lattice.models import TEXTS
-from experiments.report.kept.records import anonymous
+from experiments.report.kept.records import anonymous, damaged
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
@@ -184,14 +184,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text())
     except ValueError:
-        raise _damaged(path, "it is not JSON") from None
+        raise damaged(path, "it is not JSON") from None
     if not isinstance(content, dict) or not isinstance(content.get("options"), dict):
-        raise _damaged(path, "it has no options")
+        raise damaged(path, "it has no options")
     rows = _rows_of(content)
     if not rows or not isinstance(rows, list | dict):
-        raise _damaged(path, "it has no runs")
+        raise damaged(path, "it has no runs")
     return content
-
-
-def _damaged(path: Path, what: str) -> UsageError:
-    return UsageError(f"{path} is damaged ({what}): restore it, or remove it", code=1)
