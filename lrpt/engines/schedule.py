@@ -14,7 +14,7 @@ from lrpt.engines.worker import Outcome, check_programs
 from lrpt.errors import UsageError
 from lrpt.runs.checkpoint import updates_in
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import RunDirectory, check_place
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.training.loop import Job, is_finished
 
@@ -137,11 +137,13 @@ class _Scheduler:
         return self.failed
 
     def _check(self) -> None:
-        """Check the first unit of each program before any is trained.
+        """Check the places of all runs, and the first unit of each program, before any is trained.
 
         Raises:
           UsageError: a unit would fail.
         """
+        for root in dict.fromkeys(path.parent for unit in self.units for path in unit.paths):
+            check_place(root)
         if self.options.hosts > 1:
             return  # the shape of the devices is known only once the processes have joined
         programs = {unit.jobs[0].config.program: unit for unit in reversed(self.units)}

@@ -51,6 +51,24 @@ class InUse(UsageError):
     """Another command that uses the run directory."""
 
 
+def check_place(root: Path) -> None:
+    """Check that directories can be made below `root`, without making any.
+
+    Raises:
+      UsageError: the nearest directory that exists is a file, or may not be written.
+    """
+    existing = next(path for path in (root, *root.absolute().parents) if path.exists())
+    if not existing.is_dir():
+        raise _not_writable(root, "Not a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _not_writable(root, "Permission denied")
+
+
+def _not_writable(path: Path, reason: str | None, *, full: bool = False) -> UsageError:
+    advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
+    return UsageError(f"{path} cannot be written ({reason}): {advice}", code=1)
+
+
 class RunDirectory:
     """`config.json`, `environment.json`, `metrics.jsonl`, `result.json`, `checkpoints/` and `figures/` of one run."""
 
@@ -157,9 +175,7 @@ class RunDirectory:
             write_json(self.path / CONFIG, {**identity, **more, RUN: self.identifier() or uuid.uuid4().hex})
             write_json(self.path / ENVIRONMENT, environment())
         except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            advice = "free space there and repeat the command" if full else "make it writable, or name another directory with --workdir"
-            raise UsageError(f"{self.path} cannot be written ({error.strerror}): {advice}", code=1) from error
+            raise _not_writable(self.path, error.strerror, full=error.errno in (errno.ENOSPC, errno.EDQUOT)) from error
 
     # Metrics
 

@@ -70,6 +70,16 @@ def play(monkeypatch, tmp_path):
     return train
 
 
+def test_a_place_that_cannot_be_written_is_one_line_before_any_run(play, tmp_path):
+    (tmp_path / "file").touch()
+    engine = Played()
+    with pytest.raises(
+        UsageError, match=rf"^{tmp_path}/file/below cannot be written \(Not a directory\): make it writable, or name another"
+    ):
+        play(engine, runs(tmp_path / "file" / "below"))
+    assert not engine.trained
+
+
 def runs(root, config=EVEN, count=4):
     return [NamedJob(Job(config, seed, root / f"run{seed}"), NAMES) for seed in range(count)]
 
