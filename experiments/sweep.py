@@ -34,7 +34,7 @@ from lrpt.runs.run_directory import RunDirectory
 
 PROGRAM = "python -m experiments.sweep"
 WORDS = "EXPERIMENT [EXPERIMENT ...] [FLAGS OF THE EXPERIMENTS]"
-ABOUT = "Train every combination of experiments, presets and seeds."
+ABOUT = "Train every combination of experiments, presets and seeds, and of values: --vary model.rank=8,24, a flag of the experiments."
 DECIDED_HERE = ("--preset", "--seed", "--seeds", "--workdir")
 
 
