@@ -52,6 +52,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent compilation cache entry:UserWarning")
 
 
+@pytest.fixture(autouse=True)
+def no_modules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no process that a test starts import the modules that other tests have imported for their user."""
+    monkeypatch.setattr("lrpt.runs.imports._imported", {})
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Return the directory of real data sets, for tests that cannot do without."""

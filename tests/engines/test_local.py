@@ -66,7 +66,6 @@ def test_a_process_imports_what_the_command_has_imported(engine, tmp_path, monke
     """The module registers the cell of the run."""
     (tmp_path / "mine_of_test.py").write_text("from lrpt import CELLS\n\nCELLS['mine_of_test'] = CELLS['gru']\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(imports, "_imported", {})
     monkeypatch.setitem(CELLS, "mine_of_test", CELLS["gru"])
     imports.import_module("mine_of_test")
     run = unit(tmp_path / "run", changed(EVEN, model={"cell": "mine_of_test"}))

@@ -72,7 +72,6 @@ def test_a_run_with_an_embedding(tmp_path, capsys):
 def test_the_command_imports_what_was_imported(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "module_of_mine.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("lrpt.runs.imports._imported", {})
     found = report(capsys, run, "--rank", 2, "--examples", 0, "--import", "module_of_mine")
     assert shlex.split(found["command"])[3:5] == ["--import", "module_of_mine"]
 
