@@ -46,8 +46,7 @@ def _in_words(judged: Sequence[Judged]) -> str:
         f"Of {found.total()} claims, {published} were judged at the published size: {found[Status.REPRODUCED]} are reproduced, "
         f"{_of_one_seed(judged)} of these with one seed. Orderings with one seed ({alone}) decide nothing. {smaller} claims were run at "
         f"smaller scale or with a training recipe of this project, and {not_run} are not yet run. {not_here} cannot be run here; {quoted} "
-        f"of these are quoted from other authors. In tables, ± is a standard deviation over seeds for a value, and a standard error for a "
-        f"difference."
+        f"of these are quoted from other authors. ± is a standard deviation over seeds for a value, a standard error for a difference."
     )
 
 

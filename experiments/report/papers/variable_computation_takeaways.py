@@ -93,10 +93,10 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
     said = []
     hard = _at_scale(judged, found, found.smaller, hard=True)
     if hard.pairs:
-        said.append(gap(hard, "With a hard mask, without which nothing can be skipped, it", "such RNNs", BITS))
+        said.append(gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", BITS))
     control = _at_scale(judged, found, CONSTANT_SCALE)
     if found.smaller == ANNEALED_SCALE and control.pairs:
-        first = "A constant learning rate, tried first, gives another result: in a control of 20 epochs, with the soft mask, the VCRNN"
+        first = "A constant rate was tried first; in a control (20 epochs, soft mask), the VCRNN"
         said.append(gap(control, first, "such RNNs", BITS))
     return "".join(f"{sentence} " for sentence in said)
 
@@ -228,7 +228,7 @@ def _schedules(judged: Judged) -> Takeaway:
     }
     claims = {_with_direction(claim, relation): says(relation.verdict) for claim, relation in said.items()}
     return Takeaway(
-        f"**Schedules** {_follow(list(said.values()))} m is the share of the state that is updated. {by_finding(claims)} Of "
+        f"**Schedules** {_follow(list(said.values()))} m is the updated share of the state. {by_finding(claims)} Of "
         f"{len(fast)} orderings of faster and slower notes, {counted(fast, ORDERINGS, {Finding.FOR, Finding.AGAINST})}.",
         (
             f"Bits: m has an autocorrelation of {m.ours} at the distance of a character, the bits themselves of {bits.ours}. The place in "

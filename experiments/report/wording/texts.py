@@ -109,8 +109,15 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
     bound = bound_of(relation.pairs, 1 if found.mean >= 0 else -1)
     side = "ahead of" if found.mean >= 0 else "behind"
-    seeds = "" if found.pairs == 1 else f"{found.pairs} seeds, "
+    seeds = "" if found.pairs == 1 else f"{found.pairs} seeds{_of_most(relation, found.mean)}, "
     return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{_says_of(relation)})."
+
+
+def _of_most(relation: JudgedRelation, mean: float) -> str:
+    """Return that most seeds are on the other side than the mean, such as ', 2 of them ahead'; nothing if they are not."""
+    known = [pair.advantage for pair in relation.pairs if pair.advantage is not None]
+    others = sum(advantage > 0 if mean < 0 else advantage < 0 for advantage in known)
+    return f", {others} of them {'ahead' if mean < 0 else 'behind'}" if 2 * others > len(known) else ""
 
 
 def _says_of(relation: JudgedRelation) -> str:
