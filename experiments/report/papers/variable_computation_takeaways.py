@@ -51,13 +51,15 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     gated = judged.relation("VCGRU-1024 > GRU-458")
     plain = (SMALL_VC, *RNN_CURVE) if characters.smaller else (CHAR_NETWORKS["VCRNN-1024"], CHAR_NETWORKS["RNN-760"])
     gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
+    so = gated.smaller == characters.smaller == ANNEALED_SCALE
+    alike = "A VCGRU with that falling rate" if so else f"{_trained(gated)} VCGRU on characters"
     return Takeaway(
-        f"**Equal operations.** In the paper, units with variable computation are better than usual units with as many operations, in "
+        f"**Equal operations.** In the paper, these units are better than usual ones with as many operations, in "
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
-        f"{'Comparisons here are at smaller scale. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
+        f"{'All is at smaller scale here. ' * bool(bits.smaller and characters.smaller and gated.smaller)}"
         f"{gap(characters, f'{_trained(characters)} VCRNN on characters', 'interpolated RNNs of as many operations', BITS)} "
-        f"{_with_other_masks_and_rates(judged, characters)}{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)} "
-        f"{gap(gated, f'{_trained(gated)} VCGRU on characters', 'such GRUs', BITS)}",
+        f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', BITS)} "
+        f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)}",
         (
             _at_a_constant_rate(
                 judged,
@@ -93,11 +95,11 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
     said = []
     hard = _at_scale(judged, found, found.smaller, hard=True)
     if hard.pairs:
-        said.append(gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", BITS))
+        said.append(gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", ""))
     control = _at_scale(judged, found, CONSTANT_SCALE)
     if found.smaller == ANNEALED_SCALE and control.pairs:
         first = "A constant rate was tried first; in a control (20 epochs, soft mask), the VCRNN"
-        said.append(gap(control, first, "such RNNs", BITS))
+        said.append(gap(control, first, "such RNNs", ""))
     return "".join(f"{sentence} " for sentence in said)
 
 

@@ -99,7 +99,7 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     Args:
       relation: `one` is what the paper calls better.
       one, other: the models; `one` begins the sentence.
-      unit: of the advantage.
+      unit: of the advantage; empty if the sentence before says it.
       verb: 'is' or 'are'.
     """
     found = relation.difference
@@ -110,7 +110,9 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     bound = bound_of(relation.pairs, 1 if found.mean >= 0 else -1)
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds{_of_most(relation, found.mean)}, "
-    return f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit} {side} {other} ({seeds}{_says_of(relation)})."
+    return (
+        f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit}{' ' * bool(unit)}{side} {other} ({seeds}{_says_of(relation)})."
+    )
 
 
 def _of_most(relation: JudgedRelation, mean: float) -> str:
