@@ -28,6 +28,7 @@ from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, check_seeds, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
+from lrpt.cli.unused import distinct
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import train_all
@@ -35,7 +36,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.loop import Job, numbers_of
+from lrpt.training.loop import Job
 
 PROGRAM = "python -m experiments.search"
 WORDS = "EXPERIMENT --over FLAG=LOW..HIGH FLAG=VALUE,VALUE [FLAGS OF THE EXPERIMENT]"
@@ -103,11 +104,10 @@ class Search:
 
     def _distinct(self, trials: Sequence[Trial], flags: Sequence[str]) -> list[tuple[Trial, Command[Any, Any]]]:
         """Return trials and commands, without those that differ from an earlier trial only in settings that have no effect."""
-        found: dict[Any, tuple[Trial, Command[Any, Any]]] = {}
-        for trial in trials:
-            command = self._command(trial, flags)
-            found.setdefault(numbers_of(Job(command.config, self.options.seed, self.root)), (trial, command))
-        return list(found.values())
+        commands = [self._command(trial, flags) for trial in trials]
+        jobs = [Job(command.config, self.options.seed, self.root / str(number)) for number, command in enumerate(commands)]
+        drawn = dict(zip(jobs, zip(trials, commands, strict=True), strict=True))
+        return [drawn[job] for job in distinct(jobs)]
 
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
         """Parse the flags that all trials share, and the values of one trial."""

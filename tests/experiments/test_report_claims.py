@@ -737,6 +737,14 @@ def test_a_network_that_trained_for_longer_than_claimed_is_no_point_of_the_line(
     assert len(curve.pairs(Final("bits", "bits_per_character", "{}"), Evidence(load(tmp_path)), True)) == pairs
 
 
+def beside_a_line(root, seed, bits, before):
+    """Write two usual networks with 1.8 bits per character, and a VCRNN between them with its last two validation scores."""
+    characters(root, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 1.8)
+    characters(root, "small-rnn", seed, 32_768.0, 1.8)
+    test, curve = {"bits_per_character": bits, "multiplications": 24_576.0}, {34_485: before, 37_620: bits}
+    make_run(root, computing.CHARS, "--preset small", seed, curve, "bits_per_character", test, name=f"vc{seed}")
+
+
 @pytest.mark.parametrize(
     ("bits", "words"),
     [((1.810, 1.812, 1.811), "significant, but undecided, still improving"), ((1.810, 1.850, 1.801), "undecided, still improving")],
@@ -744,11 +752,7 @@ def test_a_network_that_trained_for_longer_than_claimed_is_no_point_of_the_line(
 def test_a_significant_gap_that_longer_training_may_change_is_called_so(bits, words, tmp_path):
     """The network with variable computation is behind. With two of three seeds it gains more in its last evaluation than that."""
     for seed, own in enumerate(bits):
-        characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 1.8)
-        characters(tmp_path, "small-rnn", seed, 32_768.0, 1.8)
-        test = {"bits_per_character": own, "multiplications": 24_576.0}
-        curve = {34_485: 2.9 if seed < 2 else own, 37_620: own}
-        make_run(tmp_path, computing.CHARS, "--preset small", seed, curve, "bits_per_character", test, name=f"vc{seed}")
+        beside_a_line(tmp_path, seed, own, before=2.9 if seed < 2 else own)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert f"(3 seeds, {words})" in said
 
@@ -760,11 +764,7 @@ def test_a_significant_gap_that_longer_training_may_change_is_called_so(bits, wo
 def test_seeds_are_counted_where_most_of_them_are_on_the_other_side_than_the_mean(bits, words, tmp_path):
     """The line is at 1.8; in both cases the mean is behind it."""
     for seed, own in enumerate(bits):
-        characters(tmp_path, "small-rnn --model.size 96 --model.embedding 96", seed, 18_432.0, 1.8)
-        characters(tmp_path, "small-rnn", seed, 32_768.0, 1.8)
-        test = {"bits_per_character": own, "multiplications": 24_576.0}
-        curve = {34_485: own, 37_620: own}
-        make_run(tmp_path, computing.CHARS, "--preset small", seed, curve, "bits_per_character", test, name=f"vc{seed}")
+        beside_a_line(tmp_path, seed, own, before=own)
     assert words in variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
 
 

@@ -1,5 +1,6 @@
 """Contests: ways to compare two runs of one seed, of which the paper calls the first one better."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -132,12 +133,12 @@ class Alike(Final):
         return pair._replace(advantage=room, agrees=None if pair.agrees is None else room >= 0)
 
 
-class OfLastCommonUpdate:
-    """Base of contests between two runs at the last update that both have."""
+class AlsoUnfinished(ABC):
+    """Base of contests that compare unfinished runs, too."""
 
+    @abstractmethod
     def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
-        """Compare two runs up to an update, neither of which diverged before it."""
-        raise NotImplementedError
+        """Compare two runs that did not diverge; `common` is the last update that both have."""
 
     def compare(self, better: Record, worse: Record, lengths: Lengths, strict: bool) -> Pair:
         """Compare two runs of one seed."""
@@ -149,7 +150,7 @@ class OfLastCommonUpdate:
 
 
 @dataclass(frozen=True)
-class Last(OfLastCommonUpdate):
+class Last(AlsoUnfinished):
     """A validation metric at the last update that both have; lower is better. Attributes are as in `Final`."""
 
     name: str
@@ -217,7 +218,7 @@ class First:
 
 
 @dataclass(frozen=True)
-class EndsAbove(OfLastCommonUpdate):
+class EndsAbove(AlsoUnfinished):
     """Comparison by whether the last validation metric of a run is above a level, which 1 stands for; 0 is better.
 
     Nothing is said of two runs that are both above it, or both not.
@@ -247,7 +248,7 @@ class EndsAbove(OfLastCommonUpdate):
 
 
 @dataclass(frozen=True)
-class Recoveries(OfLastCommonUpdate):
+class Recoveries(AlsoUnfinished):
     """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
 
     A recipe without recovery has none: its run would have diverged. Nothing is said of two runs that needed none.

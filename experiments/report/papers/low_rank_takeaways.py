@@ -122,9 +122,12 @@ def _endings(judged: Judged) -> str:
         for rate in RATES
     }
     counts = {when: (_above(with_it), _above(without)) for when, (with_it, without) in groups.items() if with_it and without}
-    said = [f"{one} with and {other} without {when}" for when, (one, other) in counts.items() if one != other]
-    told = ", ".join(said).replace(" with ", " with weight normalization ", 1)
-    return f"Networks that end worse than a predictor without memory: {told}." if said else ""
+    differing = [(when, one, other) for when, (one, other) in counts.items() if one != other]
+    said = [
+        f"{one} with{' weight normalization' * (number == 0)} and {other} without {when}"
+        for number, (when, one, other) in enumerate(differing)
+    ]
+    return f"Networks that end worse than a predictor without memory: {', '.join(said)}." if said else ""
 
 
 def _above(runs: Sequence[tuple[Record, str]]) -> str:
