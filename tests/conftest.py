@@ -17,6 +17,7 @@ DEFAULTS = {
     "XLA_FLAGS": "--xla_cpu_prefer_vector_width=512 --xla_backend_optimization_level=0"
     + " --xla_cpu_use_fusion_emitters=false" * version("jaxlib").startswith("0.10."),
     "MPLBACKEND": "Agg",
+    "JAX_DEFAULT_MATMUL_PRECISION": "highest",  # accelerators round to fewer bits than the oracles otherwise
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several workers share one accelerator
     "JAX_COMPILATION_CACHE_DIR": str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lrpt-tests"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -40,7 +41,6 @@ hypothesis.settings.load_profile("lrpt")
 
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_default_matmul_precision", "highest")  # accelerators round to fewer bits than the oracles otherwise
 jax.local_devices()  # starts JAX here, so that nothing a test calls can change the number of devices
 
 # Not matrices: JAX rebuilds pytrees around things that are no arrays, which a checked dataclass refuses.
@@ -50,6 +50,14 @@ install_import_hook(["lrpt.cells", "lrpt.recurrence", "lrpt.losses", "lrpt.metri
 def pytest_configure(config: pytest.Config) -> None:
     # Another worker is writing that entry, or was killed while it did: JAX says so and compiles.
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent compilation cache entry:UserWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs more devices than there are. A CPU has four here, a machine with accelerators as many as it has."""
+    needed, found = max((mark.args[0] for mark in item.iter_markers("devices")), default=1), jax.local_device_count()
+    if needed > found:
+        pytest.skip(f"needs {needed} devices, and {found} {jax.default_backend()} device(s) were found")
 
 
 @pytest.fixture(autouse=True)

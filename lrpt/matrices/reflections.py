@@ -83,7 +83,8 @@ class Householder:
         """Return T. A small constant keeps it finite for vectors of zeros."""
         gram = self.vectors @ self.vectors.T
         half = jnp.diag(jnp.diagonal(gram) / 2 + max(1e-30, float(jnp.finfo(gram.dtype).tiny)))
-        return solve_triangular(jnp.triu(gram, 1) + half, jnp.eye(gram.shape[0], dtype=gram.dtype))
+        matrix = (jnp.triu(gram, 1) + half).astype(jnp.promote_types(gram.dtype, jnp.float32))  # XLA solves no half precision on a GPU
+        return solve_triangular(matrix, jnp.eye(len(gram), dtype=matrix.dtype)).astype(gram.dtype)
 
     def to_dense(self) -> Float[Array, "n n"]:
         return self.apply(jnp.eye(self.vectors.shape[1], dtype=self.vectors.dtype))

@@ -202,9 +202,6 @@ class _Together:
         """Train to the end. Return the errors of runs that failed, by directory; the other runs go on without them."""
         if not self.unfinished:
             return {}
-        model = self.unfinished[0].config.model
-        if suits_kernel(model) and not model.needs_gpu and hardware.on_hopper():
-            console.say("on this GPU, --model.recurrence kernel trains this network several times as fast, with products rounded to TF32")
         with ExitStack() as stack:
             for run in self.unfinished:
                 stack.enter_context(closing(run))
@@ -219,6 +216,8 @@ def _train_all(
     for run in runs:
         with run.failing_alone():
             states[run] = run.start()
+    if states and suits_kernel(runs[0].config.model) and not runs[0].config.model.needs_gpu and hardware.on_hopper():
+        console.say("on this GPU, --model.recurrence kernel trains this network several times as fast, with products rounded to TF32")
     program = Program(runs[0].config, runs[0].task, layout)
     with StopRequests() as stop:
         while states:

@@ -182,6 +182,7 @@ def test_a_recipe_may_decide_on_the_learning_rate(tmp_path, capsys, monkeypatch)
     assert "learning rate" not in capsys.readouterr().out
 
 
+@pytest.mark.devices(2)
 @pytest.mark.slow
 def test_the_table_and_the_plot_show_each_model_once(tmp_path, capsys):
     main(EXPERIMENT, ["--devices", "2", "--workdir", str(tmp_path)])

@@ -116,7 +116,9 @@ DATA = [
 
 
 @pytest.mark.parametrize(("config", "unused", "used"), DATA, ids=lambda value: type(value).__name__)
-def test_data_ignore_the_settings_that_they_call_unused(config, unused, used, tmp_path):
+def test_data_ignore_the_settings_that_they_call_unused(config, unused, used, tmp_path, monkeypatch):
+    lines = [f"{'a few words, ' * 40}and number {line % 200}\n" for line in range(997)]  # long: 90 % is in one
+    monkeypatch.setattr("lrpt.tasks.text.python_documentation", lambda: "".join(lines))
     assert unused_settings(config).keys() == {"dir", *unused}
     for name, value in {"dir": tmp_path, **unused}.items():
         assert _examples(config) == _examples(replace(config, **{name: value})), name

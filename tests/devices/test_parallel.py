@@ -54,6 +54,7 @@ def test_the_kernel_needs_a_hopper_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "local_devices", lambda process=0: [f"{process}.{number}" for number in range(4)])
+    monkeypatch.setattr(hardware, "platform", lambda: "cpu")
     layouts = parallel.Layout(1, 4), parallel.Layout(3, 1), parallel.Layout(1, 4, 1, 2)
     assert [parallel.sharers(layout) for layout in layouts] == [4, 3, 2]
     monkeypatch.setattr(hardware, "platform", lambda: "gpu")

@@ -119,6 +119,7 @@ def test_each_process_has_its_own_part_of_a_batch(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(dealt, axis=1), rows)
 
 
+@pytest.mark.devices(4)
 @pytest.mark.parametrize(("batch", "wanted", "shards"), [(8, None, 8), (4, None, 4), (6, None, 6), (12, 2, 4)])
 def test_devices_that_processes_use(batch, wanted, shards, monkeypatch):
     """Of four each: as many as divide the batch."""
@@ -126,6 +127,7 @@ def test_devices_that_processes_use(batch, wanted, shards, monkeypatch):
     assert parallel.layout(1, batch, wanted) == parallel.Layout(1, shards, 1, 2)
 
 
+@pytest.mark.devices(4)
 @pytest.mark.parametrize(("batch", "wanted"), [(7, None), (6, 2)])
 def test_a_batch_that_processes_do_not_divide(batch, wanted, monkeypatch):
     monkeypatch.setattr(processes, "count", lambda: 2)

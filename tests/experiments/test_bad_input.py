@@ -88,6 +88,7 @@ FLAGS = {
 @pytest.mark.parametrize("command", FLAGS)
 def test_a_wrong_flag(command, assert_refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("lrpt.devices.hardware.on_hopper", lambda: False)
     experiment, *arguments = command.split()
     assert_refused(COMMANDS[experiment], arguments, *FLAGS[command])
     assert not list(tmp_path.iterdir())

@@ -117,7 +117,8 @@ def test_a_row_that_ends_with_a_segment_is_not_in_the_next_one():
     ("rows", "pack", "counts"),
     [(16, "auto", 9), (8, "auto", 9), (7, "auto", 2), (4, "auto", 2), (4, "always", 5), (2, "always", 3), (64, "never", 2)],
 )
-def test_small_batches_are_packed_when_asked_only(rows, pack, counts):
+def test_small_batches_are_packed_when_asked_only(rows, pack, counts, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
     assert len(row_counts(rows, pack, PARTS)) == counts
 
 

@@ -18,6 +18,7 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.recurrence import LOOPS, Tuning, recur
 
 DEVICES = 2
+pytestmark = pytest.mark.devices(DEVICES)
 MASK = np.arange(STEPS)[:, None] < np.array([[6, 2, 4, 1]])
 GRU = Row("gru", "low_rank_plus_diagonal")
 READOUT = Dense(jnp.asarray(np.random.default_rng(0).standard_normal((6, 5)), jnp.float32))

@@ -58,6 +58,7 @@ def test_seeds_in_one_go_are_single_runs(singles, command):
     assert len(set(losses)) == 3
 
 
+@pytest.mark.devices(2)
 def test_the_best_state_is_read_only_when_a_run_ends(tmp_path, monkeypatch):
     """Seed 1 ends at update 4, and seed 0 at update 12."""
     read, end, best = [], Run._reason_to_stop, Run.best_variables
@@ -95,11 +96,13 @@ def test_an_unfinished_run_is_left_out_of_the_summary(command, tmp_path):
     assert [result["seed"] for result in summary["results"]] == [0, 1]
 
 
+@pytest.mark.devices(3)
 def test_seeds_on_their_own_devices_are_single_runs_but_for_rounding(singles, three_devices):
     for seed in SEEDS:
         assert_same_run(three_devices / str(seed), singles / str(seed))
 
 
+@pytest.mark.devices(4)
 @pytest.mark.parametrize("devices", [2, 4])
 def test_how_many_devices_seeds_share_makes_no_difference(three_devices, tmp_path, devices):
     """With two devices the third seed trains alone; with four, one device is not needed."""
@@ -108,6 +111,7 @@ def test_how_many_devices_seeds_share_makes_no_difference(three_devices, tmp_pat
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
 
 
+@pytest.mark.devices(3)
 def test_seeds_that_stand_at_different_updates(three_devices, tmp_path):
     """As after a crash between their checkpoints: whoever is behind catches up, and all end with the numbers of an uninterrupted run."""
     for seed in SEEDS:
@@ -127,6 +131,7 @@ def rewind(path, update):
             shutil.rmtree(checkpoint)
 
 
+@pytest.mark.devices(3)
 def test_seeds_that_are_stopped_together(three_devices, tmp_path):
     with interrupted_after(2) as raised:
         train(tmp_path, devices=3)
@@ -136,6 +141,7 @@ def test_seeds_that_are_stopped_together(three_devices, tmp_path):
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
 
 
+@pytest.mark.devices(2)
 def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
     jobs = [Job(changed(EVEN, optim={"recipe": "adam", "learning_rate": rate}), 0, tmp_path / str(rate)) for rate in (0.01, 1e38)]
     with pytest.raises(SomeFailed, match=rf"in {tmp_path / '1e'}.*38: .* loss is nan at update") as raised:
@@ -145,6 +151,7 @@ def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
     assert fit_all(jobs[:1], devices=2)[0]["updates"] == 12
 
 
+@pytest.mark.devices(3)
 def test_one_whose_checkpoints_are_damaged_stays_behind_and_the_others_go_on(three_devices, tmp_path):
     with interrupted_after(2):
         train(tmp_path, devices=3)
@@ -158,6 +165,7 @@ def test_one_whose_checkpoints_are_damaged_stays_behind_and_the_others_go_on(thr
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
 
 
+@pytest.mark.devices(3)
 def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_path):
     finals = {seed: [line for line in lines(three_devices / str(seed)) if line["split"] == "valid"] for seed in SEEDS}
     first = min(SEEDS, key=lambda seed: finals[seed][0]["loss"])
@@ -172,12 +180,14 @@ def test_who_meets_the_criterion_leaves_and_the_others_go_on(three_devices, tmp_
         assert lines(tmp_path / str(seed)) == [line for line in whole if line["update"] <= result["updates"]]
 
 
+@pytest.mark.devices(4)
 def test_data_parallel_is_one_device_but_for_rounding(singles, tmp_path):
     """Four devices, one example of each batch on each."""
     train(tmp_path, [0], devices=4)
     assert_same_run(tmp_path / "0", singles / "0")
 
 
+@pytest.mark.devices(4)
 def test_evaluation_counts_every_example_once_on_any_number_of_devices(singles, tmp_path):
     """20 examples in chunks of 7: the last one is padded, and rounded up to what the devices divide."""
     config = changed(EVEN, train={"evaluation_batch": 7, "updates": 4})
@@ -189,6 +199,7 @@ def test_evaluation_counts_every_example_once_on_any_number_of_devices(singles, 
             assert_close([found["loss"], found["accuracy"], found["recall"]], [line["loss"], line["accuracy"], line["recall"]])
 
 
+@pytest.mark.devices(4)
 def test_one_device_by_default_where_the_batch_does_not_divide():
     assert jax.local_device_count() == 4
     assert parallel.layout(1, 4) == parallel.Layout(1, 4)
@@ -198,6 +209,7 @@ def test_one_device_by_default_where_the_batch_does_not_divide():
     assert parallel.layout(5, 6, 2) == parallel.Layout(2, 1)
 
 
+@pytest.mark.devices(4)
 def test_accelerators_stack_models(monkeypatch):
     monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     assert parallel.layout(2, 6) == parallel.Layout(2, 1)
@@ -206,7 +218,7 @@ def test_accelerators_stack_models(monkeypatch):
     assert parallel.layout(5, 6, 1) == parallel.Layout(5, 1, 5)
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.devices(2))])
 def test_stacked_models_are_single_runs_but_for_rounding(devices, singles, tmp_path, monkeypatch):
     monkeypatch.setattr(hardware, "on_cpu", lambda: False)
     train(tmp_path, devices=devices)

@@ -9,6 +9,7 @@ import pytest
 from tiny import interrupted_after, lines
 
 import lrpt
+from lrpt.devices import hardware
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.console import Console
@@ -84,7 +85,9 @@ def test_resumed_at_a_soft_mask_selects_the_same(config, run, tmp_path):
     with interrupted_after(1):
         fit(config, {0: tmp_path / "run"}, devices=1)
     again = fit(config, {0: tmp_path / "run"}, devices=1)[0]
-    assert (again["best_update"], again["metrics"]) == (run[1]["best_update"], run[1]["metrics"])
+    found, expected = jax.tree.leaves(again["metrics"]), jax.tree.leaves(run[1]["metrics"])
+    assert again["best_update"] == run[1]["best_update"]
+    assert found == (expected if hardware.on_cpu() else pytest.approx(expected, rel=1e-4))  # a GPU adds gradients of rows in any order
 
 
 def test_resumed_at_a_soft_mask_meets_no_criterion(config, run, tmp_path):

@@ -167,6 +167,7 @@ def test_a_resumed_run_goes_on_in_the_middle_of_the_streams(config, whole, tmp_p
     assert results[0] == results[1]
 
 
+@pytest.mark.devices(2)
 @pytest.mark.slow
 def test_rows_on_two_devices_are_those_of_one_but_for_rounding(config, whole, tmp_path):
     fit(config, {0: tmp_path / "run"}, devices=2)
@@ -174,6 +175,7 @@ def test_rows_on_two_devices_are_those_of_one_but_for_rounding(config, whole, tm
         assert_close(found["loss"], expected["loss"], rtol=1e-4)
 
 
+@pytest.mark.devices(2)
 @pytest.mark.slow
 def test_an_odd_number_of_streams_is_evaluated_alike_on_two_devices(config, tmp_path):
     odd = dataclasses.replace(config, train=dataclasses.replace(config.train, evaluation_batch=3))

@@ -144,6 +144,7 @@ def test_a_recovery_is_counted_in_the_update_that_needs_it(state):
 DROPPING = changed(model={"output_dropout": 0.5})
 
 
+@pytest.mark.devices(4)
 def test_devices_that_share_a_batch_draw_masks_of_their_own():
     model, still, layout = DROPPING.model.build(TASK.input_size, TASK.output_size, TASK.reads), optax.sgd(0.0), parallel.Layout(1, 4)
     shares, start = Shares(key=parallel.own_key(layout)), init_state(model, TASK, still, 0)
@@ -152,6 +153,7 @@ def test_devices_that_share_a_batch_draw_masks_of_their_own():
     assert len(set(losses.tolist())) == 4
 
 
+@pytest.mark.devices(2)
 def test_programs_for_several_devices_give_each_its_own_masks():
     """Else two devices with the same examples would have the mean loss of one with these examples, and the same masks."""
     losses = []
