@@ -28,6 +28,7 @@ from experiments.report.papers import highway, lattice, low_rank, low_rank_takea
 from experiments.report.papers import low_rank_copying as copying
 from experiments.report.papers import variable_computation_networks as computing
 from experiments.report.papers.highway_takeaways import constant_of
+from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES
 from experiments.report.wording.texts import by_finding
 from experiments.sweep import experiment_named
 from lrpt.cli.finished.schedule_numbers import REACH
@@ -360,7 +361,7 @@ def test_fewer_recoveries_are_more_stable_unless_both_have_none(plain, finding, 
     path = make_run(tmp_path, COPY, "--preset paper", curve={28_000: 2e-3, 35_000: 1e-3}, test={})
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": plain}) + "\n" for line in lines))
-    assert relation(tmp_path, "weight normalization is more stable (fixed").verdict.finding is finding
+    assert relation(tmp_path, f"{copying.STABLER} (fixed").verdict.finding is finding
 
 
 @pytest.mark.parametrize(
@@ -375,7 +376,7 @@ def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normal
     for preset, losses in (("weight-norm", normalized), ("paper", plain)):
         for seed, last in enumerate(losses):
             make_run(tmp_path, COPY, f"--preset {preset}", seed, {10_000: 0.02, 35_000: last}, "loss", {}, name=f"{preset}{seed}")
-    found = relation(tmp_path, "with weight normalization, fewer networks end above the predictor without memory (fixed")
+    found = relation(tmp_path, f"{copying.ENDS_BELOW} (fixed")
     assert found.difference.mean == pytest.approx(advantage, abs=0.01)
     assert found.verdict.finding is finding
     said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole
@@ -478,7 +479,8 @@ def test_an_unknown_advantage_is_not_part_of_the_mean(tmp_path):
     for seed, last in enumerate((26_000, 6_000)):
         make_run(tmp_path, COPY, "--preset weight-norm-variable-lag", seed, {20_000: 9e-4}, "loss", {}, stopped="criterion")
         make_run(tmp_path, COPY, "--preset paper-variable-lag", seed, {last: 2e-3}, "loss")
-    assert relation(tmp_path, "weight normalization is faster (variable lag").advantage == "at least +6,000 (mean of 1 of 2 seeds)"
+    found = relation(tmp_path, f"{copying.FASTER_IF_NORMALIZED} (variable lag")
+    assert found.advantage == "at least +6,000 (mean of 1 of 2 seeds)"
 
 
 def test_recoveries_of_unfinished_runs_may_still_change(tmp_path):
@@ -486,7 +488,7 @@ def test_recoveries_of_unfinished_runs_may_still_change(tmp_path):
     path = make_run(tmp_path, COPY, "--preset paper", curve={8_000: 2e-3})
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": 3.0}) + "\n" for line in lines))
-    found = relation(tmp_path, "weight normalization is more stable (fixed").verdict
+    found = relation(tmp_path, f"{copying.STABLER} (fixed").verdict
     assert str(found) == f"run at smaller scale ({copying.GUESSED}; 8,000 of 35,000 updates; one seed, as the paper says)"
 
 
@@ -652,9 +654,9 @@ def test_a_relation_within_a_network_is_judged_on_its_seeds(tmp_path):
 @pytest.mark.parametrize(
     ("experiment", "flags", "name"),
     [
-        (computing.CHARS, "--preset small", "(English)"),
-        (computing.LANGUAGES, "--preset paper", "(Czech)"),
-        (computing.LANGUAGES, "--preset de-learn", "(German)"),
+        (computing.CHARS, "--preset small", "(our reading; English)"),
+        (computing.LANGUAGES, "--preset paper", "(our reading; Czech)"),
+        (computing.LANGUAGES, "--preset de-learn", "(our reading; German)"),
     ],
 )
 def test_computation_at_word_boundaries_is_that_of_the_symbol_with_most(experiment, flags, name, tmp_path):
@@ -662,8 +664,7 @@ def test_computation_at_word_boundaries_is_that_of_the_symbol_with_most(experime
     for seed, other in enumerate((0.55, 0.7, 0.6)):
         means = [0.4] * (REACH - 1) + [0.6, 0.1, 0.5, other] + [0.4] * (REACH - 2)
         make_run(tmp_path, experiment, flags, seed, {135_000: 1.5}, "loss", {}, analysis={"words": {"means": means}})
-    of_words = "computation is largest at word boundaries, on last letters, white spaces or first letters"
-    found = relation(tmp_path, f"{of_words} {name}", variable_computation.PAPER)
+    found = relation(tmp_path, f"{AT_BOUNDARIES} {name}", variable_computation.PAPER)
     assert [pair.advantage for pair in found.pairs] == pytest.approx([0.05, -0.1, 0])
     assert [pair.agrees for pair in found.pairs] == [True, False, False]
 
@@ -968,7 +969,7 @@ def test_what_cannot_be_run_here_says_why(paper):
 def test_a_figure_of_the_paper_has_runs_if_a_claim_about_it_has(tmp_path):
     make_run(tmp_path, COPY, LENGTH, curve={29_000: 9e-4}, score="loss", test={})
     found = judged(tmp_path)
-    assert [plot.where for plot in found.paper.plots if found.state_of(plot) == "some runs"] == ["Figure 2, top right"]
+    assert [plot.where for plot in found.paper.plots if found.state_of(plot) == "some runs"] == ["Figure 2, top row and middle left"]
 
 
 def test_a_figure_of_which_no_claim_can_be_run_here_says_so():

@@ -11,10 +11,10 @@ from experiments.report.wording.markdown import figure_path, table
 INTRODUCTION = f"""\
 # Reproduction
 
-This page compares claims of five papers, in four sections, with runs of this project. `python -m experiments.report` writes this page and
-the linked ones from the kept results: it computes verdicts, counts and numbers. Every metric of every table row, and every ordering of two
-models, is one claim with one verdict ([what a verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers
-of parameters. No paper says that its values are means over seeds.
+This page compares claims of five papers, in four sections, with runs of this project. `python -m experiments.report` computes it and the
+linked pages from kept results. Every metric of every table row, and every ordering of two models, is one claim with one verdict ([what a
+verdict means]({DOCS}/verdicts.md)). `python -m experiments.parameter_table` compares numbers of parameters. No paper says that its values
+are means over seeds.
 
 In names of models, LR is low rank, LRD is low rank plus diagonal, and 128/24 is a state of 128 with matrices of rank 24. A
 *full* GRU has dense matrices, and RNN-760 has 760 units. *Tied* matrices share one projection."""

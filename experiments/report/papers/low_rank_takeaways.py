@@ -16,6 +16,7 @@ from experiments.report.claims.verdicts import Finding
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
     AT_RATES,
+    FASTER_IF_NORMALIZED,
     GUESSED,
     LONG,
     LRD,
@@ -52,7 +53,7 @@ def _on_diagonal(judged: Judged) -> Takeaway:
         (
             *(f"{_task_of(r)}: in {r.unit}, the LRD-GRU is {placed(r)}; {r.verdict}" for r in found if r.pairs),
             *(f"{_task_of(r)}, where the paper has the largest difference: {r.verdict}" for r in found if not r.pairs),
-            f"An LR-GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
+            f"An LR-GRU with fewer parameters than the full GRU does not converge on fixed lag in the paper. Here: {lr_gru.ours}"
             f"{' updates' * any(o.value is not None for o in lr_gru.observed)}; {lr_gru.verdict}",
             "The paper does not show LR-GRUs on copying with variable length and variable lag.",
             f"Highway networks on MNIST, where the network with the diagonal is worse in the earlier text: in {highway.unit}, the one "
@@ -87,7 +88,7 @@ def _on_copying(judged: Judged) -> Takeaway:
         f"{'; '.join(f'{q.verdict} on {name}' for name, q in times.items())}.",
         (
             *(f"{name}: {q.ours} updates, published {q.quantity.published}; {q.verdict}" for name, q in times.items()),
-            "fixed lag, full GRU with the original's recipe, which solves the task in the paper: "
+            "fixed lag, full GRU with the recipe of the final original script, which solves the task in the paper: "
             f"{gru.ours if gru.observed else 'not yet run'}",
         ),
     )
@@ -95,11 +96,11 @@ def _on_copying(judged: Judged) -> Takeaway:
 
 def _on_weight_norm(judged: Judged) -> Takeaway:
     """Return what weight normalization changes."""
-    faster = {name: judged.relation(f"weight normalization is faster ({name}") for name in (LENGTH, LAG, FIXED)}
+    faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in (LENGTH, LAG, FIXED)}
     stable = [r for r in judged.relations if r.relation.sentence.startswith(f"{STABLER} (variable")]
     return Takeaway(
-        f"**Weight normalization** makes training faster and more stable in the paper. Here, {GUESSED}. Faster, of {len(faster)} tasks: "
-        f"{counted(list(faster.values()), SAID)}. {_endings(judged)}",
+        f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster, "
+        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}. {_endings(judged)}",
         (
             *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
             f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} of the "
@@ -146,7 +147,7 @@ def _on_urnn(judged: Judged) -> Takeaway:
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
     return Takeaway(
-        f"**Unitary network** (uRNN), three claims about it. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
+        f"**Unitary network** (uRNN), three claims. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
         f"paper, of held-out sequences here): {perfect.verdict}. Overfitting there, which the paper does not date: {late.verdict}. "
         f"Ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
         (
@@ -262,7 +263,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         each = ", ".join(f"seed {seed}: {count:.0f}" for seed, count in sorted(counts.items()))
         parts.append(
             f"**Recoveries at the published learning rate.** At N = 500 the LRD-GRU recovered from gradients that are not finite ({each}). "
-            "Instability is thus not confined to high learning rates."
+            "The paper says, too, that LRD-GRUs sometimes have numerical problems on these tasks (section 3.1)."
         )
     parts += _recovery_of_adding(evidence)
     failed = [r for r in evidence.records if r.failure is not None]
@@ -280,5 +281,5 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "If evaluations are 500 updates apart, the printed update of perfect accuracy may be up to 500 updates too late.",
         "The uRNN is the one that the paper ran: without Fourier transforms and with a trainable scale. The copy and adding tasks have no "
         "validation split apart from the test split, in the paper as here. The full GRU of the copying task is clipped by component, "
-        "as in the original script; the text says norm clipping for this task, and excepts no network.",
+        "as in the final original script. The text names norm clipping under the heading 'Low-rank GRUs' (section 3.5.1).",
     )

@@ -137,6 +137,9 @@ OF_SCHEDULES = (
 )
 
 
+AT_BOUNDARIES = "computation is largest at word boundaries, on last letters, white spaces or first letters"
+"""How we read that units 'make use of word boundaries' and 'learn to use more dimensions' there."""
+
 BOUNDARY = (-1, 0, 1)
 """last letter of a word, the white space that ends it, and the first letter of the next, by steps from the white space"""
 
@@ -204,7 +207,7 @@ RELATIONS = (
         ),
     ),
     _chars_beat("VCRNN-1024", "RNN-1024", " with more operations (characters)"),
-    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is given the words (characters)"),
+    _beats(TABLE_3_CHARS, CHAR_NETWORKS["VCRNN-1024"], CRNN_500, strict=False, of=", which is given the words (characters; table only)"),
     *(
         _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], BIT_NETWORKS[name], of=" with more operations (bits)")
         for name in ("RNN-1000", "RNN-500")
@@ -217,14 +220,17 @@ RELATIONS = (
         "bits",
         (OnCurve(ANNEALED_BITS, ANNEALED_RNNS_BITS, ANNEALED_BITS_SCALE),),
     ),
-    _beats(TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], CRNN_100, of=", which is given the characters (bits)"),
+    _beats(
+        TABLE_3_BITS, BIT_NETWORKS[VCRNN_460], CRNN_100, of=", which is given the characters and has fewer operations (bits; table only)"
+    ),
     _chars_beat(
         "VCGRU-1024",
         "GRU-458",
         AS_MANY,
         (OnCurve(ANNEALED_VCGRU, ANNEALED_GRUS, ANNEALED_SCALE), OnCurve(SMALL_VCGRU, GRU_CURVE, SMALL_CHARS_SCALE)),
     ),
-    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY),
+    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY.replace(")", "; table only)")),
+    *(_chars_beat("VCGRU-1024", other, " with more operations (characters; table only)") for other in ("GRU-538", "LSTM-380")),
     _chars_beat("VCGRU-1024", "GRU-1024", TWICE, strict=False),
     _chars_beat("VCGRU-1024", "LSTM-1024", TWICE, strict=False),
     _beats(TABLE_3_TEXT8, TEXT8_NETWORKS[VCGRU_03], TEXT8_NETWORKS["RNN-512"], of=MORE),
@@ -278,9 +284,10 @@ RELATIONS = (
         )
         for bits, of_size in OF_BUFFERS.items()
     ),
-    Relation(  # with 8 buffer bits, half of the operations are there by chance
+    Relation(
         FIGURE_2,
-        "with 24 buffer bits, most of the computation is on characters: more than half of the operations",
+        "with 24 buffer bits, most of the computation is on characters: more than half of the operations (with 8, half are if m is "
+        "constant, so that nothing is claimed)",
         Measure("share of the operations on characters", "{:.2f}"),
         tuple(Within(network, _on_characters, lambda run: 0.5, scale) for network, scale in OF_BUFFERS[24]),
     ),
@@ -293,7 +300,7 @@ RELATIONS = (
     *(
         Relation(
             FIGURE_3,
-            f"computation is largest at word boundaries, on last letters, white spaces or first letters{of} (English)",
+            f"{AT_BOUNDARIES}{of} (our reading; English)",
             SHARE,
             (Within(network, _at_boundaries, _elsewhere, SMALL_CHARS_SCALE),),
         )
@@ -302,7 +309,7 @@ RELATIONS = (
     *(
         Relation(
             FIGURE_3,
-            f"computation is largest at word boundaries, on last letters, white spaces or first letters ({name})",
+            f"{AT_BOUNDARIES} (our reading; {name})",
             SHARE,
             (Within(OF_LANGUAGE[language, "learn"], _at_boundaries, _elsewhere),),
         )
