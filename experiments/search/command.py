@@ -110,11 +110,18 @@ class Search:
         return [drawn[job] for job in distinct(jobs)]
 
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
-        """Parse the flags that all trials share, and the values of one trial."""
+        """Parse the flags that all trials share, and the values of one trial.
+
+        Raises:
+          UsageError: they are wrong, alone or together.
+        """
         own = [f"--{flag}={value}" for flag, value in trial.items()]
-        command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
-        refuse_distributed(command)
-        check_sizes([command.config], self.options.huge)
+        try:
+            command = parse(self.experiment, [*flags, "--no-compare", "--seed", str(self.options.seed), *own])
+            refuse_distributed(command)
+            check_sizes([command.config], self.options.huge)
+        except UsageError as error:
+            raise UsageError(f"{error} (in the trial with {label(trial)})", error.code) from None
         return command
 
     def run(self, console: Console) -> tuple[list[int], int]:

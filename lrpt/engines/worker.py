@@ -79,12 +79,15 @@ def _failure(error: Exception) -> Outcome:
 
 
 def check_programs(units: Sequence[Unit]) -> str | None:
-    """Check, without writing anything, that each unit can be trained. Return the error of the first that cannot, or None."""
-    try:
-        for unit in units:
+    """Check, without writing anything, that each unit can be trained. Return the error of the first that cannot, or None.
+
+    The error names the first run of the unit, unless there is no other unit.
+    """
+    for unit in units:
+        try:
             _import(unit)
             _request_devices(unit)
             check(unit.jobs, unit.names, unit.devices)
-    except UsageError as error:
-        return str(error)
+        except UsageError as error:
+            return f"{unit.paths[0].name}: {error}" if len(units) > 1 else str(error)
     return None

@@ -61,6 +61,13 @@ def test_a_run_has_the_numbers_of_this_process(engine, tmp_path):
     assert ran["command"] == here["command"], "the user's, not that of the process that trained it"
 
 
+def test_the_first_of_several_runs_that_cannot_be_trained_is_named(tmp_path):
+    wrong = unit(tmp_path / "wrong", changed(EVEN, model={"rank": 5}))
+    alone, beside = check_programs([wrong]), check_programs([unit(tmp_path / "right"), wrong])
+    assert alone.startswith("rank 5 does not fit")
+    assert beside == f"wrong: {alone}"
+
+
 @pytest.mark.slow
 def test_a_process_imports_what_the_command_has_imported(engine, tmp_path, monkeypatch):
     """The module registers the cell of the run."""

@@ -168,6 +168,7 @@ def test_a_trial_that_failed_goes_no_further_and_dropped_ones_keep_their_places(
         (["adding", "--over", "model.rank=1,2", "--vary", "model.size=8,16"], "--vary is no flag of a search"),
         (["adding", "--over", "model.rank=1,2", "--distributed.auto"], "leave --distributed out"),
         (["adding", "--over", "model.nothing=1,2"], "model.nothing"),
+        (["adding", "--over", "model.chunk=4,0", "model.rank=1,2"], "(in the trial with chunk 0, rank 1)"),
         (["adding", "--over", "model.rank=1,2", "--runs", "1000000"], "limit is 10,000"),
         (["adding", "--over", "model.rank=1,2", "--keep", "1"], "keep is 1"),
         (["adding", "--over", "model.rank=1..9", "--seed", "-1"], "seed is -1: expected 0 to "),
