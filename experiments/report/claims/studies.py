@@ -147,33 +147,6 @@ class AmongModels(_UpToACap):
         return self.models[0].scale(evidence)
 
 
-@dataclass(frozen=True)
-class OfCurve(_StudySource):
-    """Two values of the test losses of one model, epoch by epoch, of which the paper calls the first one larger.
-
-    Attributes:
-      model: of a study of `experiments.lattice`.
-      larger: the first value; None if there are too few epochs.
-      other: the second value.
-      flags: of `experiments.lattice`, the command that makes the study.
-    """
-
-    model: StudyModel
-    larger: Callable[[Sequence[float]], float | None]
-    other: Callable[[Sequence[float]], float | None]
-    flags: str
-
-    def pairs(self, contest: Any, evidence: Evidence, strict: bool) -> list[Pair]:
-        """Return one pair for each seed whose losses are kept by epoch."""
-        curves = {seed: run.get("losses", {}).get("test", ()) for seed, run in sorted(self.model.runs(evidence).items())}
-        values = {seed: (self.larger(losses), self.other(losses)) for seed, losses in curves.items()}
-        return [compared(seed, one - other, strict) for seed, (one, other) in values.items() if one is not None and other is not None]
-
-    def smaller(self, evidence: Evidence) -> str:
-        """Return what is smaller than published."""
-        return self.model.scale(evidence)
-
-
 CONCENTRATION = Score("powers of ten between gradient norms of the last and the first three layers, mean of epochs", "norms", "{:.2f}")
 MAGNITUDE = Score("powers of ten of gradient norms, mean of layers and epochs", "norms", "{:.2f}")
 

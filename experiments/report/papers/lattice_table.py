@@ -85,6 +85,22 @@ FIGURE_5: dict[str, dict[str, tuple[float, ...]]] = {
 """Text -> model -> test loss at each share. The panel of enwik8 is in the authors' repository only, and has four models."""
 
 
+# Figures 3 and 4 as the authors' repository has them (src/results), 10 M parameters.
+RHN_CURVES = {
+    "PTB": (1.37, 1.16, 1.10, 1.07, 1.05, 1.03),
+    "WP": (1.94, 1.57, 1.44, 1.37, 1.33, 1.30),
+    "enwik8": (1.282, 1.245, 1.229, 1.213, 1.277, 1.206),
+    "text8": (1.21, 1.20, 1.22, 2.19, 2.12, 1.85),
+}
+"""Text -> test losses of the RHN in the first six epochs."""
+FIRST_EPOCH = {
+    "PTB": {"LRU": 1.121, "RG-LRU": 1.098, "PS-LRU": 1.122, "GRU": 1.156},
+    "WP": {"LRU": 1.380, "RG-LRU": 1.390, "PS-LRU": 1.407, "GRU": 1.387},
+    "enwik8": {"LRU": 1.198, "RG-LRU": 1.213, "PS-LRU": 1.243, "GRU": 1.261},
+    "text8": {"LRU": 1.125, "RG-LRU": 1.129, "PS-LRU": 1.133, "GRU": 1.168},
+}
+"""Text -> model -> test loss after one epoch."""
+
 # Figure 6: median epochs until the best validation loss, over all runs of the paper; read off the box plot.
 FIGURE_6 = {"LSTM": 15, "GRU": 14, "Grid-LSTM": 13, "RHN": 21, "PS-LRU": 10, "RG-LRU": 10, "LRU": 8}
 
@@ -152,6 +168,20 @@ def holds(ordering: Ordering) -> bool:
     return of[ordering.better][column] < of[ordering.worse][column]
 
 
+FAMILY = ("LRU", "RG-LRU", "PS-LRU", "GRU")
+"""The best model first, by section 5."""
+
+
+def early() -> list[tuple[str, str, str]]:
+    """Return text, better and worse model of every ordering after one epoch that the text claims of this family."""
+    return [(text, *pair) for text in TEXTS for pair in pairwise(FAMILY) if (text, *pair) != EXCEPTED]
+
+
+def holds_early(text: str, better: str, worse: str) -> bool:
+    """Return whether Figure 4 has an ordering of losses after one epoch."""
+    return FIRST_EPOCH[text][better] < FIRST_EPOCH[text][worse]
+
+
 BEST_OF_SHARES = {"PTB": ("GRU", "PS-LRU", "RG-LRU", "LSTM", "Grid-LSTM", "RHN"), "text8": ("GRU", "PS-LRU", "RG-LRU")}
 """Text -> models than which the LRU is said to be better on every share of the data. On text8 the others are said not to differ."""
 
@@ -182,6 +212,12 @@ def rises(losses: Sequence[float]) -> float | None:
     return max(losses[1 : 1 + RISING], default=None)
 
 
+def rises_in_figure(text: str) -> bool:
+    """Return whether Figure 3 has an RHN whose test loss rises at first."""
+    highest = rises(RHN_CURVES[text])
+    return highest is not None and highest > RHN_CURVES[text][0]
+
+
 def falls(text: str, model: str) -> bool:
     """Return whether Figure 5 has losses of a model that only fall with more data.
 
@@ -195,6 +231,18 @@ def is_worst(text: str, share: int, model: str) -> bool:
     """Return whether Figure 5 has a model above all others at a share of the data."""
     k = SHARES.index(share)
     return above_others([FIGURE_5[text][model][k], *(of[k] for name, of in FIGURE_5[text].items() if name != model)]) > 0
+
+
+def differs_more(less: int, more: int) -> bool:
+    """Return whether losses of all models on PTB differ more in Figure 5 at a smaller share of the data than at a larger one."""
+    few, many = (spread([losses[SHARES.index(share)] for losses in FIGURE_5["PTB"].values()]) for share in (less, more))
+    return few > many
+
+
+def is_tie(text: str, share: int, worse: str) -> bool:
+    """Return whether Figure 5 has the LRU and another model closer together than losses can be read."""
+    k = SHARES.index(share)
+    return abs(FIGURE_5[text]["LRU"][k] - FIGURE_5[text][worse][k]) < READING
 
 
 def holds_on(text: str, share: int, worse: str) -> bool:
