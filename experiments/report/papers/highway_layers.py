@@ -69,7 +69,7 @@ def layers_takeaway(judged: Judged) -> Takeaway:
     depth = len(seeds[0].costs("shut"))
     said = {
         "the first layer contributes most": direction(most),
-        "closing any layer (holding its transform gates at 0) costs substantially": direction(some),
+        "closing layers (holding transform gates at 0) in general costs substantially": direction(some),
         "the first layer's gates are open on average": direction(opened),
         "gates of all layers open in training (our reading of 'all layers are utilized')": direction(used),
         "gates of the other layers switch over time": direction(switching),
