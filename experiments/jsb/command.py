@@ -74,7 +74,7 @@ What you saw: nats lost at each frame by three networks of four transitions with
 
 Next:
   python -m experiments.jsb swarm                                     every depth and architecture at random settings, as in Figure 4
-  python -m experiments.jsb swarm --preset paper --data.dir DIR       the same, at full size, on the JSB chorales
+  python -m experiments.jsb swarm --preset paper --data.dir DIR       the same, at the larger sizes of this project, on the JSB chorales
   python -m experiments.jsb --preset paper --data.dir DIR             the JSB chorales (DIR: where their file is, or is to go)
   python -m experiments.inspect_rhn gates runs/jsb/quick-rhn-seed0    how open its gates are, frame by frame""",
 )

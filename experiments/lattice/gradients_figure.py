@@ -20,7 +20,7 @@ def layer_norms_by_epoch(lines: Sequence[Mapping[str, Any]]) -> Float[np.ndarray
     """Return gradient norms from a run's `metrics.jsonl`: layers, first to last, by evaluations.
 
     Each value is the mean over the minibatches since the previous evaluation of the norm of a minibatch's gradient. The original code
-    (chahuja/lru) instead takes the norm of the sum of an epoch's gradients, which may cancel. It also counts the second minibatch twice,
+    (chahuja/lru) stores the sum of an epoch's gradients, which may cancel, and computes no norm. The sum counts the second minibatch twice
     instead of the first.
 
     Args:
