@@ -222,6 +222,31 @@ def test_seeds_are_averaged_over_the_updates_that_all_of_them_have(tmp_path, mon
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_xydata(), [[200, 4.0], [400, 1.5]])
 
 
+def test_a_line_is_the_mean_of_all_seeds_in_a_band_of_their_range(tmp_path, monkeypatch):
+    figure = Figure()
+    monkeypatch.setattr("lrpt.analysis.curves.saved_figure", lambda *_: nullcontext(figure))
+    learning_curves([Curve("GRU", [100, 200], scores) for scores in ([1.0, 6.0], [2.0, 5.0], [9.0, 1.0])], "accuracy", tmp_path / "a.png")
+    (axes,) = figure.axes
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[100, 4.0], [200, 4.0]])
+    corners = axes.collections[0].get_paths()[0].vertices
+    assert {tuple(corner) for corner in corners} == {(100, 1.0), (100, 9.0), (200, 1.0), (200, 6.0)}
+
+
+def test_a_point_is_the_mean_of_the_seeds_of_one_size_with_a_bar_for_their_range(tmp_path, monkeypatch):
+    """Networks of two sizes may have equally many parameters."""
+    figure = Figure()
+    monkeypatch.setattr("lrpt.analysis.curves.saved_figure", lambda *_: nullcontext(figure))
+    scores = {("9/1", 300): [4.0], ("4", 100): [1.0, 2.0, 9.0], ("8", 300): [3.0, 5.0]}
+    models = [Sized("GRU", size, parameters, score) for (size, parameters), found in scores.items() for score in found]
+    score_over_parameters(models, "accuracy", tmp_path / "sizes.png")
+    (axes,) = figure.axes
+    (points,) = axes.containers
+    np.testing.assert_array_equal(points.lines[0].get_xydata(), [[100, 4.0], [300, 4.0], [300, 4.0]])
+    bars = [segment.tolist() for segment in points.lines[2][0].get_segments()]
+    assert bars == [[[100, 1.0], [100, 9.0]], [[300, 4.0], [300, 4.0]], [[300, 3.0], [300, 5.0]]]
+    assert [text.get_text() for text in axes.texts] == ["4", "9/1", "8"]
+
+
 def test_metrics_are_named_in_words():
     assert in_words("bits_per_character") == "bits per character"
     assert in_words("multiplications") == "multiplications"
