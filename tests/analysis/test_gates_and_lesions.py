@@ -9,6 +9,7 @@ from table import INPUT_SIZE, SIZE, Row, network, run
 
 from lrpt.analysis.gates import gate_activity, gate_figure
 from lrpt.analysis.lesions import Lesions, lesion_figure, lesions, shut_layer, transform_layers
+from lrpt.cells import RHNInfo
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 
@@ -26,6 +27,13 @@ def test_activity_is_the_mean_over_units(gate):
     masked = gate_activity(info, gate, jnp.asarray(mask))
     np.testing.assert_array_equal(np.isnan(masked), np.broadcast_to(~mask.T[:, None], masked.shape))
     np.testing.assert_allclose(np.nan_to_num(masked), np.where(mask.T[:, None], expected, 0), rtol=1e-5)
+
+
+def test_means_over_units_are_exact_for_gates_of_half_precision():
+    values = jnp.asarray(np.random.default_rng(0).random((3, 2, 300)), jnp.bfloat16)
+    info = [RHNInfo(1 - values, values, 1 - values)]
+    expected = np.asarray(values).astype(np.float64).mean(-1).T[:, None]
+    np.testing.assert_allclose(gate_activity(info), expected, rtol=1e-14)
 
 
 def test_a_gate_that_is_none_is_named():
