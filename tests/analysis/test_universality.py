@@ -103,6 +103,47 @@ def test_the_bound_is_reached_behind_a_second_layer():
     assert 0.99 * network.error < distance <= network.error
 
 
+def bound_and_distance(layers, x, radius, precision, activation):
+    """Return the bound of a network of rank 1, and its distance at one state. A layer is given as V, c, W and b."""
+    given = [
+        HighwayParams(*(StateGate(Dense(np.array(matrix, float).T), Bias(np.array(bias, float))) for matrix, bias in ((v, c), (w, b))))
+        for v, c, w, b in layers
+    ]
+    network, x = compile_network(given, radius, precision, activation), np.array([x], float)
+    with jax.enable_x64(True):
+        found = np.asarray(network(jnp.asarray(x)))
+    return network.error, np.abs(found - oracle(given, x, activation)).max()
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_the_bound_is_reached_by_leaks_that_the_last_row_magnifies(size):
+    """The last row reads x_1 as it was saved. Each layer since then has let a share sigma(-6) of it leak."""
+    v = np.eye(size)
+    v[-1, [0, -1]] = 50, 0.5
+    layer = v, np.zeros(size), np.zeros((size, size)), np.full(size, 20)
+    error, distance = bound_and_distance([layer], np.full(size, 2), RADIUS, Precision(6.0, 0.0), "relu")
+    assert 0.99 * error < distance <= error
+
+
+def test_the_bound_is_reached_by_what_a_layer_leaves_behind():
+    """The first layer saves numbers up to 40. A share sigma(-6) of them leaks into the numbers up to 0.4 that the second layer saves."""
+    first = ([[10, 0], [0, 10]], [0, 0], [[0, 0], [0, 0]], [-40, -40])
+    second = ([[0.01, 0], [0.5, 0.005]], [0, 0], [[0, 0], [0, 0]], [-40, 40])
+    error, distance = bound_and_distance([first, second], [2, 2], RADIUS, Precision(6.0, 0.0), "relu")
+    assert 0.95 * error < distance <= error
+
+
+def test_the_bound_holds_for_leaks_of_scaled_numbers():
+    """Twenty layers let 18 % of a number leak that is saved as tanh(x_1 / 5), in the unit of 1000 x_1, and the last row reads it."""
+    size, slope, bias = 21, 2e-4, 4.6
+    leaked = 1 - (1 - 1 / (1 + math.exp(bias))) ** (size - 1)
+    v, c = np.diag([1000.0, *[1.0] * (size - 2), 0.1]), np.zeros(size)
+    v[-1, 0], c[-1] = 1 / leaked, 0.4 - 1 / leaked * 1000 / 1000
+    layer = v, c, np.zeros((size, size)), np.full(size, 40)
+    error, distance = bound_and_distance([layer], np.ones(size), 1.0, Precision(bias, 0.0, slope), "tanh")
+    assert 0.9 < distance <= error
+
+
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**31), log_epsilon=st.floats(-6, 1), activation=st.sampled_from(["relu", "tanh"]))
 def test_any_network(seed, log_epsilon, activation):
