@@ -102,6 +102,20 @@ def test_recovers_it_weighted():
     np.testing.assert_allclose(fit(W, 3, moments=moments_of(14)).to_dense(), W, atol=1e-4)
 
 
+@pytest.mark.parametrize(("n", "rank", "seed"), [(6, 3, 29), (5, 2, 3)], ids=["from the own diagonal", "from zero"])
+def test_no_worse_than_alternation_from_zero_and_from_the_own_diagonal(n, rank, seed):
+    """The two starts end in different minima. One of them is the better one by a factor of 2 for each of these matrices."""
+    W, errors = normal(n, n, seed=seed), []
+    for diagonal in (np.zeros(n), np.diag(W)):
+        for _ in range(3000):
+            U, values, V = np.linalg.svd(W - np.diag(diagonal))
+            low_rank = U[:, :rank] * values[:rank] @ V[:rank]
+            diagonal = np.diag(W - low_rank)
+        errors.append(np.linalg.norm(W - low_rank - np.diag(diagonal)) / np.linalg.norm(W))
+    assert max(errors) > 1.5 * min(errors)
+    assert fit(W, rank).residual <= min(errors) * (1 + 1e-3)
+
+
 def best_of_another_optimizer(W, rank, C):
     """Minimize |C^(1/2) (W - R^T L - D)| by L-BFGS over all entries of L, R and D, from many starts."""
     n, columns = W.shape

@@ -103,6 +103,28 @@ def test_reflections_go_where_each_of_them_gains_most():
     np.testing.assert_allclose([np.sum((W - found("householder", W, rank=rank)) ** 2) for rank in (2, 4)], [6, 0], atol=1e-9)
 
 
+def test_a_spare_reflection_goes_into_a_plane_that_was_left_out():
+    """Wherever it lies in that plane, it is 4 from a turn. Within the plane that two others turn, it would add 4 to what is left out."""
+    W = np.eye(N)
+    for plane, angle in enumerate((2.5, 1.0)):
+        at = slice(2 * plane, 2 * plane + 2)
+        W[at, at] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    left_out = 4 * (1 - np.cos(1.0))
+    np.testing.assert_allclose([np.sum((W - found("householder", W, rank=rank)) ** 2) for rank in (2, 3)], [left_out, 4], atol=1e-9)
+
+
+def test_no_worse_than_alternation_from_the_own_diagonal():
+    """From a diagonal of zero, alternation ends in a minimum that is almost three times as far away."""
+    W, errors = np.random.default_rng(2).standard_normal((N, N)) + 5 * np.diag(np.random.default_rng(102).standard_normal(N)), []
+    for diagonal in (np.zeros(N), np.diag(W)):
+        for _ in range(500):
+            rest = W - found("monarch", W - np.diag(diagonal))
+            diagonal = np.diag(rest)
+        errors.append(np.linalg.norm(rest - np.diag(diagonal)))
+    assert errors[0] > 2 * errors[1]
+    assert np.linalg.norm(W - found("monarch_plus_diagonal", W)) <= errors[1] * (1 + 1e-4)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in FORMS if kind.endswith("_plus_diagonal")])
 def test_a_diagonal_never_makes_it_worse(kind):
     W = normal() + 5 * np.diag(normal()[0])
