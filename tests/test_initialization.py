@@ -35,6 +35,14 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
     assert len(params["readout"]["bias"]) == SYMBOLS
 
 
+def test_of_the_factors_of_an_embedding_only_the_table_starts_as_an_embedding():
+    config = ModelConfig("lru", WIDTH, rank=16, initialization="lru", embedding_rank=32)
+    embedding = config.build(SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]["embedding"]
+    assert (embedding["table"].shape, float(jnp.std(embedding["table"]))) == ((SYMBOLS, 32), pytest.approx(1, rel=0.05))
+    assert embedding["spread"].shape == (32, WIDTH)
+    assert_uniform_within(embedding["spread"], WIDTH**-0.5)
+
+
 @pytest.mark.parametrize("config", [ModelConfig(size=WIDTH, initialization="uniform"), ConditionalConfig(WIDTH, initialization="uniform")])
 def test_uniform_starts_are_those_of_readouts_too(config):
     params = config.build(CodedSize(SYMBOLS, 1), SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]

@@ -97,6 +97,12 @@ def test_initial_states_are_drawn_on_both_sides_of_zero():
     assert 0.9 * bound < row.max() <= bound
 
 
+def test_layers_have_initial_states_of_their_own():
+    model = ModelConfig("unitary", 100, layers=2).build(3, 2, "last")
+    rows = jax.tree.leaves(jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, 1, 3)))["params"]["recurrent"]["initial_state"])
+    assert abs(np.corrcoef(*rows)[0, 1]) < 0.3
+
+
 def test_the_penalty_of_the_scales():
     assert scale_penalty(jnp.array([1.0, 1.5, 0.0])) == pytest.approx(5 * (0.25 + 1))
     assert scale_penalty(jnp.array([3.0]), weight=2.0) == pytest.approx(8.0)

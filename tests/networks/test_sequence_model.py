@@ -398,6 +398,17 @@ def test_outside_of_the_network_the_initial_state_has_the_type_of_the_parameters
     assert initial_carry(narrow, network, BATCH).dtype == jnp.bfloat16
 
 
+@pytest.mark.parametrize("name", ["cell", "initial_state"])
+def test_a_state_is_as_wide_as_the_widest_of_matrices_and_initial_state(name):
+    network = Recurrent(ModelConfig("gru", SIZE, rank=RANK, recurrence="plain"), INPUT_SIZE)
+    xs = jnp.ones((STEPS, BATCH, INPUT_SIZE), jnp.bfloat16)
+    params = network.init(jax.random.key(0), xs)["params"]
+    narrow = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+    assert network.apply({"params": narrow}, xs)[0].dtype == jnp.bfloat16
+    mixed = {**narrow, name: params[name]}
+    assert network.apply({"params": mixed}, xs)[0].dtype == initial_carry(mixed, network, BATCH).dtype == jnp.float32
+
+
 def test_the_default_rank_says_that_it_is_the_default():
     says = r"rank 24 does not fit .* 8 x 8: choose one from 1 to 8, or a dense matrix \(24 is the default rank\)"
     with pytest.raises(UsageError, match=says):
