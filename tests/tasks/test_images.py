@@ -1,11 +1,13 @@
-"""Tests of images as sequences: pixels, their order, and the splits."""
+"""Tests of images as sequences and as vectors: pixels, their order, the splits, and the loss of scores."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 
-from lrpt.tasks import PermutedImages
+from lrpt.tasks import ImageVectors, PermutedImages
+from lrpt.tasks.task import Example
 
 SPLITS = ("train", "valid", "test")
 
@@ -57,3 +59,22 @@ def test_the_division_into_parts_does_not_depend_on_the_seed():
     one, two = (PermutedImages().build(seed) for seed in (0, 1))
     for name in SPLITS:
         np.testing.assert_array_equal(one.splits[name].arrays["images"], two.splits[name].arrays["images"])
+
+
+def test_vectors_are_the_pixels_of_sequences_row_by_row():
+    vectors, sequences = ImageVectors().build(0), PermutedImages(permuted=False).build(0)
+    assert vectors.input_size == 64
+    for name in SPLITS:
+        found, expected = examples(vectors, name), examples(sequences, name)
+        np.testing.assert_array_equal(found.inputs, expected.inputs[..., 0])
+        np.testing.assert_array_equal(found.targets, expected.targets)
+
+
+@pytest.mark.parametrize("over", ["sum", "mean"])
+def test_the_loss_of_scores_combines_classes_as_configured(over):
+    """A score of 2 is sure of the target. One of -0.5 costs 0.5^2 for another class, and one of 1 costs 2^2."""
+    task = ImageVectors(over=over).build(0)
+    scores = jnp.full((2, 10), -1.0).at[:, 3].set(2.0).at[0, 4].set(-0.5).at[1, 4].set(1.0)
+    metrics = task.metrics(scores, Example(jnp.zeros((2, 64)), jnp.array([3, 3])))
+    np.testing.assert_allclose(metrics["loss"], np.array([0.25, 4.0]) / (1 if over == "sum" else 10))
+    np.testing.assert_array_equal(metrics["accuracy"], 1)
