@@ -40,6 +40,14 @@ def test_parts_are_the_symbols_of_their_tunes(tmp_path):
     ]
 
 
+def test_drawn_melodies_are_those_of_the_documentation():
+    """In the shares of 16,000, 1,511 and 2,000 tunes, as far as 400 tunes can have them."""
+    metadata = NextNote().build(0).metadata
+    assert metadata["tunes"] == {"train": 327, "valid": 31, "test": 42}
+    assert metadata["symbols"] == {"train": 31_774, "valid": 3_106, "test": 4_089}
+    assert metadata["types"] == 102
+
+
 def test_variants_stay_together(tmp_path):
     copies = "\n".join(drawn_tunes(30).replace("X:", f"X:{copy}") for copy in range(3))
     task = NextNote(file=folder(tmp_path, a=copies), steps=20).build(0)
