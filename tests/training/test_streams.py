@@ -23,6 +23,7 @@ from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
+from lrpt.training.one_stream import in_windows
 from lrpt.training.program import Evaluator, Program
 from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
 
@@ -76,6 +77,12 @@ def test_streams_start_afresh_one_after_the_other():
     assert np.asarray(found).tolist() == rows
     assert bool(starts_afresh(jnp.asarray([0]), jnp.asarray(0), 7, 7, None))
     assert not bool(starts_afresh(jnp.asarray([3]), jnp.asarray(3), 7, 7, None))
+
+
+def test_starts_are_spread_over_an_interval_that_is_no_multiple_of_the_streams():
+    """Three streams in an interval of five updates: 5 / 3 of an update lies between two starts, rounded down from the last one."""
+    found = [starts_afresh(jnp.asarray([0, 7, 14]) + place, jnp.asarray(place), 7, 21, 5) for place in range(1, 6)]
+    assert [np.flatnonzero(row).tolist() for row in np.asarray(found)] == [[], [2], [], [1], [0]]
 
 
 def test_rows_that_start_afresh_read_from_the_initial_state(config):
@@ -155,6 +162,17 @@ def test_evaluation_in_one_stream_reads_the_whole_text(config):
     losses = cross_entropy(model.apply(variables, text[None, :-1])[0], jnp.asarray(text[1:]))
     assert figures["loss"] == pytest.approx(float(losses.mean()), rel=1e-5)
     assert figures["bits_per_character"] == pytest.approx(float(losses.mean()) / np.log(2), rel=1e-5)
+
+
+@pytest.mark.parametrize("words", [None, 2], ids=["symbols", "words"])
+def test_a_split_in_other_windows_is_that_of_a_task_with_such_windows(words, config):
+    """Inputs that mark the ends of words stay inputs of this kind."""
+    data = dataclasses.replace(config.data, words=words)
+    found = in_windows(data.build(0).splits["test"], 7)
+    expected = dataclasses.replace(data, steps=7).build(0).splits["test"]
+    assert found.size == expected.size
+    rows = jnp.arange(found.size)
+    jax.tree.map(np.testing.assert_array_equal, found.batch(found.arrays, rows), expected.batch(expected.arrays, rows))
 
 
 @pytest.mark.slow
