@@ -216,6 +216,13 @@ def test_tally_averages_what_is_finite():
     assert Tally(**json.loads(json.dumps(vars(tally)))).means() == tally.means()
 
 
+def test_tally_adds_up_in_double_precision():
+    """In single precision 2^24 + 1 is 2^24."""
+    tally = Tally()
+    tally.add({"nats": np.array([2.0**24, *[1.0] * 3], np.float32)})
+    assert tally.means() == {"nats": (2**24 + 3) / 4}
+
+
 def test_progress_is_read_again_as_it_was_written():
     """Time, too: hours of a resumed run are those of all its parts."""
     optim = dataclasses.replace(CONFIG.optim, halve_after=1)
