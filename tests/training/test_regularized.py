@@ -15,7 +15,7 @@ from lrpt.runs.checkpoint import Checkpoints
 from lrpt.tasks import ImageVectors
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loop import fit
+from lrpt.training.loop import Job, fit, is_finished
 from lrpt.training.step import init_state
 
 pytestmark = pytest.mark.slow
@@ -55,6 +55,7 @@ def test_training_ends_with_the_last_halving(annealed):
 
 def test_a_finished_run_stays_finished(annealed):
     before = (annealed / "result.json").read_bytes()
+    assert is_finished(Job(HIGHWAY, 0, annealed), {"experiment": "custom", "preset": "custom"})
     fit(HIGHWAY, {0: annealed}, devices=1)
     assert (annealed / "result.json").read_bytes() == before
 

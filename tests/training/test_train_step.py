@@ -327,6 +327,19 @@ def test_seconds_are_those_of_training_and_of_evaluations(tmp_path):
     assert {line["seconds"] for line in run.directory.metrics()} == {3.5}
 
 
+def test_extremes_of_metrics_are_those_of_finite_values(tmp_path):
+    """A metric may be infinite or undefined in some evaluations."""
+    run = Run({"experiment": "custom", "preset": "custom"}, CONFIG, 0, tmp_path, Console(quiet=True))
+    run.start()
+    for update, metrics in ((4, (3.0, np.inf, np.nan)), (8, (1.0, 9.0, 0.25)), (11, (2.0, 7.0, np.nan))):
+        run.trained(update, {"loss": np.ones(1)}, 0.0)
+        run.evaluated(update, dict(zip(("loss", "perplexity", "accuracy"), metrics, strict=True)), 0.0)
+    run.finish(11, {"loss": 1.0})
+    run.close()
+    expected = {"loss": 1.0, "perplexity": 9.0, "accuracy": 0.25, "lowest_perplexity": 7.0, "highest_accuracy": 0.25}
+    assert run.result["metrics"]["valid"] == expected
+
+
 @pytest.mark.slow
 def test_the_last_good_checkpoint_is_kept(tmp_path):
     """The broken example comes in the second epoch only, as the first ends before it."""
