@@ -10,7 +10,7 @@ from experiments.char_lm import EXPERIMENT
 from lrpt.cli.command import main
 from lrpt.devices import hardware
 from lrpt.errors import UsageError
-from lrpt.runs.console import Console
+from lrpt.runs.console import Bar, Console
 from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, fit_all
 
@@ -29,6 +29,18 @@ def test_a_hopper_gpu_says_that_there_is_a_kernel(kind, tmp_path, capsys, monkey
     model = replace(CONFIG.model, cell="gru", parametrization=kind)
     fit_all([Job(replace(CONFIG, model=model, train=replace(CONFIG.train, updates=1)), 0, tmp_path / "run")], devices=1, console=Console())
     assert ("on this GPU, --model.recurrence kernel" in capsys.readouterr().out) == (kind == "low_rank")
+
+
+def test_the_bar_shows_the_loss_of_the_last_update_of_a_call(tmp_path, monkeypatch):
+    """Calls end at updates 3, 4, 7, 8 and 11. Calls of one update show the loss of each."""
+    shown = []
+    monkeypatch.setattr(Bar, "advance", lambda bar, update, loss: shown[-1].update({update: loss}))
+    for count in (1, 3):
+        shown.append({})
+        fit_all([Job(replace(CONFIG, train=replace(CONFIG.train, updates_per_call=count)), 0, tmp_path / str(count))], devices=1)
+    single, several = shown
+    assert list(several) == [3, 4, 7, 8, 11]
+    assert several == pytest.approx({update: single[update] for update in several}, rel=1e-4)
 
 
 @pytest.fixture(scope="module")

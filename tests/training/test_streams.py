@@ -217,6 +217,14 @@ def test_a_run_that_is_read_again_is_evaluated_in_as_many_streams(config, whole)
         assert found == pytest.approx({name: result["metrics"][split][name] for name in found}, rel=1e-6)
 
 
+def test_the_test_split_is_evaluated_in_as_many_streams(config, tmp_path):
+    train = dataclasses.replace(config.train, updates=8, evaluation_batch=1)
+    (result,) = fit(dataclasses.replace(config, train=train), {0: tmp_path / "run"}, devices=1)
+    trained = lrpt.load(tmp_path / "run")
+    assert trained.task.splits["test"].size > 1
+    assert trained.evaluate()["test"]["loss"] == pytest.approx(result["metrics"]["test"]["loss"], rel=1e-6)
+
+
 def test_a_finished_run_of_a_text_that_was_replaced_is_refused(config, whole, tmp_path):
     """One whose text is gone is finished, because it needs none."""
     path = shutil.copytree(whole, tmp_path / "run")
