@@ -138,7 +138,7 @@ def test_the_bound_holds_for_leaks_of_scaled_numbers():
     size, slope, bias = 21, 2e-4, 4.6
     leaked = 1 - (1 - 1 / (1 + math.exp(bias))) ** (size - 1)
     v, c = np.diag([1000.0, *[1.0] * (size - 2), 0.1]), np.zeros(size)
-    v[-1, 0], c[-1] = 1 / leaked, 0.4 - 1 / leaked * 1000 / 1000
+    v[-1, 0], c[-1] = 1 / leaked, 0.4 - 1 / leaked
     layer = v, c, np.zeros((size, size)), np.full(size, 40)
     error, distance = bound_and_distance([layer], np.ones(size), 1.0, Precision(bias, 0.0, slope), "tanh")
     assert 0.9 < distance <= error
