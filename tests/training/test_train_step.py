@@ -27,7 +27,7 @@ from lrpt.training.loop import fit
 from lrpt.training.program import Program
 from lrpt.training.progress import Progress, Tally
 from lrpt.training.run import Run
-from lrpt.training.step import Shares, evaluate, init_state, layer_norms, train_step, train_steps
+from lrpt.training.step import ALONE, Shares, evaluate, init_state, layer_norms, train_step, train_steps
 
 TASK = CONFIG.data.build(0)
 MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.reads)
@@ -151,6 +151,25 @@ def test_devices_that_share_a_batch_draw_masks_of_their_own():
     step = parallel.compile_for(layout, lambda state, rows: train_step(model, TASK, still, state, batch(rows), shares)[1]["loss"])
     losses = np.asarray(step(parallel.place(layout, [start]), np.zeros((4, 2), np.int32)))
     assert len(set(losses.tolist())) == 4
+
+
+@pytest.mark.devices(2)
+def test_devices_that_share_a_batch_average_its_statistics():
+    """Batch normalization without a common axis has statistics of each device's own examples."""
+    task, still, layout = ImageVectors("digits").build(0), optax.sgd(0.0), parallel.Layout(1, 2)
+    config = HighwayConfig(size=3, depth=1, rank=2, dropout=HighwayDropoutConfig(0.0, 0.0, 0.0, 0.0))
+    model, train = config.build(task.input_size, 10, task.reads), task.splits["train"]
+    start, halves = init_state(model, task, still, 0), np.arange(8, dtype=np.int32).reshape(2, 4)
+
+    def statistics(state, rows, shares=ALONE):
+        return train_step(model, task, still, state, train.batch(train.arrays, rows), shares)[0].collections
+
+    one, other = (jax.jit(statistics)(start, rows) for rows in halves)
+    shared = parallel.compile_for(layout, partial(statistics, shares=Shares(parallel.average(layout))))
+    found = shared(parallel.place(layout, [start]), halves)
+    assert np.abs(np.concatenate([np.ravel(a - b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)])).max() > 1e-3
+    for device in range(2):
+        assert_close(jax.tree.map(lambda leaf, k=device: leaf[k], found), jax.tree.map(lambda a, b: (a + b) / 2, one, other), atol=1e-6)
 
 
 @pytest.mark.devices(2)
