@@ -22,7 +22,8 @@ from experiments.report.papers.highway_takeaways import remarks, takeaways
 WORDS, BYTES = word_lm.EXPERIMENT, wiki.EXPERIMENT
 
 TABLE_1, FIGURE_5A = "Table 1, words of the Penn Treebank", "Figure 5a, words of the Penn Treebank"
-FROM_README, TRANSCRIBED = " (values of the authors' README)", " (values of the authors' README and of transcriptions)"
+FIGURE_5A_ROWS = f"{FIGURE_5A} (values of the authors' README)"
+TABLE_1_ROWS = f"{TABLE_1} (values of the authors' README and of transcriptions)"
 TABLE_2, TABLE_3 = "Table 2, enwik8", "Table 3, text8"
 
 VALID = "lowest validation perplexity"
@@ -115,7 +116,7 @@ def _perplexities(valid: float, test: float, of_valid: str = VALID) -> tuple[Qua
 def _point(form: str, depth: int) -> Row:
     stand_ins = (SMALL[depth],) if form == "tied" and depth in SMALL else ()
     quantities = _perplexities(*FIGURE_5A_POINTS[form][depth - 1], f"{VALID} (not in the figure)")
-    return Row(FIGURE_5A + FROM_README, _name(form, depth), quantities, OF_DEPTH[form, depth], stand_ins=stand_ins)
+    return Row(FIGURE_5A_ROWS, _name(form, depth), quantities, OF_DEPTH[form, depth], stand_ins=stand_ins)
 
 
 def _above_most() -> Quantity:
@@ -150,17 +151,17 @@ def _bytes(
 ABOVE_ENSEMBLES = better_than("test perplexity, below all earlier ensembles", "perplexity", ENSEMBLE, 1)
 
 ROWS = (
-    *_quoted(TABLE_1 + TRANSCRIBED, _quoted_words(), 1),
-    Row(TABLE_1 + TRANSCRIBED, "Variational LSTM, 66 M", _perplexities(77.3, 75.0), LSTM["untied"]),
-    Row(TABLE_1 + TRANSCRIBED, "Variational LSTM + WT, 51 M", _perplexities(75.8, 73.2), LSTM["tied"]),
+    *_quoted(TABLE_1_ROWS, _quoted_words(), 1),
+    Row(TABLE_1_ROWS, "Variational LSTM, 66 M", _perplexities(77.3, 75.0), LSTM["untied"]),
+    Row(TABLE_1_ROWS, "Variational LSTM + WT, 51 M", _perplexities(75.8, 73.2), LSTM["tied"]),
     Row(
-        TABLE_1 + TRANSCRIBED,
+        TABLE_1_ROWS,
         "Variational RHN, depth 8",
         (*_perplexities(71.2, 68.5), _above_most(), ABOVE_ENSEMBLES),
         OF_DEPTH["untied", 8],
     ),
     Row(
-        TABLE_1 + TRANSCRIBED,
+        TABLE_1_ROWS,
         "Variational RHN + WT, depth 10",
         (
             *_perplexities(67.9, 65.4),

@@ -90,7 +90,8 @@ def _in_english(better: Network, annealed: Network, of: str) -> Relation:
     return _same_operations(IN_ENGLISH, better, RNN_CURVE, IN_ENGLISH_SCALE, f"{of}, English instead of Czech and German", first)
 
 
-AS_MANY, TWICE = " of as many operations (characters)", " with more than twice the operations (characters)"
+AS_MANY, AS_MANY_IN_TABLE = " of as many operations (characters)", " of as many operations (characters; table only)"
+TWICE = " with more than twice the operations (characters)"
 
 
 def _chars_beat(better: str, worse: str, of: str, small: tuple[Versus | OnCurve, ...] = (), strict: bool = True) -> Relation:
@@ -229,7 +230,7 @@ RELATIONS = (
         AS_MANY,
         (OnCurve(ANNEALED_VCGRU, ANNEALED_GRUS, ANNEALED_SCALE), OnCurve(SMALL_VCGRU, GRU_CURVE, SMALL_CHARS_SCALE)),
     ),
-    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY.replace(")", "; table only)")),
+    _chars_beat("VCGRU-1024", "LSTM-324", AS_MANY_IN_TABLE),
     *(_chars_beat("VCGRU-1024", other, " with more operations (characters; table only)") for other in ("GRU-538", "LSTM-380")),
     _chars_beat("VCGRU-1024", "GRU-1024", TWICE, strict=False),
     _chars_beat("VCGRU-1024", "LSTM-1024", TWICE, strict=False),
