@@ -35,6 +35,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "chunk": "loop.chunk",
     "store": "loop.store",
     "pack": "loop.pack",
+    "unroll": "loop.unroll",
     "materialize": "loop.materialize",
     "word_dropout": "dropout.words",
     "word_masks": "dropout.word_masks",

@@ -117,11 +117,13 @@ class CudnnLSTM(DenseNetwork):
         return ys, h[0]
 
 
-def lrpt_network(recurrence: str, parametrization: str | None = None, pack: str = "auto", chunk: int | None = None) -> Build:
+def lrpt_network(
+    recurrence: str, parametrization: str | None = None, pack: str = "auto", chunk: int | None = None, unroll: int | None = None
+) -> Build:
     """Return a builder of this library's model with the given loop, and optionally with other matrices than the workload's."""
 
     def network(w: Workload) -> tuple[nn.Module, ModelConfig]:
-        changes = {"recurrence": recurrence, "pack": pack, "chunk": chunk}
+        changes = {"recurrence": recurrence, "pack": pack, "chunk": chunk, "unroll": unroll}
         config = replace(w.model, **changes | ({"parametrization": parametrization, "tied": False} if parametrization else {}))
         return config.build(w.input_size, w.output_size, w.reads), config
 
@@ -220,7 +222,7 @@ def _ours(about: str, network: Build = lrpt_network("fast"), flags: tuple[str, .
     return Contender(about, partial(jax_contender, network, **how), flags)
 
 
-PLAIN = lrpt_network("plain", pack="never")
+PLAIN = lrpt_network("plain", pack="never", unroll=1)
 KERNEL = lrpt_network("kernel", pack="never")
 
 NO_GRAPHS = "--xla_gpu_enable_command_buffer="
@@ -264,6 +266,8 @@ CONTENDERS |= {
     "checkpoint-loop-graphs": _on_gpu("`checkpoint`, its loops in command buffers", lrpt_network("checkpoint"), (LOOP_GRAPHS,)),
     "fast-no-graphs": _on_gpu("`fast` without command buffers", lrpt_network("fast"), (NO_GRAPHS,)),
     "fast-loop-graphs": _on_gpu("`fast`, its loops in command buffers", lrpt_network("fast"), (LOOP_GRAPHS,)),
+    "plain-unrolled": _on_gpu("`plain`, several steps in an iteration", lrpt_network("plain", pack="never")),
+    "fast-not-unrolled": _on_gpu("`fast`, one step in an iteration", lrpt_network("fast", unroll=1)),
     "fast-chunk-112": _on_gpu("`fast` with chunks of 112 steps", lrpt_network("fast", chunk=112)),
     "fast-one-chunk": _on_gpu("`fast` with one chunk for all steps", lrpt_network("fast", chunk=1000)),
     "flax-loop-graphs": _on_gpu("`flax`, its loops in command buffers", flax_network, (LOOP_GRAPHS,), has_flax_cell),

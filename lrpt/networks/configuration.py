@@ -165,20 +165,23 @@ class LoopConfig:
             notes="auto does so on CPUs for 8 rows and 64 steps or more",
         ),
     ] = "auto"
+    unroll: int | None = None
+    """steps in an iteration of the compiled loop (None: 8 on GPUs, 1 elsewhere)"""
 
     def __post_init__(self) -> None:
         check_choices(self, "model.loop")
-        check_at_least(1, self, "model.loop.chunk")
+        check_at_least(1, self, "model.loop.chunk", "model.loop.unroll")
 
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why."""
-        used = {"fast": {"chunk", "store", "pack"}, "checkpoint": {"chunk", "pack"}, "plain": {"pack"}, KERNEL: set()}.get(self.kind)
-        return {name: f"model.loop.kind is {self.kind}" for name in ("chunk", "store", "pack") if used is not None and name not in used}
+        tuned = "chunk", "store", "pack", "unroll"
+        used = {"fast": {*tuned}, "checkpoint": {"chunk", "pack", "unroll"}, "plain": {"pack", "unroll"}, KERNEL: set()}.get(self.kind)
+        return {name: f"model.loop.kind is {self.kind}" for name in tuned if used is not None and name not in used}
 
     def tuning(self, sharers: int) -> Tuning:
         """Return the tuning of a loop that runs on `sharers` devices with a common cache."""
-        return Tuning(self.chunk, self.store, sharers, self.pack)  # type: ignore[arg-type]
+        return Tuning(self.chunk, self.store, sharers, self.pack, self.unroll)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -225,6 +228,7 @@ class ShortNames(TypedDict, total=False):
     chunk: int | None
     store: str
     pack: str
+    unroll: int | None
     materialize: str
     word_dropout: float
     word_masks: str

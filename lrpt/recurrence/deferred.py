@@ -24,7 +24,7 @@ docs/fast_loop.md has a worked example and the invariants.
 
 import warnings
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
 from lrpt.recurrence.leaves import distinct, instantiated, or_none, told_apart
 from lrpt.recurrence.linearize import LinearStep
-from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain
+from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
 
 VALUES_PER_CHUNK = 90_000
@@ -47,6 +47,14 @@ WEIGHTS_PER_VALUE = 32
 
 STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
+
+
+class Plan(NamedTuple):
+    """Choices for a sequence: steps in a chunk, whether the state before every step is stored, and the tuning."""
+
+    length: int
+    all_steps: bool
+    tuning: Tuning
 
 
 def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
@@ -73,7 +81,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
         return checkpoint(step, params, carry, xs, tuning)
     weights = sum(array.size for array in distinct(params)[0])
     try:
-        return _run(step, calls, params, carry, xs, *_plan(steps, calls, carry, weights, tuning))
+        return _run(step, calls, params, carry, xs, _plan(steps, calls, carry, weights, tuning))
     except TypeError as error:
         if "forward-mode" in str(error):
             raise TypeError(
@@ -96,7 +104,7 @@ def supported() -> bool:
 
     def loss(kernel: Array) -> Array:
         matrix, carry, xs = Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3))
-        return jnp.sum(_run(step, trace_calls(step, matrix, carry, xs[0]), matrix, carry, xs, 2, True)[0])
+        return jnp.sum(_run(step, trace_calls(step, matrix, carry, xs[0]), matrix, carry, xs, Plan(2, True, BY_RULE))[0])
 
     try:
         jax.eval_shape(jax.grad(loss), jnp.zeros((3, 3)))
@@ -106,14 +114,15 @@ def supported() -> bool:
     return True
 
 
-def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> tuple[int, bool]:
-    """Return the length of a chunk, and whether to store the state before every step."""
+def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> Plan:
+    """Return the choices for a sequence."""
     if not is_known(steps):
-        return 1, True  # chunks of one step are the only ones that divide every sequence
+        return Plan(1, True, tuning)  # chunks of one step are the only ones that divide every sequence
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
-        return tuning.chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries"
-    return tuning.chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights), keeps_all(steps, kept, tuning)
+        return Plan(tuning.chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries", tuning)
+    length = tuning.chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights)
+    return Plan(length, keeps_all(steps, kept, tuning), tuning)
 
 
 def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:
@@ -141,8 +150,8 @@ def keeps_all(steps: int, kept: Any, tuning: Tuning) -> bool:
     return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept)) <= STORED_BYTES
 
 
-def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int, all_steps: bool) -> tuple[Any, Any]:
-    """Run `lax.scan` with the reverse mode of this module, in chunks of `length`."""
+def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any]:
+    """Run `lax.scan` with the reverse mode of this module."""
     arrays, build = distinct(params)
 
     def bound(arrays: list[Any]) -> Any:
@@ -151,7 +160,7 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
     @jax.custom_vjp
     def run(arrays: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
         body = bound(told_apart(arrays))
-        return lax.scan(lambda carry, x: body(carry, x)[0], carry, xs)
+        return scan(lambda carry, x: body(carry, x)[0], carry, xs, plan.tuning)
 
     def forward(*perturbed: Any) -> tuple[Any, Any]:
         arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
@@ -160,53 +169,54 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, length: int
         frozen = [None if p.perturbed else () for p in perturbed[0]]
 
         body = bound(arrays)
-        last, ys, before = _with_steps(body, carry, xs) if all_steps else _with_boundaries(body, carry, xs, length)
+        last, ys, before = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
         return (last, ys), (arrays, before, xs, () if wants_x else None, frozen)
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
         arrays, before, xs, wants_x, marks = saved
         frozen = {i for i, mark in enumerate(marks) if mark is not None}
         linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), wants_x is not None, frozen)
-        return _backward(linear, before, xs, cotangents, length, all_steps)
+        return _backward(linear, before, xs, cotangents, plan)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
 
 
-def _with_steps(bound: Any, carry: Any, xs: Any) -> tuple[Any, Any, Any]:
+def _with_steps(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any, Any]:
     """Return (last carry, ys, (the state before each step, the stored outputs of each step))."""
 
     def body(before: Any, x: Any) -> tuple[Any, Any]:
         (after, y), kept = bound(before, x)
         return after, ((before, kept), y)
 
-    last, (before, ys) = lax.scan(body, carry, xs)
+    last, (before, ys) = scan(body, carry, xs, plan.tuning)
     return last, ys, before
 
 
-def _with_boundaries(bound: Any, carry: Any, xs: Any, length: int) -> tuple[Any, Any, Any]:
+def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any, Any]:
     """Return (last carry, ys, (the state before each chunk, nothing))."""
 
     def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
-        after, ys = lax.scan(lambda carry, x: bound(carry, x)[0], before, xs)
+        after, ys = scan(lambda carry, x: bound(carry, x)[0], before, xs, plan.tuning)
         return after, ((jax.tree.map(lambda a: a[None], before), []), ys)
 
-    last, (before, ys) = in_chunks(chunk, carry, xs, length)
+    last, (before, ys) = in_chunks(chunk, carry, xs, plan.length)
     return last, ys, before
 
 
-def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, length: int, all_steps: bool) -> tuple[Any, Any, Any]:
+def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, plan: Plan) -> tuple[Any, Any, Any]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(jnp.zeros_like, linear.calls.kept_outputs())
     fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
     d_last, d_ys = (instantiated(part) for part in cotangents)
-    if length == 1 and all_steps:
-        (d_first, gradients), d_x = lax.scan(partial(_step, linear, fixed), (d_last, linear.zeros()), (before, xs, d_ys), reverse=True)
+    if plan.length == 1 and plan.all_steps:
+        start, walk = (d_last, linear.zeros()), partial(_step, linear, fixed)
+        (d_first, gradients), d_x = scan(walk, start, (before, xs, d_ys), plan.tuning, reverse=True)
         return linear.by_array(gradients), or_none(before[0], d_first), or_none(xs, d_x) if linear.wants_x else None
-    chunk = partial(_chunk, linear, fixed, all_steps)
-    chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], length)
-    states = length if all_steps else 1
-    sequence = cut(before, chunks, states), cut(xs, chunks, length), cut(d_ys, chunks, length)
+    chunk = partial(_chunk, linear, fixed, plan)
+    chunks, rest = divmod(jax.tree.leaves(xs)[0].shape[0], plan.length)
+    states = plan.length if plan.all_steps else 1
+    sequence = cut(before, chunks, states), cut(xs, chunks, plan.length), cut(d_ys, chunks, plan.length)
     state, d_rest = (d_last, linear.zeros()), None
     if rest:
         state, d_rest = chunk(state, tuple(part[1] for part in sequence))
@@ -224,11 +234,11 @@ def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[
     return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, sequence: Any) -> tuple[Any, Any]:
+def _chunk(linear: LinearStep, fixed: list[Any], plan: Plan, state: Any, sequence: Any) -> tuple[Any, Any]:
     """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((before it, gradients), d x)."""
     before, xs, d_ys = sequence
-    if not all_steps:
-        _, _, before = _with_steps(linear.advance, _first(before[0]), xs)
+    if not plan.all_steps:
+        _, _, before = _with_steps(linear.advance, _first(before[0]), xs, plan)
     d_after, (matrices, raw) = state
     carries, kept = before
     varying, inputs = jax.vmap(linear.recompute)(carries, xs, kept)
@@ -241,7 +251,7 @@ def _chunk(linear: LinearStep, fixed: list[Any], all_steps: bool, state: Any, se
         d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
         return (d_before, jax.tree.map(jnp.add, raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
 
-    (d_before, raw), (stored, d_x) = lax.scan(body, (d_after, raw), (varying, d_ys), reverse=True)
+    (d_before, raw), (stored, d_x) = scan(body, (d_after, raw), (varying, d_ys), plan.tuning, reverse=True)
     matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal])
     return (d_before, (matrices, raw)), d_x
 

@@ -20,6 +20,9 @@ Pack = Literal["auto", "always", "never"]
 
 CHUNK = 28
 
+UNROLLED = 8
+"""Steps in an iteration of a compiled loop on GPUs, where starting an iteration takes about as long as a step of a small network."""
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -32,6 +35,8 @@ class Tuning:
       sharers: devices that run the loop at the same time and share a cache. The rule divides the length of a chunk by them.
       pack: whether segments of a masked sequence are computed only for the rows that have steps left (`recurrence.packing`). 'auto' does so
         on CPUs for at least 8 rows and 64 steps. Sequences of 64 steps or more skip segments of padding in any case.
+      unroll: steps in an iteration of the compiled loop, the argument `unroll` of `lax.scan` (None: 8 on GPUs, and 1 elsewhere, where more
+        gain nothing). Compilation takes longer with more of them.
 
     Raises:
       UsageError: there is no such choice, or a number is no integer or below 1.
@@ -41,11 +46,17 @@ class Tuning:
     store: Store = "auto"
     sharers: int = 1
     pack: Pack = "auto"
+    unroll: int | None = None
 
     def __post_init__(self) -> None:
-        check_at_least(1, self, "chunk", "sharers")
+        check_at_least(1, self, "chunk", "sharers", "unroll")
         check_choice("store", self.store, get_args(Store))
         check_choice("pack", self.pack, get_args(Pack))
+
+    @property
+    def unrolled(self) -> int:
+        """Return the steps in an iteration of a compiled loop."""
+        return self.unroll or (UNROLLED if jax.default_backend() == "gpu" else 1)
 
 
 BY_RULE = Tuning()
@@ -69,8 +80,15 @@ class Loop(Protocol):
 
 
 def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
-    """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune."""
-    return lax.scan(partial(step, params), carry, xs)
+    """Run `lax.scan`. Reverse mode stores every intermediate of every step. There is nothing to tune but `unroll`."""
+    return scan(partial(step, params), carry, xs, tuning)
+
+
+def scan(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, tuning: Tuning, reverse: bool = False) -> tuple[Any, Any]:
+    """Run `lax.scan` with as many steps in an iteration as the tuning says: one if the number of steps is symbolic, or zero."""
+    steps = jax.tree.leaves(xs)[0].shape[0]
+    several = is_known(steps) and steps > 0
+    return lax.scan(body, carry, xs, reverse=reverse, unroll=min(tuning.unrolled, steps) if several else 1)
 
 
 def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE) -> tuple[Any, Any]:
@@ -78,7 +96,7 @@ def checkpoint(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY
 
     @partial(jax.checkpoint, prevent_cse=False)
     def chunk(params: Any, carry: Any, xs: Any) -> tuple[Any, Any]:
-        return plain(step, params, carry, xs)
+        return plain(step, params, carry, xs, tuning)
 
     return in_chunks(partial(chunk, params), carry, xs, tuning.chunk or CHUNK)
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from table import (
     BATCH,
     INPUT_SIZE,
@@ -70,10 +71,59 @@ def test_chunks_that_divide_that_do_not_and_that_are_longer(chunk, loop, store):
     assert_same(actual, gradients(net.cell, net.params, net.carry, net.xs))
 
 
+@pytest.mark.parametrize(
+    ("loop", "settings"),
+    [
+        ("plain", {}),
+        ("checkpoint", {"chunk": 4}),
+        *(("fast", own) for own in ({"chunk": 1}, {"chunk": 4}, {"chunk": 4, "store": "boundaries"})),
+    ],
+)
+@pytest.mark.parametrize("unroll", [2, 4, 9])
+def test_several_steps_in_an_iteration(loop, settings, unroll):
+    """Six steps: three iterations, one and a rest, or all in less than one."""
+    net = network(Row("gru", "low_rank_plus_diagonal"))
+    run = partial(gradients, net.cell, net.params, net.carry, net.xs)
+    assert_same(run(loop=loop, tuning=Tuning(**settings, unroll=unroll)), run())
+
+
+@pytest.mark.parametrize(
+    ("loop", "expected"), [("plain", {8: [3, 3]}), ("checkpoint", {2: [1, 1], 4: [3, 3, 3]}), ("fast", {8: [3], 2: [1], 4: [3]})]
+)
+def test_every_loop_over_steps_has_several_in_an_iteration(loop, expected):
+    """Lengths of the scans of a gradient, with their steps in an iteration. Loops over chunks have one."""
+    net = network(Row("gru", "low_rank_plus_diagonal"))
+    xs = jnp.concatenate([net.xs, net.xs])[:8]
+    traced = jax.make_jaxpr(lambda params: gradients(net.cell, params, net.carry, xs, loop=loop, tuning=Tuning(chunk=4, unroll=3)))(
+        net.params
+    )
+    found: dict[int, list[int]] = {}
+    for scan in scans(traced.jaxpr):
+        found.setdefault(scan["length"], []).append(scan["unroll"])
+    assert found == expected
+
+
+def scans(jaxpr):
+    """Yield the parameters of all scans of a program."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "scan":
+            yield equation.params
+        for inner in jaxprs_in_params(equation.params):
+            yield from scans(inner)
+
+
+@pytest.mark.parametrize(("backend", "steps"), [("cpu", 1), ("gpu", 8), ("tpu", 1)])
+def test_steps_in_an_iteration_by_rule(monkeypatch, backend, steps):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert Tuning().unrolled == steps
+    assert Tuning(unroll=5).unrolled == 5
+
+
+@pytest.mark.parametrize("unroll", [1, 4])
 @pytest.mark.parametrize("loop", LOOPS)
-def test_no_steps_leave_the_state(loop):
+def test_no_steps_leave_the_state(loop, unroll):
     net = network(Row("gru", "low_rank"))
-    carry, ys = recur(net.cell.step, net.params, net.carry, net.xs[:0], loop=loop)
+    carry, ys = recur(net.cell.step, net.params, net.carry, net.xs[:0], loop=loop, tuning=Tuning(unroll=unroll))
     np.testing.assert_array_equal(carry, net.carry)
     assert ys.shape == (0, *net.carry.shape)
 

@@ -28,7 +28,7 @@ def sequences(sizes):
 
 
 @pytest.mark.parametrize("sizes", ["b, 70", "b, t", "4, t"])
-@pytest.mark.parametrize("settings", [{}, {"store": "boundaries", "chunk": 3}], ids=["by rule", "boundaries"])
+@pytest.mark.parametrize("settings", [{}, {"store": "boundaries", "chunk": 3}, {"unroll": 4}], ids=["by rule", "boundaries", "unrolled"])
 def test_gradients_of_the_fast_loop(sizes, settings):
     model, variables = network(**settings)
 
