@@ -66,6 +66,9 @@ ZHANG = {"RNN-512 (Zhang et al.)": 1.80, "RNN-1024 (Zhang et al.)": 1.69, "LSTM-
 
 CHAR_NETWORKS = {name: _chars(name, preset) for name, (preset, _, _) in CHAR_TABLE.items()}
 TEXT8_NETWORKS = {name: _chars(name, preset) for name, (preset, _, _) in TEXT8_TABLE.items()}
+RNN_512 = _chars("RNN-512", "rnn-760 --model.size 512 --model.embedding 512")
+"""A usual network with fewer operations than VCRNN-1024 has here, where the paper has none."""
+LARGE_RNNS = RNN_512, CHAR_NETWORKS["RNN-760"], CHAR_NETWORKS["RNN-1024"]
 BIT_NETWORKS = {name: _bits(name, preset) for name, (preset, _, _) in BIT_TABLE.items()}
 SMALL_VC, SMALL_RNN = _chars("VCRNN-256", "small"), _chars("RNN-128", "small-rnn")
 SMALL_GUIDE = _chars("VCRNN-256, guide", "small-guide")
@@ -100,9 +103,9 @@ SMALL_UNITS = "128 units instead of 1,000"
 BUFFERED = {8: _bits("VCRNN-128, 8 buffer bits", "small-buffer-8"), 24: _bits("VCRNN-128, 24 buffer bits", "small-buffer-24")}
 CRNN_500, CRNN_100 = Network("CRNN-500", CRNN, "--preset paper"), Network("CRNN-100", CRNN, "--preset bits")
 OTHER_RATE = {
-    "RNN-100": ("at a constant learning rate", _bits("RNN-100, constant rate", "rnn-100 --optim.decay 1 --optim.decay-after 0")),
+    "RNN-100": ("at a constant rate", _bits("RNN-100, constant rate", "rnn-100 --optim.decay 1 --optim.decay-after 0")),
     "CRNN-100": (
-        "with a falling learning rate",
+        "with a falling rate",
         Network("CRNN-100, falling rate", CRNN, "--preset bits --optim.decay 0.5 --optim.decay-after 11"),
     ),
 }

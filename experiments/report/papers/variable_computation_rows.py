@@ -6,8 +6,6 @@ from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
     ABLATION,
     ABLATION_SCALE,
-    ANNEALED_RNNS,
-    ANNEALED_VC,
     BIT_NETWORKS,
     BIT_TABLE,
     BUFFERED,
@@ -22,10 +20,8 @@ from experiments.report.papers.variable_computation_networks import (
     PUBLISHED_TUNES,
     SECTION_42,
     SMALL_BITS,
-    SMALL_RNN,
     SMALL_RNN_BITS,
     SMALL_UNITS,
-    SMALL_VC,
     TABLE_1,
     TABLE_2,
     TABLE_3_BITS,
@@ -73,11 +69,7 @@ BELOW_QUOTED = {
 """Unit -> quoted models of more operations than which it is said to be better on text8, and is in the table."""
 
 
-STAND_INS = {"VCRNN-1024": (ANNEALED_VC, SMALL_VC), "RNN-760": (ANNEALED_RNNS[0], SMALL_RNN)}
-"""Row of Table 3 on characters -> small networks in its place, the first one that was run."""
-
-
-def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network, stand_ins: tuple[Network, ...] = ()) -> Row:
+def _char_row(where: str, name: str, figures: tuple[str, int, float], network: Network) -> Row:
     _, size, published = figures
     score = "bits_per_character"
     computed = (mean_share(),) if name.startswith("VC") else ()
@@ -90,7 +82,6 @@ def _char_row(where: str, name: str, figures: tuple[str, int, float], network: N
         name,
         (from_test("bits per character", score, published, 2), *against, equivalent_size(size, claimed=name.startswith("VC")), *computed),
         network,
-        stand_ins=stand_ins,
         unprinted=UNPRINTED,
     )
 
@@ -155,7 +146,7 @@ ROWS = (
     *(_bit_row(name) for name in BIT_TABLE),
     _crnn_row(TABLE_3_BITS, CRNN_100, "bits_per_bit", 0.222, 3, 140),
     *(
-        _char_row(TABLE_3_CHARS, name, figures, CHAR_NETWORKS[name], STAND_INS.get(name, ()))
+        _char_row(TABLE_3_CHARS, name, figures, CHAR_NETWORKS[name])
         for name, figures in CHAR_TABLE.items()
     ),
     _crnn_row(TABLE_3_CHARS, CRNN_500, "bits_per_character", 1.46, 2, 700),
