@@ -85,9 +85,12 @@ def plain(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE
 
 
 def scan(body: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any, tuning: Tuning, reverse: bool = False) -> tuple[Any, Any]:
-    """Run `lax.scan` with as many steps in an iteration as the tuning says: one if the number of steps is symbolic, or zero."""
+    """Run `lax.scan` with as many steps in an iteration as the tuning says: one if their number is symbolic.
+
+    With a single step, nothing asks for the device: a network whose parameters are only counted is traced for one.
+    """
     steps = jax.tree.leaves(xs)[0].shape[0]
-    several = is_known(steps) and steps > 0
+    several = is_known(steps) and steps > 1
     return lax.scan(body, carry, xs, reverse=reverse, unroll=min(tuning.unrolled, steps) if several else 1)
 
 
