@@ -69,8 +69,11 @@ def test_prints(capsys):
 
 
 def test_the_note_on_tunes_has_the_parameters_of_the_kept_networks(tmp_path):
-    kept = [json.loads(path.read_text()) for path in COSTS.parent.glob("music/*/result.json")]
-    assert {one["model"].replace("ELMAN", "RNN") for one in kept} == {one.config.label for one in PRINTED if one.symbols == MUSIC}
+    """Of the networks of the paper. Others that are kept, such as gated cells, have no row."""
+    published = {one.config.label for one in PRINTED if one.symbols == MUSIC}
+    every = [json.loads(path.read_text()) for path in COSTS.parent.glob("music/*/result.json")]
+    kept = [one for one in every if one["model"].replace("ELMAN", "RNN") in published]
+    assert {one["model"].replace("ELMAN", "RNN") for one in kept} == published
     for one in kept:
         assert f"{one['model'].replace('ELMAN', 'RNN')} has {one['parameters']['true']:,}" in note_on_tunes()
         assert f" {one['data']['types']} symbols" in note_on_tunes()
