@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.report.claims.judged import Judged, JudgedRelation
+from experiments.report.claims.judged import Judged, JudgedRelation, summarize
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.relations import OnCurve
-from experiments.report.claims.rows import Evidence, Network
+from experiments.report.claims.rows import Evidence, Network, Quantity
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
@@ -52,17 +52,19 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     large, gated = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCGRU-1024 > GRU-458")
     plain = SMALL_VC, *RNN_CURVE
     gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
+    of_size = _of_the_published_size(judged)
+    all_small = not of_size and bool(bits.smaller and characters.smaller and gated.smaller)
     so = gated.smaller == characters.smaller == ANNEALED_SCALE
     alike = "A VCGRU with that falling rate" if so else f"{_trained(gated)} VCGRU on characters"
     return Takeaway(
         f"**Equal operations.** In the paper, these units are better than usual ones with as many operations, in "
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
-        f"{gap(large, 'Here VCRNN-1024', INTERPOLATED, BITS) if large.pairs else 'All is at smaller scale here.'} "
+        f"{gap(large, 'Here VCRNN-1024', INTERPOLATED, BITS) + ' ' if large.pairs else 'All is at smaller scale here. ' * all_small}"
         f"{gap(characters, f'{_trained(characters)} VCRNN of 256 units', 'such RNNs' if large.pairs else INTERPOLATED, BITS)} "
         f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', BITS)} "
         f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)}",
         (
-            _of_the_published_size(judged),
+            of_size,
             _at_a_constant_rate(
                 judged,
                 characters,
@@ -82,6 +84,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
 
 
 INTERPOLATED = "interpolated RNNs of as many operations"
+TEST_SCORE = Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.3f}", best=True)
 
 
 def _of_the_published_size(judged: Judged) -> str:
@@ -99,10 +102,8 @@ def _of_the_published_size(judged: Judged) -> str:
 
 def _scores(judged: Judged, network: Network) -> str:
     """Return the test scores of a network on characters, such as '1.500 ± 0.002 (3 seeds)'; nothing if no run of it has ended."""
-    runs = network.runs(judged.evidence, best=True).values()
-    known = [score for run in runs if (score := run.tested("bits_per_character")) is not None]
-    deviation = f" ± {np.std(known, ddof=1):.3f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.3f}{deviation} ({seeds_in_words([len(known)])})" if known else ""
+    known = [one for one in network.observe(TEST_SCORE, judged.evidence) if one.value is not None]
+    return f"{summarize(known, TEST_SCORE.form)} ({seeds_in_words([len(known)])})" if known else ""
 
 
 FALLING = {ANNEALED_SCALE: "8 of 20", ANNEALED_BITS_SCALE: "4 of 8"}
