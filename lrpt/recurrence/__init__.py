@@ -2,8 +2,8 @@
 
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.loops import BY_RULE, Loop, Pack, Step, Store, Tuning, checkpoint, plain
+from lrpt.recurrence.over_time import KERNEL, LOOPS, Outputs, recur
 from lrpt.recurrence.packing import RowWise
-from lrpt.recurrence.unroll import KERNEL, LOOPS, Outputs, recur
 
 __all__ = [
     "BY_RULE",

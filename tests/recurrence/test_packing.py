@@ -159,7 +159,7 @@ def test_segments_of_a_sequence_have_one_length_of_at_most_sixteen_steps(steps, 
 @pytest.mark.parametrize(("steps", "pack", "segments"), [(64, "auto", True), (63, "auto", False), (6, "auto", False), (6, "always", True)])
 def test_sequences_of_64_steps_are_packed_by_rule_and_shorter_ones_when_asked_only(steps, pack, segments, monkeypatch):
     found = []
-    monkeypatch.setattr("lrpt.recurrence.unroll.packed", lambda *args, **how: found.append(args) or (None, None))
+    monkeypatch.setattr("lrpt.recurrence.over_time.packed", lambda *args, **how: found.append(args) or (None, None))
     xs = jnp.ones((steps, 8, 1))
     recur(lambda _, h, x: (h + x, (h, None)), None, xs[0], xs, xs[..., 0] > 0, tuning=Tuning(pack=pack))
     assert bool(found) == segments
