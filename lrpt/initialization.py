@@ -1,7 +1,7 @@
 """Initializations of all parameters, by name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import flax.linen as nn
 import jax
@@ -37,6 +37,8 @@ class Initialization:
       table: initializer of embeddings (None: as matrices).
       readout: initializer of the readout's matrix and bias. It gets the readout's input width instead of the scale (None: as matrices and
         biases).
+      block: initializer of the matrices, diagonals and biases of a linear map if the cell says how many inputs the map has. It gets that
+        number instead of the scale (None: as all others).
       has_scale: whether matrices depend on the scale.
     """
 
@@ -45,7 +47,19 @@ class Initialization:
     offset: Draw
     table: Draw | None = None
     readout: Draw | None = None
+    block: Draw | None = None
     has_scale: bool = False
+
+    def of_block(self, fan_in: int | None) -> "Initialization":
+        """Return the initialization of a block of a linear map with `fan_in` inputs (None: of any other matrix or bias)."""
+        if fan_in is None or self.block is None:
+            return self
+        block = self.block
+
+        def draw(key: Array, shape: Shape, scale: float) -> Array:
+            return block(key, shape, fan_in)
+
+        return replace(self, matrix=draw, diagonal=draw, offset=draw)
 
 
 def _uniform(key: Array, shape: Shape, scale: float) -> Array:
@@ -81,7 +95,14 @@ INITIALIZATIONS: dict[str, Initialization] = {
     "dl4mt": Initialization(lambda key, shape, _: normal_or_orthogonal(key, shape), _diagonal, _zeros),
     "uniform": Initialization(_uniform, _uniform, _uniform, has_scale=True),
     "normal": Initialization(_normal, _normal, _zeros, has_scale=True),
-    "lru": Initialization(_uniform_by_width, _uniform_by_width, _uniform_by_width, _standard_normal, _uniform_by_given_width),
+    "lru": Initialization(
+        _uniform_by_width,
+        _uniform_by_width,
+        _uniform_by_width,
+        table=_standard_normal,
+        readout=_uniform_by_given_width,
+        block=_uniform_by_given_width,
+    ),
 }
 """glorot: as in lowrank-gru.
 
@@ -94,9 +115,9 @@ normal: biases are initialized to zero.
 
 lru (lattice recurrent units): as in chahuja/lru (model.py, with the defaults of PyTorch). All parameters of a cell, biases too, are uniform
 in +-1/sqrt(n), where n is the output width of a matrix. Embeddings are standard normal. The readout is uniform in +-1/sqrt(n), where n is
-its input width. In that code, the first transition of an RHN differs: its weights and biases are uniform in +-1/sqrt(2n), because PyTorch
-counts both inputs. Here it is initialized as all others. That code has no low-rank matrices; here their factors are uniform in
-+-1/sqrt(n), where n is the number of outputs of L and of inputs of R.
+its input width. Weights and biases of the first transition of an RHN are uniform in +-1/sqrt(2n), because it is one linear map of input
+and state there, and PyTorch counts the inputs. That code has no low-rank matrices; here their factors are uniform in +-1/sqrt(n), where n
+is the number of outputs of L and of inputs of R (the first transition of an RHN: in the range of its full matrices).
 
 The paper (Ahuja and Morency 2018) says Glorot. `glorot` draws each n x n block on its own, within +-sqrt(3/n), which is sqrt(3) times the
 range of `lru`. The gates of an LRU are one matrix from 2n to 4n in that code, for which Glorot's rule gives the range of `lru`."""

@@ -44,6 +44,8 @@ class MatrixSpec:
       n_out: width of its outputs.
       role: 'recurrent' or 'input', the configuration that it follows.
       group: matrices of one role and group share their projection R if the parametrization is tied.
+      fan_in: number of inputs of the linear map that the matrix is a block of, for initializations that depend on it; None if the cell does
+        not say.
 
     Raises:
       UsageError: there is no such role.
@@ -53,6 +55,7 @@ class MatrixSpec:
     n_out: int
     role: str
     group: str = ""
+    fan_in: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("the role of a matrix", self.role, ("recurrent", "input"))
@@ -60,10 +63,17 @@ class MatrixSpec:
 
 @dataclass(frozen=True)
 class BiasSpec:
-    """A bias: its size, and the constant that it is initialized to. A bias of 0 follows the initialization instead."""
+    """A bias: its size, and the constant that it is initialized to. A bias of 0 follows the initialization instead.
+
+    Attributes:
+      size: number of its entries.
+      initial: the constant.
+      fan_in: as in `MatrixSpec`.
+    """
 
     size: int
     initial: float = 0.0
+    fan_in: int | None = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,26 @@ def test_a_lattice_starts_as_in_the_original_code(kind):
     assert len(params["readout"]["bias"]) == SYMBOLS
 
 
+@pytest.mark.parametrize("cell", ["rhn", "rhn_uncoupled"])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "low_rank_plus_diagonal"])
+def test_the_first_transition_of_an_rhn_counts_input_and_state(cell, kind, tied):
+    """In the original code of the lattice units, it is `nn.Linear(2 n, n)`, whose weights and biases are uniform in +-1/sqrt(2 n)."""
+    config = ModelConfig(cell, WIDTH, depth=2, parametrization=kind, rank=16, tied=tied, carry_bias=0.0, initialization="lru")
+    params = config.build(WIDTH, 5, "all").init(jax.random.key(0), jnp.zeros((1, 1, WIDTH)))["params"]["recurrent"]["cell"]
+    layers = [{name: part for name, part in params["recurrent"].items() if str(layer) in name.split("_")} for layer in (0, 1)]
+    biases = [[bias for name, bias in params["bias"].items() if name.startswith(f"{layer}_")] for layer in (0, 1)]
+    assert_uniform_within(params["input"], (2 * WIDTH) ** -0.5)
+    for part, bound in zip(layers, ((2 * WIDTH) ** -0.5, WIDTH**-0.5), strict=True):
+        assert_uniform_within(part, bound)
+    assert max(np.abs(bias).max() for bias in biases[0]) <= (2 * WIDTH) ** -0.5 < max(np.abs(bias).max() for bias in biases[1])
+
+
+@pytest.mark.parametrize("name", sorted(set(INITIALIZATIONS) - {"lru"}))
+def test_other_initializations_take_no_notice_of_what_a_matrix_is_a_block_of(name):
+    assert INITIALIZATIONS[name].of_block(7) is INITIALIZATIONS[name]
+
+
 def test_of_the_factors_of_an_embedding_only_the_table_starts_as_an_embedding():
     config = ModelConfig("lru", WIDTH, rank=16, initialization="lru", embedding_rank=32)
     embedding = config.build(SYMBOLS, SYMBOLS, "all").init(jax.random.key(0), jnp.zeros((1, 1), jnp.int32))["params"]["embedding"]

@@ -24,7 +24,7 @@ predict, so that a published 0.965 is about 0.981 in those units.
 As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 after each epoch, an evaluation of validation and test split after each
 epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping. Presets have neither.
 Initial states are zero. Parameters start as in the code (`lru`), whose runs were published; the paper says Glorot (`--model.initialization
-glorot`). The first transition of RHNs starts in a range 1/sqrt(2) as wide in the code (`lrpt.initialization`).
+glorot`).
 
 Neither the paper nor the original code gives the widths of networks, or says which have two and which four layers. Here they have two, or
 four by name, and the width whose number of parameters in the original code is closest to the budget. In that code GRUs, LSTMs and grid

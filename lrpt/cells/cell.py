@@ -58,20 +58,23 @@ class CellSpec:
     depth: int = 1
 
 
-def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
+def gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> Any:
     """Return the specification of a `Gate`.
 
     Args:
       spec: sizes.
       bias: initial value of its bias.
       group: its recurrent matrix shares R with those of the same group if they are tied.
+      fan_in: of its matrices and its bias, as in `MatrixSpec`.
     """
-    return Gate(MatrixSpec(spec.input_size, spec.size, "input"), *state_gate_spec(spec, bias, group))  # type: ignore[arg-type]
+    inputs = MatrixSpec(spec.input_size, spec.size, "input", fan_in=fan_in)
+    return Gate(inputs, *state_gate_spec(spec, bias, group, fan_in))  # type: ignore[arg-type]
 
 
-def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "") -> Any:
+def state_gate_spec(spec: CellSpec, bias: float = 0.0, group: str = "", fan_in: int | None = None) -> Any:
     """Return the specification of a `StateGate`; arguments as for `gate_spec`."""
-    return StateGate(MatrixSpec(spec.size, spec.size, "recurrent", group), BiasSpec(spec.size, bias))  # type: ignore[arg-type]
+    matrix = MatrixSpec(spec.size, spec.size, "recurrent", group, fan_in)
+    return StateGate(matrix, BiasSpec(spec.size, bias, fan_in))  # type: ignore[arg-type]
 
 
 def in_group(template: Any, group: str) -> Any:

@@ -83,7 +83,10 @@ def rhn_uncoupled(
 
 
 def _gate(spec: CellSpec, layer: int, bias: float = 0.0) -> Any:
-    return (gate_spec if layer == 0 else state_gate_spec)(spec, bias, group=str(layer))
+    """Return the specification of a gate. A gate of the first layer is one linear map of input and state in the code of chahuja/lru."""
+    if layer:
+        return state_gate_spec(spec, bias, group=str(layer))
+    return gate_spec(spec, bias, group="0", fan_in=spec.input_size + spec.size)
 
 
 def _layers(spec: CellSpec) -> Any:

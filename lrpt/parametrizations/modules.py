@@ -46,7 +46,7 @@ class Parametrization(nn.Module):
         for field, stored in arrays.items():
             if min(stored.shape, default=1) < 1:
                 raise UsageError(f"{name} would have the array {field} of shape {stored.shape}: choose another rank or number of blocks")
-        start = INITIALIZATIONS[self.config.initialization]
+        start = INITIALIZATIONS[self.config.initialization].of_block(self._fan_in(name))
         frozen = {field: stored for field, stored in arrays.items() if stored.is_frozen}
         trained = {field: stored for field, stored in arrays.items() if not stored.is_frozen}
 
@@ -58,6 +58,10 @@ class Parametrization(nn.Module):
         if frozen:
             found = {**found, **self.variable(FROZEN, name, lambda: draw(frozen, self.make_rng("params"))).value}
         return found
+
+    def _fan_in(self, name: str) -> int | None:
+        """Return the fan-in of the matrices that have an array of the parameter `name`, which may be a shared projection."""
+        return next((spec.fan_in for own, spec in self.specs.items() if name in (own, shared_name(spec))), None)
 
 
 class Structured(Parametrization):

@@ -72,14 +72,18 @@ class Parameters(nn.Module):
 
     def biases(self, specs: dict[str, Any]) -> dict[str, Operator]:
         """Create the biases. The initialization draws those that start at 0."""
-        offset, scale = INITIALIZATIONS[self.recurrent.initialization].offset, self.recurrent.initial_scale
+        start, scale = INITIALIZATIONS[self.recurrent.initialization], self.recurrent.initial_scale
+
+        def draw_one(key: Array, spec: BiasSpec) -> Array:
+            return (
+                jnp.full((spec.size,), spec.initial, float)
+                if spec.initial
+                else start.of_block(spec.fan_in).offset(key, (spec.size,), scale)
+            )
 
         def draw(key: Array) -> dict[str, Array]:
             keys = dict(zip(specs, jax.random.split(key, len(specs)), strict=True))
-            return {
-                name: jnp.full((spec.size,), spec.initial, float) if spec.initial else offset(keys[name], (spec.size,), scale)
-                for name, spec in specs.items()
-            }
+            return {name: draw_one(keys[name], spec) for name, spec in specs.items()}
 
         stored = self.param("bias", draw) if specs else {}
         return {name: matrices.Bias(value) for name, value in stored.items()}
