@@ -9,9 +9,9 @@
     python -m experiments.efficiency runs/europarl                         bits per character over equivalent size (Figure 4)
 
 Published: Figure 4, without numbers. On Czech, guided and learnt schedules are better than the RNN with fewer operations; on German they
-are "more efficient than the RNN". The paper prints neither sizes nor targets. Here: 512 units, targets of 0.2 to 0.5, and 0.8 at white
-spaces with guidance; RNNs of 128 to 512 units. Other settings that the paper does not print are those of
-`experiments.variable_computation`, at a constant learning rate.
+are "more efficient than the RNN". The paper prints no sizes, and of targets only their range in all experiments, 0.2 to 0.5. Here: 512
+units, targets of 0.2 to 0.5, and with guidance 0.8 at white spaces, which is outside that range; RNNs of 128 to 512 units. Other settings
+that the paper does not print are those of `experiments.variable_computation`, at a constant learning rate.
 
 Guidance names symbols by number. In these texts 0 is the line end and 2 the blank; `data.white_spaces` in result.json names them.
 """

@@ -14,8 +14,9 @@ Presets follow the authors' TensorFlow code (`rhn_train.py`, `enwik8_sota` and `
 sizes: biases of the transform gates from -4, everything else uniform within 0.04, embeddings as wide as there are symbols, a loss summed
 over the 50 steps of a window, and a weight decay of 1e-7 in it. That version has the large networks only. Earlier versions have smaller
 ones with other settings. In the first release (commit 2d6e545), `enwik8_sota` has depth 5 and 1500 units, batches of 100, dropout of 0.1,
-0.3, 0.05 and 0.3, a learning rate divided by 1.04, and embeddings as wide as the state. In commit 186131d, `text8_sota` has depth 10, 1000
-units and windows of 100 steps. The presets enwik8-5x1500 and text8-10x1000 keep the settings of the large networks instead. The published
+0.3, 0.05 and 0.3, a learning rate divided by 1.04, and embeddings as wide as the state. In commit 4a78c20, `text8_sota` has depth 10, 1000
+units, windows of 100 steps, and embeddings as wide as there are symbols: the published 20 M parameters. The presets enwik8-5x1500 and
+text8-10x1000 keep the settings of the large networks instead, so that text8-10x1000 has windows of 50 steps. The published
 23 M and 20 M parameters need embeddings as wide as there are symbols. The paper's supplement was not read.
 
 The preset torch-5x1500 follows their first Torch script for enwik8: batches of 100, other dropout with a mask for each gate, symbols

@@ -13,13 +13,13 @@ paper's abstract says that going from depth 1 to 10, "using the same number of p
 of 19.3 and 23.5 million parameters, and the 65.4 has another weight decay.
 
 Presets follow the authors' TensorFlow code (`rhn_train.py`, `ptb_sota`) at each depth, with the ten widths of their README: one mask for
-both gates, at all layers and steps of a window, and words dropped by type; biases of the transform gates from -2, which the paper does not
-give for this text; all other parameters uniform within 0.04; a loss summed over the 35 steps of a window, which includes a weight decay of
-1e-7. The 65.4 needs a smaller weight decay, which neither the paper's main text nor the code gives, and its supplement was not read
-(`--optim.weight-decay 1e-9` is a guess). The preset torch-8 follows their Torch code: a mask for each gate, words dropped by position (it
-is meant to drop types, and compares whole rows by mistake), a decoupled weight decay, a learning rate that falls from epoch 22 on (in the
-TensorFlow code from 21), 1,000 epochs, and no bias towards carrying. That code has a second bias in the first layer, which is left out
-here.
+both gates, at all layers and steps of a window, and words dropped by type; biases of the transform gates from -2, which the main text does
+not give for this data; all other parameters uniform within 0.04; a loss summed over the 35 steps of a window, which includes a weight decay
+of 1e-7. The 65.4 needs a smaller weight decay, which neither the paper's main text nor the code gives, and its supplement was not read
+(`--optim.weight-decay 1e-9` is a guess). The preset torch-8 has the training settings of their Torch code, whose network has depth 10 and
+1000 units: a mask for each gate, words dropped by position (it is meant to drop types, and compares whole rows by mistake), a decoupled
+weight decay, a learning rate that falls from epoch 22 on (in the TensorFlow code from 21), 1,000 epochs, and no bias towards carrying. That
+code has a second bias in the first layer, which is left out here.
 
 The presets equal-1 to equal-6 ask the question of Figure 5a, whether depth helps at an equal number of parameters, at a size for which a
 core needs less than an hour: tied networks of 1.5 million parameters, six epochs. An exact search finds the width of each depth. They read
@@ -143,7 +143,7 @@ def _torch() -> Preset:
     model = replace(_of_depth(8, tied=False).config.model, gate_masks="each", word_masks="positions", carry_bias=0.0)
     optim = replace(PAPER.optim, weight_decay_form="decoupled", decay_after=20)
     train = replace(PAPER.train, updates=1_000 * EPOCH)
-    return Preset(replace(PAPER, model=model, optim=optim, train=train), "untied-8 as the authors' Torch code has it")
+    return Preset(replace(PAPER, model=model, optim=optim, train=train), "untied-8 trained as in the authors' Torch code")
 
 
 EXPERIMENT = Experiment(

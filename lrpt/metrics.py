@@ -97,10 +97,10 @@ def sentence_metrics(means: Mapping[str, float]) -> dict[str, float]:
     Sentence i has a summed loss of L_i nats over n_i predicted symbols.
 
         loss                 L = (1/S) \sum_i L_i / n_i
-        sentence_perplexity  e^L, as in Table 2 of Miceli Barone 2018 for GRUs (`pred_probs` in dl4mt-lm's `small_lm_dr.py`)
+        sentence_perplexity  e^L, as the code of Miceli Barone 2018 computes it for GRUs (`pred_probs` in dl4mt-lm's `small_lm_dr.py`)
 
-    A symbol of a short sentence thus has more weight than a symbol of a long one. The rest of the literature reports `perplexity` and
-    `bits_per_character` as `corpus_metrics` defines them.
+    A symbol of a short sentence thus has more weight than a symbol of a long one. The text of that paper and the rest of the literature
+    define `perplexity` and `bits_per_character` as `corpus_metrics` does.
 
     Args:
       means: as in `corpus_metrics`, and 'loss', the mean over i of L_i / n_i.

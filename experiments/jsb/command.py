@@ -10,7 +10,7 @@ considerably harder to optimize with increasing depth"; "increasing the recurren
 
 The paper says that networks grow with depth, and that all architectures have the same size. Its supplement, which has sizes and settings,
 was not read. Those of this project are: 150,000, 300,000, 600,000 and 900,000 parameters for depths 1, 2, 4 and 6, momentum 0.9, batches of
-32 pieces, and gradients whose norm is clipped at 10, which the paper does not mention.
+32 pieces, and gradients whose norm is clipped at 10, which its main text does not mention.
 """
 
 from dataclasses import replace
@@ -73,7 +73,7 @@ EXPERIMENT = Experiment(
 What you saw: nats lost at each frame by three networks of four transitions within a step and of about one size. Two of them have no gates.
 
 Next:
-  python -m experiments.jsb swarm                                     every depth and architecture at random settings, as in Figure 4
+  python -m experiments.jsb swarm                                     every depth and architecture at random settings
   python -m experiments.jsb swarm --preset paper --data.dir DIR       the same, at the larger sizes of this project, on the JSB chorales
   python -m experiments.jsb --preset paper --data.dir DIR             the JSB chorales (DIR: where their file is, or is to go)
   python -m experiments.inspect_rhn gates runs/jsb/quick-rhn-seed0    how open its gates are, frame by frame""",

@@ -38,8 +38,9 @@ def dt_rnn(
     .. math::
         z_l = \tanh([l = 1] x W + z_{l-1} U_l + b_l), \quad z_0 = h, \quad h' = z_L
 
-    One layer is an Elman network. The nonlinearity is that of Zilly et al. 2017, who compare this network with theirs (section 5.1). The
-    tutorial of Pascanu et al. has sigmoids, and feeds x to every layer (GroundHog, `DT_RNN_Tut.py`; the layer of these equations is its
+    One layer is an Elman network. The nonlinearity is that of recurrent highway networks (Zilly et al. 2017, eq. 7), with which this
+    network is compared there; the main text of that paper (section 5.1) does not say which one it has for this network. The tutorial of
+    Pascanu et al. has sigmoids, and feeds x to every layer (GroundHog, `DT_RNN_Tut.py`; the layer of these equations is its
     `RecurrentMultiLayer`). If matrices are tied, every layer has its own projection R, since it sees another state.
 
     Args:

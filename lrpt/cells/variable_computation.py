@@ -13,9 +13,9 @@ may change by a schedule: in the paper it is 0.1 in the first epoch and grows by
 
 The units are those of `lrpt.cells.elman`, `gru` and `lstm`, and equal them if the mask is one everywhere. The soft mask is not one
 everywhere at m = 1: by eq. 8 its last dimension is one half. In the limit of infinite sharpness, eq. 8 updates floor(m n) dimensions, while
-the text says ceil(m n). The paper prints no biases. Its update gate z lets in the new state; the one here, as in `gru`, passes the old one
-on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized to
-zero. So is the bias b unless the initialization draws biases. Hence m starts at 1/2.
+the text says ceil(m n). The paper prints no biases of units. Its update gate z lets in the new state; the one here, as in `gru`, passes the
+old one on: z = e (1 - u). Inputs are as wide as the state. Matrices may be stored in any way. The vectors u and v are full, and initialized
+to zero. So is the bias b unless the initialization draws biases. Hence m starts at 1/2.
 
 In eqs. 9 and 13 the paper prints h_t where h_{t-1} is meant, and in eqs. 9 and 12 it prints i for the masked input x.
 

@@ -48,8 +48,8 @@ class Chorales:
 
     A frame is a vector of 88 zeros and ones, one for each MIDI note from 21 to 108, and lasts a quarter note. From frames 1, ..., f the
     network predicts frame f + 1 as 88 probabilities. The loss of a frame is the sum of 88 binary cross-entropies in nats, called negative
-    log-likelihood in the literature; the paper does not print its formula. `Task.summarize` computes two means. 'loss' is the mean over all
-    frames of a split. 'piece_loss' is the mean over pieces of their mean losses, which training on a batch minimizes.
+    log-likelihood in the literature; the main text of the paper does not print its formula. `Task.summarize` computes two means. 'loss' is
+    the mean over all frames of a split. 'piece_loss' is the mean over pieces of their mean losses, which training on a batch minimizes.
 
     | source | pieces | frames of a piece |
     |---|---|---|

@@ -313,11 +313,14 @@ RELATIONS = (
         (Versus(LOW_DECAY, OF_DEPTH["tied", 1]),),
     ),
     Relation(TABLE_1, "the smaller weight decay is better at depth 10, tied", PERPLEXITY, (Versus(LOW_DECAY, OF_DEPTH["tied", 10]),)),
-    Relation(
-        FIGURE_5A,
-        "tied embeddings are better than untied ones at depth 10",
-        PERPLEXITY,
-        (Versus(OF_DEPTH["tied", 10], OF_DEPTH["untied", 10]),),
+    *(
+        Relation(
+            FIGURE_5A,
+            f"tied embeddings are better than untied ones at depth {depth}",
+            PERPLEXITY,
+            (Versus(OF_DEPTH["tied", depth], OF_DEPTH["untied", depth]),),
+        )
+        for depth in range(2, 11)
     ),
     Relation(TABLE_1, "tied embeddings are better than untied ones: LSTM", PERPLEXITY, (Versus(LSTM["tied"], LSTM["untied"]),)),
     _swarm(
@@ -383,7 +386,7 @@ STUDIES = (
 
 PLOTS = (
     Plot("Figure 2", "a sketch of Gershgorin discs", "no measurement; `inspect_rhn discs` draws those of a trained network"),
-    Plot("Figure 4", "training loss of random settings, by architecture and depth", FIGURE_4),
+    Plot("Figure 4", "loss of a hyperparameter search (a swarm plot, not read), by architecture and depth", FIGURE_4),
     Plot("Figure 5a", "test perplexity by depth", FIGURE_5A),
     Plot("Figure 5b", "gates by layer and step on JSB Chorales", FIGURE_5B),
     Plot("supplement", "lesions: training loss with one layer's gates closed", LESIONS),

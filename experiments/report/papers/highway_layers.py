@@ -147,8 +147,9 @@ def _of_state(seeds: Sequence[Layers]) -> str:
     return (
         f"**Which networks are analysed.** Lesions, gates, discs, Jacobians and bounds are those of the state with the lowest validation "
         f"loss: {', '.join(each)}, with a training loss of {losses} nats per frame. The paper analyses the network that it optimized in "
-        f"its section 5.1, which compares training losses. Here training went on to update {ends}, with a training loss of {last} "
-        f"before the last evaluation; weights of that state are not kept. So the networks of the paper may be optimized further than these."
+        f"its section 5.1; of which split it compares losses there, its main text does not say. Here training went on to update {ends}, "
+        f"with a training loss of {last} before the last evaluation; weights of that state are not kept. So the networks of the paper may "
+        f"be optimized further than these."
     )
 
 

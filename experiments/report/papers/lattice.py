@@ -250,7 +250,7 @@ def _gradients(start: str) -> tuple[Relation, ...]:
 
 
 OF_EPOCHS = (
-    "outliers of LSTMs, GRUs, Grid-LSTMs and RHNs need up to 5 times the epochs of an LRU",
+    "outliers of GRUs and Grid-LSTMs need up to 5 times the epochs of an LRU",
     "Grid-LSTMs, RHNs and GRUs need almost twice the mean epochs of the LRU family",
 )
 """What section 5 and the caption of Figure 6 say of several models together."""

@@ -109,7 +109,7 @@ _IMAGE_ROWS = (
     *(
         Row(TABLE_1, name, (Quantity("test accuracy", lambda run: None, "{}", f"{figure:.1f}%"),), note=QUOTED)
         for name, figure in (
-            ("uRNN 512", URNN_TEST),
+            ("uRNN (Arjovsky et al.)", URNN_TEST),
             ("time-skip connections (Zhang et al.)", SKIP_TEST),
             ("batch-normalized LSTM (Cooijmans)", STATE_OF_THE_ART),
         )
@@ -212,6 +212,16 @@ _TEXT_RELATIONS = (
         "lrd-6985-64-tied-dropout",
         "gru-3298-dropout",
     ),
+    *(
+        _text(f"the best LRD-GRU is 6985/64 tied with dropout: better than {sizes} with dropout", "lrd-6985-64-tied-dropout", preset)
+        for preset, sizes in (("lrd-5459-64-tied-dropout", "5459/64 tied"), ("lrd-4480-128-tied-dropout", "4480/128 tied"))
+    ),
+    _text(
+        "a lower rank is better at about the same number of parameters (5459/64, 3298/128; table only)",
+        "lrd-5459-64-dropout",
+        "lrd-3298-128-dropout",
+    ),
+    _text("without dropout a narrower state of half the rank is better (1000/64, 3298/128; table only)", "paper", "lrd-3298-128"),
     _text("dropout helps the full GRU (table only)", "gru-1000-dropout", "gru-1000"),
     _text("dropout helps the LRD-GRU 3298/128 (table only)", "lrd-3298-128-dropout", "lrd-3298-128"),
     Relation(SECTION_34, "published models of other authors have lower perplexities", None, note=QUOTED),

@@ -147,7 +147,7 @@ def _on_urnn(judged: Judged) -> Takeaway:
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
     return Takeaway(
-        f"**Unitary network** (uRNN), three claims. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
+        f"**Unitary network** (uRNN), three of six claims. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
         f"paper, of held-out sequences here): {perfect.verdict}. Overfitting there, which the paper does not date: {late.verdict}. "
         f"Ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
         (
@@ -172,7 +172,7 @@ def _on_tables(judged: Judged) -> Takeaway:
     of_gru, low_rank = judged.relation("LRD-GRU > full GRU"), judged.quantity("LR-GRU 128/24", "test accuracy")
     lr, diagonal = (judged.quantity(name, "test accuracy") for name in ("LR-Highway 5x1024/256", "LRD-Highway 5x1024/256"))
     return Takeaway(
-        f"**Images and characters.** Permuted MNIST, the paper's main table, LRD-GRU 128/24: test accuracy {digits.ours}, published "
+        f"**Images and characters.** Permuted MNIST, LRD-GRU 128/24: test accuracy {digits.ours}, published "
         f"{digits.quantity.published}; {digits.verdict}. Without the diagonal it is {low_rank.ours}. LRD-GRU above the full GRU, in "
         f"{of_gru.unit}: {of_gru.verdict}. Characters of the Penn Treebank, LRD-GRU 1000/64, tied: test perplexity {tied.ours}, published "
         f"{tied.quantity.published}; {tied.verdict}.",

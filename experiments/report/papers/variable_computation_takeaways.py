@@ -57,7 +57,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     so = gated.smaller == characters.smaller == ANNEALED_SCALE
     alike = "A VCGRU with that falling rate" if so else f"{_trained(gated)} VCGRU on characters"
     return Takeaway(
-        f"**Equal operations.** In the paper, these units are better than usual ones with as many operations, in "
+        f"**Equal operations.** In the paper, these units are better than usual ones of their kind with as many operations, in "
         f"{BITS}: {_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
         f"{gap(large, 'Here VCRNN-1024', INTERPOLATED, BITS) + ' ' if large.pairs else 'All is at smaller scale here. ' * all_small}"
         f"{gap(characters, f'{_trained(characters)} VCRNN of 256 units', 'such RNNs' if large.pairs else INTERPOLATED, BITS)} "
@@ -311,7 +311,7 @@ def _unpenalized(judged: Judged) -> str:
     everything, seeds = judged.relation("with neither a penalty"), len(full.observed)
     found = says(everything.verdict) if seeds > 1 else direction(everything)
     return (
-        f"In the paper (section 4.2), training without a penalty and at a fixed sharpness of the mask gets stuck where everything is "
+        f"In the paper, training without a penalty and at a fixed sharpness of the mask gets stuck where everything is "
         f"updated. Here, at a sharpness of 4, {full.ours} of the dimensions are updated ({seeds_in_words([seeds])}, {found}). "
     )
 
