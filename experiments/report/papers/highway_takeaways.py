@@ -247,5 +247,10 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         "The networks of 200 units have equal widths, not equal numbers of parameters: the transition weights triple from depth 1 to 3. "
         "So they stand in for single points of Figure 5a, not for its orderings. For these, the presets equal-1 to equal-6 have 1.5 "
         "million parameters each.",
+        "**Sections 3 and 4** reason about eigenvalues of the temporal Jacobian, without experiments. What they say is tested, not "
+        "judged: with carry gates open all eigenvalues are 1 (eq. 15), and with transform gates open they are those of the candidate; "
+        "all lie in Gershgorin discs (`tests/analysis/test_jacobian.py`). Larger deviations of the initial matrices make larger discs, "
+        "and matrices near the identity have discs around 1 (`tests/analysis/test_initial_spectra.py`). `inspect_rhn starts` draws "
+        "this.",
         *layers_remarks(evidence),
     )
