@@ -16,6 +16,8 @@ def import_module(name: str) -> None:
       UsageError: there is no such module.
     """
     try:
+        if not name or name.startswith("."):  # importlib has no ImportError for these
+            raise ImportError("no name of a module")
         importlib.import_module(name)
     except ImportError as error:
         is_path = name.endswith(".py") or "/" in name
