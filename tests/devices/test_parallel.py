@@ -1,15 +1,11 @@
 """How many CPU devices one model gets by rule."""
 
-from pathlib import Path
-from types import SimpleNamespace
-
 import jax
 import jax.numpy as jnp
 import pytest
 
 from lrpt import ModelConfig
 from lrpt.devices import hardware, parallel
-from lrpt.errors import UsageError
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks.synthetic import Adding
@@ -41,17 +37,6 @@ def test_a_batch_is_split_unless_the_dense_matrices_are_wide(
     assert asked == {"jax_num_cpu_devices": devices}
 
 
-def test_the_kernel_needs_a_hopper_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for capability, fits in (("9.0", True), ("8.0", False)):
-        device = SimpleNamespace(compute_capability=capability, device_kind="a GPU")
-        monkeypatch.setattr(jax, "local_devices", lambda device=device: [device])
-        assert hardware.on_hopper() == fits
-    with pytest.raises(
-        UsageError, match=r"^model\.loop\.kind is kernel, which needs an NVIDIA GPU of compute capability 9\.0, and this is a GPU"
-    ):
-        hardware.check_gpu()
-
-
 def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "local_devices", lambda process=0: [f"{process}.{number}" for number in range(4)])
     monkeypatch.setattr(hardware, "platform", lambda: "cpu")
@@ -59,35 +44,6 @@ def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.Monke
     assert [parallel.sharers(layout) for layout in layouts] == [4, 3, 2]
     monkeypatch.setattr(hardware, "platform", lambda: "gpu")
     assert [parallel.sharers(layout) for layout in layouts] == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("platforms", "visible", "found"),
-    [
-        ("", None, ["0", "1", "10"]),
-        ("cuda", None, ["0", "1", "10"]),
-        ("gpu,cpu", None, ["0", "1", "10"]),
-        ("cpu", None, []),
-        ("", "3,1", ["3", "1"]),
-        ("", "0, 1", ["0", "1"]),
-        ("", "2,-1,0", ["2"]),
-        ("", "GPU-8932f937,MIG-GPU-8932f937/1/2", ["GPU-8932f937", "MIG-GPU-8932f937/1/2"]),
-        ("", "-1", []),
-        ("", "", []),
-    ],
-)
-def test_accelerators_that_this_machine_may_use(
-    platforms: str, visible: str | None, found: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hardware, "_has_cuda", lambda: True)
-    monkeypatch.setattr(Path, "glob", lambda path, pattern: [path / name for name in ("nvidia10", "nvidia0", "nvidiactl", "nvidia1")])
-    monkeypatch.setenv("JAX_PLATFORMS", platforms)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert hardware.visible_accelerators() == found
-    monkeypatch.setattr(hardware, "_has_cuda", lambda: False)
-    assert hardware.visible_accelerators() == []
 
 
 def test_a_flag_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
