@@ -45,7 +45,7 @@ class Fit(NamedTuple):
       right: (d, i).
       diagonal: (o,), or None without D.
       residual: `relative_error` of W', with the moments of the fit.
-      iterations: singular value decompositions of the alternation.
+      iterations: singular value decompositions of the alternation from the best start; 1 without D.
     """
 
     left: Float[np.ndarray, "d o"]

@@ -27,7 +27,7 @@ from table import (
 from threadpoolctl import threadpool_limits
 
 from lrpt.compression.moments import second_moments
-from lrpt.compression.nearest import fit, rank_for, relative_error
+from lrpt.compression.nearest import _Problem, fit, rank_for, relative_error
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop.pytorch import read
@@ -102,18 +102,51 @@ def test_recovers_it_weighted():
     np.testing.assert_allclose(fit(W, 3, moments=moments_of(14)).to_dense(), W, atol=1e-4)
 
 
-@pytest.mark.parametrize(("n", "rank", "seed"), [(6, 3, 29), (5, 2, 3)], ids=["from the own diagonal", "from zero"])
-def test_no_worse_than_alternation_from_zero_and_from_the_own_diagonal(n, rank, seed):
-    """The two starts end in different minima. One of them is the better one by a factor of 2 for each of these matrices."""
-    W, errors = normal(n, n, seed=seed), []
-    for diagonal in (np.zeros(n), np.diag(W)):
+def alternated(W, rank):
+    """Return the errors of alternation without extrapolation from zero and from the own diagonal."""
+    errors = []
+    for diagonal in (np.zeros(len(W)), np.diag(W)):
         for _ in range(3000):
             U, values, V = np.linalg.svd(W - np.diag(diagonal))
             low_rank = U[:, :rank] * values[:rank] @ V[:rank]
             diagonal = np.diag(W - low_rank)
         errors.append(np.linalg.norm(W - low_rank - np.diag(diagonal)) / np.linalg.norm(W))
+    return errors
+
+
+@pytest.mark.parametrize(("n", "rank", "seed"), [(6, 3, 29), (5, 2, 3)], ids=["from the own diagonal", "from zero"])
+def test_no_worse_than_alternation_from_zero_and_from_the_own_diagonal(n, rank, seed):
+    """The two starts end in different minima. One of them is the better one by a factor of 2 for each of these matrices."""
+    W = normal(n, n, seed=seed)
+    errors = alternated(W, rank)
     assert max(errors) > 1.5 * min(errors)
     assert fit(W, rank).residual <= min(errors) * (1 + 1e-3)
+
+
+def test_a_diagonal_that_was_found_with_increasing_ranks_may_be_better_than_both():
+    W = normal(6, 6, seed=54)
+    assert fit(W, 3).residual < 0.3 * min(alternated(W, 3))
+
+
+@pytest.mark.parametrize("seed", [5, 7, 8, 9])
+def test_iterations_are_the_decompositions_from_the_best_start(seed, monkeypatch):
+    """The search for starts and the other starts do not count."""
+    calls, found = [], []
+    low_rank, alternate = _Problem.low_rank, _Problem.alternate
+
+    def counted(*args):
+        before = len(calls)
+        turns = alternate(*args)
+        found.append((turns.error, len(calls) - before))
+        return turns
+
+    monkeypatch.setattr(_Problem, "low_rank", lambda *args: calls.append(args) or low_rank(*args))
+    monkeypatch.setattr(_Problem, "alternate", counted)
+    iterations = fit(normal(6, 6, seed=seed), 3).iterations
+    *screened, (_, refined) = found
+    assert iterations == min(screened)[1] + refined
+    assert len({count for _, count in screened}) > 1
+    assert fit(normal(6, 6), 3, diagonal=False).iterations == 1
 
 
 def best_of_another_optimizer(W, rank, C):
@@ -207,6 +240,8 @@ def test_matrices_without_anything_to_find():
         (normal(4, 4), 5, "1 to 4"),
         (normal(4, 6), 2, "low_rank"),
         (np.full((4, 4), np.nan), 2, "finite"),
+        (np.full((4, 4), -np.inf), 2, "finite"),
+        (np.zeros((0, 4)), 1, r"\(0, 4\)"),
         (np.zeros(4), 1, r"\(4,\)"),
     ],
 )
