@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from tiny import EVEN, flags
 
 from lrpt.analysis.curves import Curve, Sized, in_words, learning_curves, score_over_parameters
-from lrpt.analysis.plots import line_style
 from lrpt.cli import summary
 from lrpt.cli.command import closing, main, planned
 from lrpt.cli.experiment import Experiment, Preset
@@ -198,12 +197,6 @@ def test_the_table_and_the_plot_show_each_model_once(tmp_path, capsys):
     for name in ("score_over_parameters", "learning_curves"):
         assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-
-
-def test_every_line_of_a_plot_looks_different():
-    styles = [line_style(number) for number in range(21)]
-    assert len(set(styles)) == 21
-    assert {line_style(number).dashes for number in range(7)} == {"-"}
 
 
 def test_equal_plots_are_equal_files(tmp_path):
