@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,7 @@ from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loading import Interface, Loaded, load, pack
 from lrpt.training.loop import fit
 from lrpt.training.recorded import Parts, configuration, experiment_of, identity_of
+from lrpt.training.step import init_state
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
 STEPS = 6
@@ -42,8 +44,8 @@ class Own(CopyMemory):
     """A task of the user's."""
 
 
-def fitted(path, model=tiny.CONFIG.model, data=tiny.CONFIG.data):
-    fit(RunConfig(model, OptimConfig("copy_memory", 0.01), TRAIN, data), {0: path}, devices=1)
+def fitted(path, model=tiny.CONFIG.model, data=tiny.CONFIG.data, train=TRAIN):
+    fit(RunConfig(model, OptimConfig("copy_memory", 0.01), train, data), {0: path}, devices=1)
     return path
 
 
@@ -51,6 +53,15 @@ def fitted(path, model=tiny.CONFIG.model, data=tiny.CONFIG.data):
 def custom(tmp_path_factory):
     """A run that no experiment knows."""
     return fitted(tmp_path_factory.mktemp("custom") / "run", data=Own("fixed", lag=3, train_size=8, test_size=4))
+
+
+@pytest.fixture(scope="module")
+def worse(tmp_path_factory):
+    """A run with seed 3, whose second update makes the validation loss three times as large."""
+    path = tmp_path_factory.mktemp("worse") / "run"
+    config = RunConfig(tiny.CONFIG.model, OptimConfig("copy_memory", 1.0), replace(TRAIN, updates=2), CopyMemory("fixed", 3, 8, 4))
+    fit(config, {3: path}, devices=1)
+    return path
 
 
 class Untrained(Loaded):
@@ -130,6 +141,44 @@ def test_a_trained_run(custom):
     assert trained.vocabulary is None
     result = json.loads((custom / "result.json").read_text())
     assert trained.evaluate()["test"] == pytest.approx(result["metrics"]["test"], rel=1e-6)
+
+
+def test_the_best_state_and_the_last_one(worse):
+    best, last = (load(worse, state=state) for state in ("best", "last"))
+    assert (best.update, last.update, load(worse).update) == (1, 2, 1)
+    assert best.evaluate().keys() == {"test"}, "validation examples are the test examples"
+    lines = [line for line in tiny.lines(worse) if line["split"] == "valid"]
+    for trained, line in zip((best, last), lines, strict=True):
+        assert trained.evaluate()["test"]["loss"] == pytest.approx(line["loss"], rel=1e-6)
+    assert best.evaluate(variables=last.variables) == last.evaluate()
+
+
+def test_a_damaged_best_checkpoint_is_replaced_by_the_last_one(worse, tmp_path):
+    path, said = shutil.copytree(worse, tmp_path / "run"), []
+    (path / "checkpoints" / "1" / "seal.json").write_text("{}")
+    assert load(path, warn=said.append).update == 2
+    (warning,) = said
+    assert warning.startswith("the best checkpoint, of update 1, in ")
+    assert warning.endswith("these are the weights of update 2")
+
+
+def test_the_state_of_a_run_that_was_interrupted_before_its_first_evaluation(tmp_path):
+    with tiny.interrupted_after(1):
+        fitted(tmp_path / "run", train=replace(TRAIN, updates=4, evaluate_every=4))
+    assert load(tmp_path / "run").update == 1
+
+
+def test_initial_variables_are_those_of_the_seed(worse):
+    trained = load(worse)
+    expected = init_state(trained.model, trained.task, trained.config.optim.build(), 3).variables
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), trained.initial, expected)
+
+
+def test_steps_that_do_not_count_change_no_prediction(worse):
+    trained, inputs = load(worse), jnp.asarray([[1, 2, 3, 4, 5, 6]])
+    counted = jnp.asarray([[True, True, False, False, True, True]])
+    found, expected = trained.predict(inputs, counted), trained.predict(inputs[:, [0, 1, 4, 5]])
+    np.testing.assert_allclose(found[counted], expected[0], rtol=1e-5, atol=1e-6)
 
 
 def test_reading_leaves_a_run_as_it_was(custom):
@@ -245,9 +294,27 @@ def test_a_module_is_imported_first(tmp_path, monkeypatch, assert_refused):
     assert_refused(partial(main, tiny.EXPERIMENT), ["--import=a/mine.py"], "give its name, mine, and add its folder to PYTHONPATH")
 
 
-def test_data_are_looked_for_elsewhere(custom):
-    trained = load(custom, data_dir="elsewhere")
-    assert trained.config.data == replace(Own("fixed", 3, 8, 4)), "this task has no directory of data"
+@pytest.mark.parametrize(
+    ("recorded", "given", "found"),
+    [
+        ("PATH", None, None),
+        ("PATH", "there", Path("there")),
+        ("here", None, Path("here")),
+        ("here", "there", Path("there")),
+        (None, None, None),
+    ],
+)
+def test_data_are_looked_for_elsewhere(recorded, given, found, tmp_path):
+    result = KEPT.parents[1] / "bit_lm" / "bits-annealed-rnn-64-seed0"
+    content = json.loads((result / "config.json").read_text())
+    for name in ("model.npz", "weights.json"):
+        (tmp_path / name).symlink_to(result / name)
+    (tmp_path / "config.json").write_text(json.dumps({**content, "data": {**content["data"], "dir": recorded}}))
+    assert load(tmp_path, data_dir=given).config.data.dir == found
+
+
+def test_a_task_without_a_directory_of_data_is_not_changed(custom):
+    assert load(custom, data_dir="elsewhere").config.data == Own("fixed", 3, 8, 4)
 
 
 KEPT = Path(__file__).parents[2] / "experiments" / "results" / "adding" / "adding-lrd-seed2"
@@ -268,6 +335,13 @@ def test_weights_may_be_used_first_under_jit():
 def test_a_state_of_another_name_is_refused():
     with pytest.raises(UsageError, match="state is 'newest': choose from best, last"):
         load(KEPT, state="newest")
+    with pytest.raises(UsageError, match="keeps the weights of the best state alone: choose --state best"):
+        load(KEPT, state="last")
+
+
+def test_integers_are_numbers_if_the_network_reads_vectors():
+    trained, numbers = load(KEPT), np.arange(12).reshape(2, 3, 2) % 2
+    np.testing.assert_array_equal(trained.predict(numbers), trained.predict(numbers.astype(np.float32)))
 
 
 def test_a_run_with_a_cell_of_the_users_says_how_to_import_it(tmp_path):
