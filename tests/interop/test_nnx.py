@@ -89,7 +89,9 @@ def test_bidirectional():
 def test_symbols():
     symbols = jax.random.randint(jax.random.key(0), (BATCH, STEPS), 0, WIDTH)
     cell = Cell("gru", WIDTH, SIZE, LRD, symbols=True, rngs=nnx.Rngs(0))
-    assert_close(RNN(cell)(symbols), RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH)))
+    expected = RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(jax.nn.one_hot(symbols, WIDTH))
+    assert_close(RNN(cell)(symbols), expected)
+    assert_close(nnx.RNN(cell)(symbols), expected)
 
 
 def test_the_carry_bias_and_the_number_of_layers_are_those_that_were_asked_for():
@@ -115,6 +117,8 @@ def test_sizes_that_are_no_integers(sizes, says):
 def test_arguments_that_do_not_fit_are_one_line():
     with pytest.raises(UsageError, match=r"the cell is a flax\.nnx\..*GRUCell: give a lrpt\.interop\.nnx\.Cell"):
         RNN(nnx.GRUCell(WIDTH, SIZE, rngs=nnx.Rngs(0)))
+    with pytest.raises(UsageError, match="loop is 'plain': give a SequenceLoopConfig"):
+        RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)), loop="plain")(inputs())
     with pytest.raises(UsageError, match=f"seq_lengths contain {STEPS + 1}"):
         RNN(Cell("gru", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0)))(inputs(), seq_lengths=jnp.array([1, STEPS + 1, 2]))
     cell = Cell("gru", WIDTH + 1, SIZE, LRD, rngs=nnx.Rngs(0))
@@ -155,6 +159,19 @@ def test_it_trains():
 
     losses = [update(model, optimizer) for _ in range(60)]
     assert losses[-1] < 0.2 < losses[0]
+
+
+def test_settings_are_no_parameters_and_may_be_changed():
+    cell = Cell("vclstm", WIDTH, SIZE, LRD, rngs=nnx.Rngs(0))
+    rnn, params = RNN(cell), {"cell": nnx.to_pure_dict(nnx.state(cell, nnx.Param))}
+    assert "settings" not in params["cell"]
+    found = []
+    for sharpness in (1.0, 0.1):
+        cell.settings["sharpness"][...] = jnp.asarray(sharpness)
+        found.append(rnn(inputs()))
+        settings = {"cell": {"sharpness": jnp.asarray(sharpness)}}
+        assert_close(found[-1], linen.RNN(cell.module).apply({"params": params, "settings": settings}, inputs()))
+    assert jnp.max(jnp.abs(found[0] - found[1])) > 1e-3
 
 
 @pytest.mark.parametrize("kind", ["adapter", "adapter_plus_diagonal"])

@@ -125,6 +125,25 @@ def test_trained_networks_as_modules_of_pytorch(name, torch, module_of):
     np.testing.assert_allclose(again.numpy(), expected if model.reads == "last" else expected[:, 2:], atol=2e-6)
 
 
+def test_a_network_of_symbols_may_be_in_double_precision(torch, module_of):
+    model, params, xs = trained("tied embedding")
+    network = module_of(factorized.of_model(params, model.config, model.input_size, model.reads))
+    with torch.no_grad():
+        expected, _ = network(torch.tensor(xs))
+        found, _ = network.double()(torch.tensor(xs))
+    assert (expected.dtype, found.dtype) == (torch.float32, torch.float64)
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+@pytest.mark.usefixtures("torch")
+def test_nothing_in_a_factorized_network_is_run(tmp_path):
+    from lrpt.interop import torch_network
+
+    np.savez(tmp_path / "network.npz", config=np.array("{}"), bias=np.array([Harmful()], object))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        torch_network.Network.load(tmp_path / "network.npz")
+
+
 @pytest.mark.parametrize(
     ("name", "layers", "parts"),
     [("gru", 1, "h"), ("lstm, tied", 2, "hc"), ("tied embedding", 1, "hc"), ("tied embedding with a rank", 1, "h")],
