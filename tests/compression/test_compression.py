@@ -450,6 +450,17 @@ def test_second_moments_of_no_steps_are_refused(batches):
         second_moments(params, recurrent, batches)
 
 
+def test_second_moments_depend_on_the_settings_of_the_cell():
+    params, recurrent = trained(Row("vcgru", "dense"))
+    inputs = normal(2, 4, recurrent.input_size).astype(np.float32)
+    by_default, same, other = (
+        second_moments(params, recurrent, [(inputs, None)], settings=settings)
+        for settings in (None, *({"cell": {"sharpness": jnp.asarray(sharpness)}} for sharpness in (1.0, 0.1)))
+    )
+    assert_close(same, by_default)
+    assert all(np.linalg.norm(other[name] - C) > 1e-2 for name, C in by_default.items())
+
+
 def test_second_moments_of_streams_are_those_of_one_long_sequence():
     params, recurrent = trained(Row("lstm", "low_rank"))
     inputs = normal(2, 9, INPUT_SIZE).astype(np.float32)

@@ -158,6 +158,23 @@ def test_a_survey_names_the_structure_that_a_matrix_has():
     assert {distance.parametrization for distance in found} == FORMS.keys() - {"dense"}
 
 
+def test_a_survey_compares_structures_with_equal_numbers_of_parameters():
+    matrices = {"a": normal(), "b": normal().T}
+    found = distances({name: (SPEC, W) for name, W in matrices.items()}, rank=1)
+    kinds = sorted(FORMS.keys() - {"dense"})
+    assert sorted((distance.matrix, distance.parametrization) for distance in found) == [
+        (name, kind) for name in matrices for kind in kinds
+    ]
+    budget = parameters_of(SPEC, config("low_rank_plus_diagonal", rank=1))
+    for name, kind, sizes, parameters, residual in found:
+        stored, W = MatrixConfig(kind, **sizes), matrices[name]
+        assert parameters == parameters_of(SPEC, stored) == parameters_of(SPEC, closest_storage(kind, SPEC, budget))
+        distance = np.linalg.norm(W - to_dense(nearest(W, name, SPEC, stored), name, SPEC, stored))
+        np.testing.assert_allclose(residual, distance / np.linalg.norm(W), rtol=1e-9)
+    with pytest.raises(UsageError, match="rank"):
+        distances({"a": (SPEC, normal())}, rank=N + 1)
+
+
 def test_what_does_not_fit_is_refused(tables):
     with pytest.raises(UsageError, match="blocks 4 do not divide"):
         nearest(normal(), "a", SPEC, config("monarch", blocks=4))
