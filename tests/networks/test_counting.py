@@ -36,6 +36,12 @@ def test_matrices_of_inputs_and_states_are_counted_and_the_vocabulary_is_not(con
     assert [count_in_step(config, symbols, symbols) for symbols in (2, 50)] == [matrices * N * N] * 2
 
 
+@pytest.mark.parametrize("loop", ["fast", "plain"])
+def test_counting_does_not_look_for_devices(loop, monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: pytest.fail("JAX was asked for its device"))
+    assert count(ModelConfig("gru", 11, rank=2, recurrence=loop), 3, 5).true == 3 * 11 * (5 + 3 + 1) + 11 + 12 * 5
+
+
 def test_input_sizes_of_as_many_codes_are_told_apart():
     """A `CodedSize` equals an integer, and those of 4 symbols and 2 units and of 6 and 1 are equal."""
     config = ConditionalConfig(4)

@@ -119,6 +119,20 @@ def test_steps_in_an_iteration_by_rule(monkeypatch, backend, steps):
     assert Tuning(unroll=5).unrolled == 5
 
 
+def test_checkpoint_stores_the_states_between_chunks():
+    """Plain stores eight arrays of the width of the state at each of 64 steps. Eight chunks have one state each."""
+    net = network(Row("gru", "low_rank"))
+    xs = jnp.zeros((64, *net.xs.shape[1:]))
+
+    def stored(loop):
+        of = partial(recur, net.cell.step, carry=net.carry, xs=xs, loop=loop, tuning=Tuning(chunk=8))
+        residuals = jax.eval_shape(lambda params: jax.vjp(lambda params: of(params=params), params)[1], net.params)
+        return sum(leaf.size for leaf in jax.tree.leaves(residuals))
+
+    assert stored("plain") > 6 * 64 * net.carry.size
+    assert stored("checkpoint") < stored("plain") / 8
+
+
 @pytest.mark.parametrize("unroll", [1, 4])
 @pytest.mark.parametrize("loop", LOOPS)
 def test_no_steps_leave_the_state(loop, unroll):
@@ -126,6 +140,20 @@ def test_no_steps_leave_the_state(loop, unroll):
     carry, ys = recur(net.cell.step, net.params, net.carry, net.xs[:0], loop=loop, tuning=Tuning(unroll=unroll))
     np.testing.assert_array_equal(carry, net.carry)
     assert ys.shape == (0, *net.carry.shape)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_an_output_that_is_a_part_of_the_state_is_carried_once(masked):
+    net = network(Row("lstm", "low_rank"))
+
+    def doubled(params, carry, x):
+        carry, (y, info) = net.cell.step(params, carry, x)
+        return carry, (2 * y, info)
+
+    for step, carried in ((net.cell.step, 2), (doubled, 3)):
+        of = partial(recur, step, net.params, xs=net.xs, mask=jnp.ones((STEPS, BATCH), bool) if masked else None, outputs="last")
+        (scan,) = scans(jax.make_jaxpr(lambda carry, of=of: of(carry=carry))(net.carry).jaxpr)
+        assert scan["num_carry"] == carried
 
 
 def test_unknown_loop_names_the_known_ones():

@@ -1,16 +1,18 @@
 """Padding changes nothing, and what the three kinds of output are."""
 
 from functools import partial
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from table import BATCH, STEPS, Row, assert_close, assert_equal, every_kind_of_state, network, run, weighted_sum
+from table import BATCH, SIZE, STEPS, Row, assert_close, assert_equal, every_kind_of_state, network, run, weighted_sum
 
 from lrpt.errors import UsageError
-from lrpt.recurrence import LOOPS, Tuning, recur
+from lrpt.matrices import Dense
+from lrpt.recurrence import LOOPS, Outputs, Tuning, recur
 
 # Three lengths, and steps left out in the middle.
 MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 1, 0, 1, 1, 0]], bool).T
@@ -97,6 +99,19 @@ def test_kinds_of_output():
     assert_close(recur(net.cell.step, net.params, net.carry, net.xs), (carry, ys))
     assert_close(recur(net.cell.step, net.params, net.carry, net.xs, outputs="last"), (carry, ys[-1]))
     assert info.update.shape == ys.shape
+
+
+@pytest.mark.parametrize("mask", [None, jnp.asarray(MASK)], ids=["whole", "masked"])
+@pytest.mark.parametrize("outputs", get_args(Outputs))
+def test_a_readout_is_applied_to_every_kind_of_output(outputs, mask):
+    net, readout = network(Row("gru", "low_rank")), Dense(jnp.arange(2.0 * SIZE).reshape(SIZE, 2))
+    run_with = partial(recur, net.cell.step, net.params, net.carry, net.xs, mask, outputs=outputs)
+    (end, without), (same_end, found) = run_with(), run_with(readout=readout)
+    if outputs == "info":
+        (without, info), (found, same_info) = without, found
+        assert_close(same_info, info)
+    counted = ... if mask is None or outputs == "last" else MASK
+    assert_close((same_end, found[counted]), (end, (without @ readout.kernel)[counted]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
