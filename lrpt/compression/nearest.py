@@ -132,6 +132,7 @@ def relative_error(
     W: Float[np.ndarray, "i o"], approximation: Float[np.ndarray, "i o"], moments: Float[np.ndarray, "i i"] | None = None
 ) -> float:
     """Return |W - W'| / |W| in Frobenius norms, or with moments the root of E|v W - v W'|^2 / E|v W|^2 over rows v. 0 / 0 is 0."""
+    W, approximation = np.asarray(W, np.float64), np.asarray(approximation, np.float64)  # squares of half precision may overflow
 
     def square(A: np.ndarray) -> float:
         return max(float(np.sum(A * (A if moments is None else moments @ A))), 0.0)

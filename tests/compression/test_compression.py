@@ -85,6 +85,14 @@ def test_weighted_error_is_that_of_products_with_rows():
     np.testing.assert_allclose(relative_error(W, other, rows.T @ rows / 40), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.int8])
+def test_errors_of_any_type_of_numbers_are_in_float64(dtype):
+    W = (40 * normal(6, 6)).astype(dtype)
+    exact = W.astype(np.float64)
+    np.testing.assert_allclose(relative_error(W, -W), 2, rtol=1e-12)
+    assert fit(W, 2).residual == fit(exact, 2).residual > 0.1
+
+
 @pytest.mark.parametrize("spread", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("gates", [1, 3])
 def test_recovers_what_is_low_rank_plus_diagonal(spread, gates):
