@@ -135,7 +135,7 @@ class ConditionalNetwork(nn.Module):
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
-        zeros = jax.tree.map(lambda width: jnp.zeros((len(inputs), width)), self.cell.carry(spec))
+        zeros = jax.tree.map(lambda width: jnp.zeros((inputs.shape[0], width)), self.cell.carry(spec))
         carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros))
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T

@@ -217,7 +217,7 @@ class HighwayLayer(nn.Module):
         dropout = self.config.dropout
 
         def drop(rate: float, width: int) -> Float[Array, "b w"]:
-            return nn.Dropout(rate, deterministic=not train)(jnp.ones((len(x), width), x.dtype))
+            return nn.Dropout(rate, deterministic=not train)(jnp.ones((x.shape[0], width), x.dtype))
 
         def draw() -> Masks:
             return Masks(drop(dropout.states, self.config.size), drop(dropout.projections, self.config.matrices.rank))

@@ -9,7 +9,10 @@ from table import assert_close
 from lrpt.compression.quantization import Quantized, dequantize, num_bytes, quantize
 from lrpt.errors import UsageError
 from lrpt.interop import export
+from lrpt.networks.conditional import ConditionalConfig
+from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.symbols import CodedSize
 
 NETWORKS = {
     "gru": (ModelConfig("gru", 24, rank=4), "last", None),
@@ -45,6 +48,34 @@ def test_programs_equal_the_network(name, in_8_bits):
         for t in range(steps):
             y, *state = streaming.call(xs[:, t], t == 0, *state)
         assert_close(y, expected if model.reads == "last" else expected[:, -1])
+
+
+def test_programs_have_the_plain_loop_and_matrices_as_they_are_stored():
+    for name in NETWORKS:
+        loop = export.portable(made(name, 1, 2)[0]).config.loop
+        assert (loop.kind, loop.materialize) == ("plain", "never")
+
+
+def test_programs_of_networks_without_steps_take_any_batch():
+    pytest.importorskip("flatbuffers")
+    model, xs = HighwayConfig(depth=1, size=4, rank=2).build(6, 3, "last"), jax.random.normal(jax.random.key(0), (5, 6))
+    variables = model.init(jax.random.key(1), xs)
+    program = export.sequence(model, variables, (6,), "float32", is_sequence=False)
+    for rows in (5, 1):
+        assert_close(program.call(xs[:rows]), model.apply(variables, xs[:rows]))
+
+
+def test_programs_of_conditional_networks():
+    pytest.importorskip("flatbuffers")
+    model, xs = ConditionalConfig(size=6).build(CodedSize(5, 2), 5, "all"), jax.random.randint(jax.random.key(0), (3, 4), 0, 15)
+    variables = {"params": model.init(jax.random.key(1), xs)["params"]}
+    whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32", reads="all")
+    expected = model.apply(variables, xs)
+    assert_close(whole.call(xs), expected)
+    state = [np.zeros((3, *aval.shape[1:]), aval.dtype) for aval in streaming.in_avals[2:]]
+    for t in range(4):
+        y, *state = streaming.call(xs[:, t], t == 0, *state)
+        assert_close(y, expected[:, t])
 
 
 def test_quantized_matrices_are_near_and_small():
