@@ -22,7 +22,8 @@ SAVE = "numpy.savez(path, **{name: tensor.float().numpy() for name, tensor in mo
 def load_weights(path: str | Path) -> dict[str, Any]:
     """Return the arrays of a file by name. bfloat16 becomes float32. Integers and 8-bit numbers of .safetensors files are left out.
 
-    A .pt file is read with `torch.load(weights_only=True)`, which refuses everything but tensors and containers of them.
+    A .pt file is read with `torch.load(weights_only=True)`, which refuses everything but tensors and containers of them. All its
+    floating-point numbers become float32.
 
     Raises:
       UsageError: the file cannot be read, holds more than weights, or needs a package that is not installed.

@@ -317,6 +317,7 @@ def test_files(suffix, tmp_path):
     if suffix in needed:
         pytest.importorskip(needed[suffix])
     arrays = random_state("l0")
+    arrays["transposed"] = arrays["weight_ih_l0"].T
     files.save_weights(tmp_path / f"w{suffix}", arrays)
     found = files.load_weights(tmp_path / f"w{suffix}")
     assert found.keys() == arrays.keys()
@@ -354,6 +355,25 @@ def test_bfloat16(torch, tmp_path):
     expected = arrays["weight_hh_l0"].float().numpy()[:SIZE].T
     np.testing.assert_array_equal(params["cell"]["recurrent"]["reset"]["kernel"], expected)
     np.testing.assert_array_equal(nested["cell"]["recurrent"]["reset"]["kernel"], expected)
+
+
+def test_numbers_of_other_types_are_read_or_left_out(torch, tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    arrays = {"half": torch.tensor([0.5, -3.0]).half(), "double": torch.tensor([0.1]).double(), "steps": torch.tensor([7])}
+    safetensors.save_file(arrays, tmp_path / "w.safetensors")
+    torch.save({**arrays, "epoch": 3}, tmp_path / "w.pt")
+    for suffix, names in ((".safetensors", {"half", "double"}), (".pt", {"half", "double", "steps"})):
+        found = files.load_weights(tmp_path / f"w{suffix}")
+        assert found.keys() == names
+        np.testing.assert_array_equal(found["half"], np.array([0.5, -3.0]))
+        np.testing.assert_allclose(found["double"], [0.1], rtol=1e-6)
+    assert found["steps"].dtype == np.int64
+
+
+def test_a_file_of_one_tensor_is_no_state_dict(torch, tmp_path):
+    torch.save(torch.ones(3), tmp_path / "w.pt")
+    with pytest.raises(UsageError, match=r"w\.pt holds a Tensor: save module\.state_dict\(\)$"):
+        files.load_weights(tmp_path / "w.pt")
 
 
 class Harmful:
