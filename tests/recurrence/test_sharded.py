@@ -102,6 +102,15 @@ def test_explicit_axes_of_a_mesh():
         assert jax.typeof(found[2]).sharding.spec[1] == "data"
 
 
+@pytest.mark.parametrize(("outputs", "axis"), [("all", 1), ("last", 0)])
+def test_outputs_are_sharded_by_rows_as_inputs_are(outputs, axis):
+    net = network(GRU)
+    xs = jax.device_put(net.xs, jax.NamedSharding(mesh_of(AxisType.Explicit), P(None, "data")))
+    end, ys = jax.jit(partial(recur, net.cell.step, outputs=outputs))(net.params, net.carry, xs)
+    assert jax.typeof(end).sharding.spec[0] == "data"
+    assert jax.typeof(ys).sharding.spec[axis] == "data"
+
+
 @pytest.mark.parametrize("inputs", [3, None])
 def test_a_network_on_explicit_axes(inputs):
     mesh = mesh_of(AxisType.Explicit)

@@ -117,6 +117,10 @@ def test_a_step_takes_lists_and_a_start_needs_rows():
         trained.start(0)
 
 
+def test_variables_are_parameters_and_settings_and_no_metrics():
+    assert untrained(NETWORKS["vcgru"]).initial.keys() == {"params", "settings"}
+
+
 @pytest.mark.parametrize(("x", "wanted"), [(jnp.zeros((2, STEPS), int), "of symbols"), (jnp.zeros((2, 1, 5)), "features")])
 def test_a_step_refuses_sequences(x, wanted):
     trained = untrained(NETWORKS["gru"])
@@ -166,6 +170,25 @@ def test_the_state_of_a_run_that_was_interrupted_before_its_first_evaluation(tmp
     with tiny.interrupted_after(1):
         fitted(tmp_path / "run", train=replace(TRAIN, updates=4, evaluate_every=4))
     assert load(tmp_path / "run").update == 1
+
+
+def test_a_run_with_checkpoints_is_no_kept_result_even_if_its_weights_are_kept_there_too(worse, tmp_path):
+    path = shutil.copytree(worse, tmp_path / "run")
+    weights.keep(path, *pack(load(path)))
+    last = load(path, state="last")
+    assert (last.is_kept, last.update) == (False, 2)
+    shutil.rmtree(path / "checkpoints")
+    kept = load(path)
+    assert (kept.is_kept, kept.update) == (True, 1)
+
+
+def test_kept_weights_that_were_changed_are_refused(worse, tmp_path):
+    shutil.copy(worse / "config.json", tmp_path)
+    weights.keep(tmp_path, *pack(load(worse)))
+    load(tmp_path)
+    shutil.copy(KEPT / "model.npz", tmp_path)
+    with pytest.raises(UsageError, match=r"model\.npz was changed"):
+        load(tmp_path)
 
 
 def test_initial_variables_are_those_of_the_seed(worse):
