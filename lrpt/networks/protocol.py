@@ -63,9 +63,13 @@ def start_from(start: Start | None, initial: Any) -> Any:
     return start.instead_of(initial)
 
 
-def in_precision_of(arrays: Sequence[Array], state: Any) -> Any:
-    """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more."""
-    common = jnp.result_type(*(a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)))
+def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:
+    """Return `state` with its real numbers cast to the data type to which JAX promotes the real arrays among `arrays`, one or more.
+
+    Python numbers among `arrays`, which a matrix of a user's may hold, have no data type of their own.
+    """
+    types = [a.dtype for a in arrays if hasattr(a, "dtype")]
+    common = jnp.result_type(*(kind for kind in types if jnp.issubdtype(kind, jnp.floating)))
     return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +32,7 @@ from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, initial_carry
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
+from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
@@ -250,6 +252,41 @@ def test_a_network_computes_in_the_precision_of_its_parameters_and_inputs(types,
     predictions = model.apply(jax.tree.map(lambda a: a.astype(types[0]), params), inputs.astype(types[1]))
     assert predictions.dtype == expected
     assert_close(predictions.astype(jnp.float32), model.apply(params, inputs), rtol=0.05, atol=0.02)
+
+
+class ScaledMatrices(Parametrization):
+    """Dense matrices of a user's, each with a Python number beside its array."""
+
+    @nn.compact
+    def __call__(self):
+        draw = nn.initializers.normal(0.5)
+        return {name: Scaled(self.param(name, draw, (spec.n_in, spec.n_out)), 0.5) for name, spec in self.specs.items()}
+
+
+@register_fields
+@dataclass(frozen=True)
+class Scaled:
+    kernel: jax.Array
+    scale: float
+
+    def apply(self, v):
+        return self.scale * (v @ self.kernel)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_matrix_of_a_user_may_hold_a_number_beside_its_array(loop, precision, monkeypatch):
+    """A gate with half of a kernel equals a dense gate with a kernel of half the size. The number does not change the precision."""
+    monkeypatch.setitem(PARAMETRIZATIONS, "scaled", ScaledMatrices)
+    inputs = jnp.ones((2, 5, 3), precision)
+    model, dense = (ModelConfig("gru", size=4, parametrization=kind, recurrence=loop).build(3, 2, "last") for kind in ("scaled", "dense"))
+    params = jax.tree.map(lambda a: a.astype(precision), model.init(jax.random.key(0), inputs))
+    recurrent = params["params"]["recurrent"]
+    halved = {name: {"kernel": 0.5 * kernel} for name, kernel in recurrent["cell"]["recurrent"].items()}
+    same = {"params": {**params["params"], "recurrent": {**recurrent, "cell": {**recurrent["cell"], "recurrent": halved}}}}
+    predictions = model.apply(params, inputs)
+    assert predictions.dtype == precision
+    assert_close(predictions, dense.apply(same, inputs), rtol=1e-5 if precision == "float32" else 0.05)
 
 
 def test_devices_that_share_a_cache_reach_the_loop(monkeypatch):
