@@ -9,9 +9,9 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
 
 import tyro
 
@@ -237,9 +237,19 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
       UsageError: the arguments do not fit; one line.
     """
     others = without_imports(arguments)
+    _check_lists(kind, others)
     shown = f"{program} {words}".rstrip()
     with _one_line_errors(program):
         return tyro.cli(kind, args=others, prog=shown, description=_wrapped(f"{description}\n\n{ABOUT}"), default=default)
+
+
+def _check_lists(kind: Any, arguments: Sequence[str]) -> None:
+    """Raise a UsageError if a flag that takes several values is given twice. tyro would keep the last ones only, without a word."""
+    given = [word.partition("=")[0].replace("_", "-") for word in arguments]
+    for setting in fields(get_origin(kind) or kind):
+        flag = f"--{setting.name.replace('_', '-')}"
+        if "tuple" in str(setting.type) and given.count(flag) > 1:
+            raise UsageError(f"argument '{flag}' is given {given.count(flag)} times: give it once, with all its values behind it")
 
 
 def _wrapped(text: str) -> str:

@@ -77,6 +77,12 @@ def test_vary_takes_both_names_and_names_directories_by_what_was_typed():
         combinations(EXPERIMENT, ["--vary", "model.rank=2", "model.matrices.rank=3"])
 
 
+@pytest.mark.parametrize("second", [["--vary", "optim.learning-rate=1e-3,1e-2"], ["--vary=optim.learning-rate=1e-3"]])
+def test_variations_after_a_second_flag_do_not_replace_the_first_ones(second):
+    with pytest.raises(UsageError, match="argument '--vary' is given 2 times: give it once, with all its values behind it"):
+        combinations(EXPERIMENT, ["--vary", "model.rank=2,3", "--seed", "1", *second])
+
+
 def test_all_seeds_of_a_command_are_distinguished_by_jax():
     last = 2**32 - 2**16
     check_seeds(last - 3, 3)
