@@ -45,7 +45,7 @@ def read_labelled(path: Path) -> Labelled:
     outputs), and optionally `lengths` and `split` (names of parts).
 
     A CSV table has a header, a row for each step, in order, and the columns `sequence` (a name or number), `target` and optionally `split`.
-    All other columns are features.
+    All other columns are features. Blanks after a comma do not count.
 
     Raises:
       UsageError: the file is missing, a device or a pipe, too large, damaged, or has other content. The message says which.
@@ -110,7 +110,7 @@ def _array(arrays: Any, name: str) -> np.ndarray:
 
 
 def _read_csv(content: bytes) -> Labelled:
-    reader = csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""))
+    reader = csv.DictReader(StringIO(content.decode("utf-8-sig"), newline=""), skipinitialspace=True)
     rows = list(reader)
     if not rows or not {"sequence", "target"} <= rows[0].keys():
         found = ", ".join(reader.fieldnames or ()) or "an empty file"
@@ -139,6 +139,8 @@ def _check_columns(names: Sequence[str], rows: Sequence[dict[Any, Any]]) -> None
             raise ValueError(f"line {line} has {len(names) + len(row[None])} values, and the header {len(names)}: write 0.5, not 0,5")
         if missing := [name for name in names if row[name] is None]:
             raise ValueError(f"line {line} has no value of {', '.join(missing)}: give one for each column of the header")
+        if empty := [name for name in COLUMNS if not row.get(name, "-").strip()]:  # would be a name like any other
+            raise ValueError(f"line {line} has an empty {' and an empty '.join(empty)}: write a value there, or leave the sequence out")
 
 
 def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[float]:

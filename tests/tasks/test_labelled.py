@@ -174,6 +174,9 @@ def test_what_does_not_fit_is_one_line(arrays, says, tmp_path):
         ("sequence,target,a,b,a\n1,2,3,4,5\n", "several columns are called a: give each a name of its own"),
         ("sequence,target,a,b\n1,2,3,4\n1,2,0,5,4\n", "line 3 has 5 values, and the header 4: write 0.5, not 0,5"),
         ("sequence,a,target\n1,2,3\n1,2\n", "line 3 has no value of target: give one for each column of the header"),
+        ("sequence,a,target\n1,2,0.5\n2,2,\n", "line 3 has an empty target: write a value there, or leave the sequence out"),
+        ("sequence,a,target\n ,2,\n", "line 2 has an empty sequence and an empty target: write"),
+        ("sequence,a,target,split\n1,2,3, \n", "line 2 has an empty split: write"),
         ("sequence,a,target\n1,1e300,3\n", "not all features are finite numbers; the first is feature 0 at step 0 of sequence 0"),
         (f"sequence,a,target\n1,2,{'n' * 200_000}\n", "field larger than field limit"),
         ("sequence,a,target\n1,2,\u00e9\n", "mine.csv, which is not UTF-8 (byte 0xe9 at position 22): convert it"),
@@ -184,6 +187,14 @@ def test_a_table_that_does_not_fit_is_one_line(text, says, tmp_path):
     with pytest.raises(UsageError) as error:
         read_labelled(tmp_path / "mine.csv")
     assert says in str(error.value)
+
+
+def test_blanks_after_commas_do_not_count(tmp_path):
+    """A column called ' target' would be a feature, and ' a' another class than 'a'."""
+    (tmp_path / "plain.csv").write_text("sequence,target,x\n1,a,2\n2,b,3\n")
+    (tmp_path / "blanks.csv").write_text("sequence, target, x\n1, a,  2\n2,b, 3\n")
+    for found, expected in zip(read_labelled(tmp_path / "blanks.csv"), read_labelled(tmp_path / "plain.csv"), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_whole_numbers_of_any_size_are_numbers(tmp_path):
