@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import is_dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -52,8 +53,10 @@ def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options
     """Train a configuration for each seed; `directories` maps seeds to run directories. The options are those of `fit_all`.
 
     Raises:
-      UsageError: `directories` is no mapping of seeds to paths; the errors of `fit_all`.
+      UsageError: `directories` is no mapping of seeds to paths; the model or the task is no frozen dataclass of plain values; the errors
+        of `fit_all`.
     """
+    _check_parts(config)
     if not isinstance(directories, Mapping):
         raise UsageError(f"directories is {directories!r}: give {{seed: directory}}, such as {{0: 'runs/mine'}}")
     if not directories:
@@ -61,9 +64,24 @@ def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options
     for seed, path in directories.items():
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
             raise UsageError(f"directories has the seed {seed!r}: give an integer, such as {{0: {path!r}}}")
+        if not 0 <= seed < 2**32:
+            raise UsageError(f"directories has the seed {seed}: give an integer from 0 to {2**32 - 1}")
         if not isinstance(path, str | PathLike):
             raise UsageError(f"directories[{seed!r}] is {path!r}: give the path of a run directory, such as 'runs/mine'")
     return fit_all([Job(config, seed, Path(path)) for seed, path in directories.items()], **options)
+
+
+def _check_parts(config: RunConfig[Any]) -> None:
+    """Raise a UsageError if the model or the task cannot be compared with others, or written to `config.json`."""
+    for name, part in {"model": config.model, "data": config.data}.items():
+        try:
+            hash(part)
+            is_plain = is_dataclass(part) and not isinstance(part, type)
+            found = f"is {part!r}, and no dataclass"
+        except TypeError as error:
+            is_plain, found = False, f"is a {type(part).__name__} that cannot be hashed ({error})"
+        if not is_plain:
+            raise UsageError(f"{name} {found}: give a frozen dataclass whose fields are numbers, strings, paths or tuples of these")
 
 
 def fit_all(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from lrpt.errors import UsageError
@@ -54,6 +55,38 @@ def test_what_is_missing_is_said_in_one_line(kind, line, tmp_path):
         fit(config, {0: tmp_path / "run"})
 
 
+@dataclass
+class Unfrozen:
+    length: int = 4
+
+
+@dataclass(frozen=True)
+class WithArray:
+    weights: np.ndarray
+
+
+class NoDataclass:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (Unfrozen(), r"data is a Unfrozen that cannot be hashed \(unhashable type: 'Unfrozen'\): give a frozen dataclass"),
+        (
+            WithArray(np.ones(2)),
+            r"data is a WithArray that cannot be hashed \(.*ndarray'\): give a frozen dataclass whose fields are numbers",
+        ),
+        (NoDataclass(), "data is .*NoDataclass object.*, and no dataclass: give a frozen dataclass"),
+        (Wrong, "data is .*Wrong'>, and no dataclass: give a frozen dataclass"),
+    ],
+)
+def test_a_task_that_is_no_plain_value_is_one_line(data, line, tmp_path):
+    model = ModelConfig("elman", size=3, parametrization="dense")
+    with pytest.raises(UsageError, match=line):
+        fit(RunConfig(model, OptimConfig("adam"), TrainConfig(), data), {0: tmp_path / "run"})
+
+
 def test_directories_may_be_strings(tmp_path):
     config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), TrainConfig(), Wrong("no test"))
     with pytest.raises(UsageError, match="add test"):
@@ -68,6 +101,8 @@ def test_directories_may_be_strings(tmp_path):
         ([0, 1], r"directories is \[0, 1\]: give \{seed: directory\}"),
         ({}, r"directories is empty: give \{seed: directory\}"),
         ({"0": "runs/x"}, r"directories has the seed '0': give an integer, such as \{0: 'runs/x'\}"),
+        ({-1: "runs/x"}, "directories has the seed -1: give an integer from 0 to 4294967295"),
+        ({2**32: "runs/x"}, "directories has the seed 4294967296: give an integer from 0 to"),
         ({3: None}, r"directories\[3\] is None: give the path of a run directory"),
     ],
 )
