@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -85,7 +86,7 @@ class Task:
     scaling: Scaling = UNSCALED
 
     def metrics_of(self, predictions: Array, batch: Example) -> dict[str, Float[Array, " b"]]:
-        """Return the metrics of a batch.
+        """Return the metrics of a batch as floats. Booleans, such as whether an answer is right, become 0 and 1.
 
         Raises:
           UsageError: there is no loss, or a metric does not have one value for each example.
@@ -94,6 +95,7 @@ class Task:
         if "loss" not in found:
             raise UsageError(f"the task has the metrics {', '.join(found) or 'none'}: add 'loss', which training minimizes")
         rows = jax.tree.leaves(batch.inputs)[0].shape[0]
+        found = {name: jnp.asarray(value, jnp.result_type(value, jnp.float32)) for name, value in found.items()}
         for name, value in found.items():
             if value.shape != (rows,):
                 raise UsageError(f"the metric '{name}' has shape {value.shape} for {rows} examples: return one value for each, ({rows},)")

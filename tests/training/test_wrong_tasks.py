@@ -87,6 +87,20 @@ def test_a_task_that_is_no_plain_value_is_one_line(data, line, tmp_path):
         fit(RunConfig(model, OptimConfig("adam"), TrainConfig(), data), {0: tmp_path / "run"})
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int32", "bfloat16"])
+def test_metrics_of_other_types_are_means_of_floats(dtype, tmp_path, monkeypatch):
+    """A task may return whether an answer is right as booleans."""
+
+    def right(predictions, batch):
+        return {**right_metrics(predictions, batch), "odd": (batch.targets == 1).astype(dtype)}
+
+    monkeypatch.setitem(METRICS, "types", right)
+    train = TrainConfig(updates=1, evaluate_every=1, batch_size=4, evaluation_batch=8)
+    config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), train, Wrong("types"))
+    (result,) = fit(config, {0: tmp_path / "run"})
+    assert result["metrics"]["test"]["odd"] == result["metrics"]["valid"]["odd"] == 0.5
+
+
 def test_directories_may_be_strings(tmp_path):
     config = RunConfig(ModelConfig("elman", size=3, parametrization="dense"), OptimConfig("adam"), TrainConfig(), Wrong("no test"))
     with pytest.raises(UsageError, match="add test"):
