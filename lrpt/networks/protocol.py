@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool, Int
 
 from lrpt.errors import UsageError, is_integer
@@ -23,7 +24,7 @@ class Start(NamedTuple):
         predictions, carry = model.apply(variables, second, None, Start(carry), method="advance")
 
     Attributes:
-      carry: final state of the other sequence, each leaf (b, ...).
+      carry: final state of the other sequence, each leaf (b, ...), also as Orbax and msgpack restore it without a target.
       fresh: whether the network starts from its own initial state instead, for all rows or for each.
     """
 
@@ -36,8 +37,12 @@ class Start(NamedTuple):
         Raises:
           UsageError: the carry is no state of this network and number of rows, or `fresh` has another number of rows.
         """
-        given, own = (jax.tree.map(jnp.shape, carry) for carry in (self.carry, initial))
-        if given != own:
+        try:
+            carry = as_state(self.carry, initial)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            carry = self.carry
+        given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
+        if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
             raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
         start = jnp.asarray(self.fresh)
         rows = jnp.shape(jax.tree.leaves(initial)[0])[:1]
@@ -47,7 +52,7 @@ class Start(NamedTuple):
         def chosen(own: Array, other: Array) -> Array:
             return jnp.where(start.reshape(start.shape + (1,) * (other.ndim - start.ndim)), own, other)
 
-        return jax.tree.map(chosen, initial, self.carry)
+        return jax.tree.map(chosen, initial, carry)
 
 
 def start_from(start: Start | None, initial: Any) -> Any:
@@ -61,6 +66,11 @@ def start_from(start: Start | None, initial: Any) -> Any:
     if not isinstance(start, Start):
         raise UsageError(f"the state to start from is a {type(start).__name__}: give lrpt.Start(carry)")
     return start.instead_of(initial)
+
+
+def as_state(row: Any, own: Any) -> Any:
+    """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
+    return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
 
 
 def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:

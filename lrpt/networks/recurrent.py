@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool
 
 from lrpt.cells import CELLS, Cell, CellSpec, cell_named, stacked, title_of
@@ -16,7 +15,7 @@ from lrpt.errors import UsageError, check_at_least, check_integers
 from lrpt.matrices import Operator
 from lrpt.networks.configuration import InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, mask_role
-from lrpt.networks.protocol import Start, Steady, in_precision_of, start_from
+from lrpt.networks.protocol import Start, Steady, as_state, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -243,8 +242,3 @@ def initial_carry(params: Any, network: Recurrent, rows: int) -> Any:
 def _in_rows(row: Any, rows: int, arrays: Sequence[Array]) -> Any:
     """Repeat the state of one sequence, in the type of the products of `arrays`."""
     return jax.tree.map(lambda h: jnp.broadcast_to(h, (rows, *h.shape)), in_precision_of(arrays, row))
-
-
-def as_state(row: Any, own: Any) -> Any:
-    """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
-    return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))

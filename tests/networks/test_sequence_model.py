@@ -479,3 +479,19 @@ def json_like(tree):
     if isinstance(tree, dict):
         return {name: json_like(part) for name, part in tree.items()}
     return [json_like(part) for part in tree] if isinstance(tree, tuple) else tree
+
+
+@pytest.mark.parametrize("layers", [1, 12])
+def test_a_sequence_continues_from_a_state_that_was_restored_without_a_target(layers):
+    """msgpack restores the state of each layer as a dict, and the layers as a dict of numbers. A bare tuple is refused in one line."""
+    model = SequenceModel(ModelConfig("lstm", size=4, rank=2, layers=layers), 3, 2, "all")
+    xs = inputs(3)
+    variables = model.init(jax.random.key(0), xs)
+    _, carry = model.apply(variables, xs, method="advance")
+    restored = msgpack_restore(to_bytes(carry))
+    assert isinstance(restored, dict)
+    expected = model.apply(variables, xs, None, Start(carry), method="advance")
+    assert_equal(model.apply(variables, xs, None, Start(restored), method="advance"), expected)
+    for bare in (tuple(jax.tree.leaves(carry)), jnp.zeros((BATCH, 4)), {"c": carry}):
+        with pytest.raises(UsageError, match=r"the state to start from has shapes .*: expected .*LSTMCarry"):
+            model.apply(variables, xs, None, Start(bare), method="advance")
