@@ -16,6 +16,7 @@ from jaxtyping import Array, Int
 from lrpt.cells import Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
+from lrpt.networks.protocol import as_state
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.materialize import materialized
@@ -58,13 +59,21 @@ def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
 def as_own(carry: Any, own: Any) -> Any:
     """Return a carry in the structure of `own`: Flax gives the state of an LSTM as a tuple (c, h), this library as an `LSTMCarry`.
 
+    Names decide where an array of a dict goes, because JAX sorts the layers of a restored stack as '0', '1', '10', '2'. Without names, the
+    order decides.
+
     Raises:
       UsageError: it has another number of arrays.
     """
     given, needed = len(jax.tree.leaves(carry)), len(jax.tree.leaves(own))
     if given != needed:
         raise UsageError(f"the state has {given} arrays: this cell expects {needed}, as its `initialize_carry` returns them")
-    return jax.tree.unflatten(jax.tree.structure(own), jax.tree.leaves(carry))
+    structure = jax.tree.structure(own)
+    try:
+        named = as_state(carry, own)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        named = None
+    return named if jax.tree.structure(named) == structure else jax.tree.unflatten(structure, jax.tree.leaves(carry))
 
 
 @dataclass(frozen=True)

@@ -342,3 +342,18 @@ def test_a_list_of_lengths_is_refused():
 def test_the_name_of_a_loop_alone_is_refused():
     with pytest.raises(UsageError, match="loop is 'plain': give a SequenceLoopConfig"):
         RNN(Cell("gru", 6), loop="plain").init(jax.random.key(0), jnp.ones((2, 3, 4)))
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_restored_state_of_many_layers_keeps_their_order(cell):
+    """msgpack restores a stack as a dict, whose keys JAX sorts as '0', '1', '10', '11', '2'."""
+    layer = RNN(Cell(cell, 3, layers=12), return_carry=True)
+    xs = jax.random.normal(jax.random.key(0), (2, 4, 3))
+    variables = layer.init(jax.random.key(1), xs)
+    carry, _ = layer.apply(variables, xs)
+    restored = serialization.msgpack_restore(serialization.to_bytes(carry))
+    expected, ys = layer.apply(variables, xs, initial_carry=carry)
+    found, same = layer.apply(variables, xs, initial_carry=restored)
+    np.testing.assert_array_equal(same, ys)
+    assert jax.tree.structure(found) == jax.tree.structure(restored)
+    jax.tree.map(np.testing.assert_array_equal, found, serialization.to_state_dict(expected))
