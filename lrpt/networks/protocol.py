@@ -78,7 +78,7 @@ def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:
 
     Python numbers among `arrays`, which a matrix of a user's may hold, have no data type of their own.
     """
-    types = [a.dtype for a in arrays if hasattr(a, "dtype")]
+    types = [a.dtype for a in arrays if not isinstance(a, complex | float | int)]
     common = jnp.result_type(*(kind for kind in types if jnp.issubdtype(kind, jnp.floating)))
     return jax.tree.map(lambda h: h.astype(common) if jnp.issubdtype(h.dtype, jnp.floating) else h, state)
 

@@ -169,7 +169,7 @@ class Run:
         return jax.device_get(jax.block_until_ready(state))  # fetching arrays whose allocation failed would never return
 
     def _restored(self, initial: TrainState) -> Restored | None:
-        """Return the newest intact checkpoint, or None if there is none.
+        """Return the newest intact checkpoint, or None if there is none, with a warning if training got further before.
 
         Raises:
           UsageError: there is none, but a result, which a start at update 0 would remove.
@@ -182,6 +182,9 @@ class Run:
                 f"remove result.json to start again at update 0, or name another --workdir",
                 code=1,
             )
+        lines = self.directory.metrics() if found is None else []
+        if lines:
+            self.console.warn(f"{self.path} has metrics up to update {lines[-1]['update']} and no checkpoint: starts again at update 0")
         return found
 
     def _started(self, initial: TrainState) -> TrainState:

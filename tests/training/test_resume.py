@@ -318,7 +318,7 @@ def test_a_directory_that_another_command_has_just_made_is_left_to_it(tmp_path, 
     assert json.loads((tmp_path / "run" / "result.json").read_text())["updates"] == 4
 
 
-def test_a_result_without_checkpoints_is_not_dropped(run):
+def test_a_result_without_checkpoints_is_not_dropped(run, capsys):
     shutil.rmtree(run / "checkpoints")
     before = tree(run)
     with pytest.raises(UsageError, match=f"{run} holds the result of 11 updates and no checkpoint to resume from: .*remove result.json"):
@@ -326,6 +326,7 @@ def test_a_result_without_checkpoints_is_not_dropped(run):
     assert tree(run) == before
     (run / "result.json").unlink()
     assert train(run)["updates"] == 11
+    assert f"{run} has metrics up to update 11 and no checkpoint: starts again at update 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("groups", [{"train": {"patience": 9}}, {"optim": {"halve_after": 9}}])
