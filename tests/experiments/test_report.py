@@ -239,17 +239,24 @@ def test_a_summary_of_other_options_does_not_replace_the_kept_one(name, before, 
 def test_parts_of_a_study_are_joined(tmp_path):
     data, results = {"source": "ptb_joined", "file": None}, tmp_path / "experiments" / "results"
 
-    def part(models, losses):
-        runs = [{"model": model, "initialization": "lru", "share": 100, "seed": 0, "loss": loss} for model, loss in losses.items()]
-        options = {"workdir": "/home/a/runs", "data": data, "models": models, "seeds": 1}
+    def part(models, losses, starts=("lru",)):
+        runs = [
+            {"model": model, "initialization": start, "share": 100, "seed": 0, "loss": loss}
+            for model, loss in losses.items()
+            for start in starts
+        ]
+        options = {"workdir": "/home/a/runs", "data": data, "models": models, "initialization": starts, "seeds": 1}
         write(tmp_path / "study" / "convergence.json", {"study": "convergence", "options": options, "runs": runs, "rankings": models})
         main(["--collect", str(tmp_path / "study")], tmp_path)
         kept = json.loads((results / "lattice_convergence_ptb.json").read_text())
+        assert set(kept["options"]["initialization"]) == {run["initialization"] for run in kept["runs"]}
         return kept["options"]["models"], {run["model"]: run["loss"] for run in kept["runs"]}
 
     assert part(["lru", "gru"], {"lru": 1.0, "gru": 2.0}) == (["lru", "gru"], {"lru": 1.0, "gru": 2.0})
     assert part(["gru", "rhn"], {"gru": 2.5, "rhn": 3.0}) == (["lru", "gru", "rhn"], {"lru": 1.0, "gru": 2.5, "rhn": 3.0})
     assert part(["rhn"], {"rhn": 9.0}) == (["lru", "gru", "rhn"], {"lru": 1.0, "gru": 2.5, "rhn": 3.0})  # the kept one has more
+    part(["lstm"], {"lstm": 4.0}, ("lru", "glorot"))
+    part(["grid-lstm"], {"grid-lstm": 5.0})
 
 
 def test_a_summary_of_the_same_options_with_more_models_and_another_machine_replaces_the_kept_one(tmp_path):

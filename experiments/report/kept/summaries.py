@@ -155,16 +155,20 @@ def keep(source: Path, target: Path, content: dict[str, Any], console: Console) 
 IDENTITY = "model", "initialization", "share", "seed"
 """Fields that tell the runs of a study of `experiments.lattice` apart."""
 
+OF_SEVERAL = "models", "initialization", "shares"
+"""Options that list what a study of `experiments.lattice` has runs of."""
+
 
 def _joined(before: Summary, now: dict[str, Any]) -> dict[str, Any]:
     """Return a summary of the same study with the runs of an earlier one that it lacks, if both have some that the other lacks."""
     old, new = ({_identity(run): run for run in summary.get("runs", ()) if isinstance(run, dict)} for summary in (before, now))
     if not old.keys() - new.keys() or not new.keys() - old.keys() or None in {*old, *new}:
         return now
-    models = [*dict.fromkeys([*before["options"]["models"], *now["options"]["models"]])]
+    one, other = before["options"], now["options"]
+    lists = {name: [*dict.fromkeys([*one[name], *other[name]])] for name in OF_SEVERAL if name in one.keys() & other.keys()}
+    seeds = max(options.get("seeds", 1) for options in (one, other))
     kept = {name: value for name, value in now.items() if name != "rankings"}  # of one part, and the report has its own
-    seeds = max(summary["options"].get("seeds", 1) for summary in (before, now))
-    return {**kept, "options": {**now["options"], "models": models, "seeds": seeds}, "runs": list((old | new).values())}
+    return {**kept, "options": {**other, **lists, "seeds": seeds}, "runs": list((old | new).values())}
 
 
 def _identity(run: Mapping[str, Any]) -> tuple[Any, ...] | None:
