@@ -41,10 +41,14 @@ def test_a_printed_command_has_the_options_of_the_kept_study(name):
     assert {option: value for option, value in found.items() if option in kept} == kept
 
 
-def test_the_parts_of_a_study_do_not_decide_its_command():
+@pytest.mark.parametrize("subcommand", ["efficiency", "convergence"])
+def test_the_parts_of_a_study_do_not_decide_its_command(subcommand):
+    """A run with all data belongs to the studies of efficiency and of convergence, and only one of the two has made it."""
     study = STUDIES["lattice_efficiency_ptb"]
-    part = {**study, "environment": {**study["environment"], "command": "python -m experiments.lattice efficiency --models lru --seeds 1"}}
+    command = f"python -m experiments.lattice {subcommand} --models lru --seeds 1"
+    part = {**study, "environment": {**study["environment"], "command": command}}
     assert command_of(part) == command_of(study)
+    assert command_of(part).startswith("python -m experiments.lattice efficiency --")
 
 
 @pytest.mark.parametrize("name", LATTICE)

@@ -13,8 +13,13 @@ LEFT_OUT = {"workdir", "devices", "huge"}
 
 
 def command_of(study: Mapping[str, Any]) -> str:
-    """Return the command that makes a kept study, with the options that are not the defaults."""
+    """Return the command that makes a kept study, with the options that are not the defaults.
+
+    The recorded command may be that of another study of the same program, which shares a run with this one.
+    """
     program = study["environment"]["command"].partition(" --")[0]
+    if "study" in study:
+        program = f"{program.rpartition(' ')[0]} {study['study']}"
     options = flatten(study["options"])
     preset = f"--preset {options['preset']}" if options.get("preset", "quick") != "quick" else ""
     default = flatten(to_json(_defaults(program, preset)))
