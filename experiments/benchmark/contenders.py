@@ -180,7 +180,7 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
 
 
 def cudnn_network(w: Workload) -> tuple[nn.Module, ModelConfig]:
-    """Build cuDNN's LSTM, and the configuration of our LSTM with full matrices of the same width."""
+    """Build cuDNN's LSTM, and the configuration of our LSTM with dense matrices of the same width."""
     return CudnnLSTM(w), replace(w.model, cell="lstm", parametrization="dense", tied=False, trainable_initial_state=False)
 
 
@@ -238,17 +238,17 @@ CONTENDERS = {
     "fast-2-devices-multi-update": _ours(
         f"the same, {UPDATES} updates per call: what the trainer does", flags=(WIDE, TWO), shards=2, updates=UPDATES
     ),
-    "fast-dense": _ours("the fast loop with full matrices", lrpt_network("fast", "dense")),
+    "fast-dense": _ours("the fast loop with dense matrices", lrpt_network("fast", "dense")),
     "fast-padded": replace(
         _ours("the same, without packing of sentences", lrpt_network("fast", pack="never"), (WIDE, TWO), shards=2, updates=UPDATES),
         fits=is_ragged,
     ),
     "fast-equal-operations": replace(_ours("the fast loop, the usual unit of equal operations", equal_operations), fits=is_variable),
-    "flax": Contender("flax.linen.RNN, full matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
+    "flax": Contender("flax.linen.RNN, dense matrices, XLA's default flags", partial(jax_contender, flax_network), fits=has_flax_cell),
     "flax-multi-update": Contender(
         f"the same, {UPDATES} updates per call", partial(jax_contender, flax_network, updates=UPDATES), fits=has_flax_cell
     ),
-    "torch": Contender("torch.nn.GRU or LSTM, full matrices, 1 thread", partial(torch_contender, False), threads=1, fits=has_flax_cell),
+    "torch": Contender("torch.nn.GRU or LSTM, dense matrices, 1 thread", partial(torch_contender, False), threads=1, fits=has_flax_cell),
     "torch-2-threads": Contender("the same, 2 threads", partial(torch_contender, False), threads=2, fits=has_flax_cell),
     "torch-low-rank": Contender(
         "PyTorch, a loop over time with low-rank matrices, 2 threads", partial(torch_contender, True), threads=2, fits=is_gru
@@ -271,7 +271,7 @@ CONTENDERS |= {
     "fast-chunk-112": _on_gpu("`fast` with chunks of 112 steps", lrpt_network("fast", chunk=112)),
     "fast-one-chunk": _on_gpu("`fast` with one chunk for all steps", lrpt_network("fast", chunk=1000)),
     "flax-loop-graphs": _on_gpu("`flax`, its loops in command buffers", flax_network, (LOOP_GRAPHS,), has_flax_cell),
-    "cudnn-lstm": _on_gpu("an LSTM by cuDNN through jax.experimental.rnn, full matrices", cudnn_network),
+    "cudnn-lstm": _on_gpu("an LSTM by cuDNN through jax.experimental.rnn, dense matrices", cudnn_network),
     "kernel": _on_gpu("the persistent kernel", KERNEL, fits=fits_kernel),
     "kernel-multi-update": _on_gpu(f"the same, {UPDATES} updates per call", KERNEL, fits=fits_kernel, updates=UPDATES),
 }

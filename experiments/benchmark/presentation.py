@@ -72,7 +72,7 @@ def markdown(report: dict[str, Any]) -> Iterator[str]:
 def best_against_rivals(rows: Sequence[Row]) -> str:
     """Return how many times as fast our fastest contender is as the fastest of the others: '1.9x torch-2-threads'. Empty without rivals.
 
-    Contenders that do something else do not count: equal operations, full matrices, the fast loop without packing, stacked models.
+    Contenders that do something else do not count: equal operations, dense matrices, the fast loop without packing, stacked models.
     """
     times = {row["contender"]: row["median_ms"] for row in rows if row["measure"] == "train" and not row["contender"].endswith("-models")}
     ours = {name: ms for name, ms in times.items() if name.startswith(OURS) and name not in OTHER_WORK}
