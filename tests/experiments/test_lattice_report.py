@@ -238,7 +238,7 @@ def test_test_losses_of_rhns_rise_at_first_on_text8_only():
     places = [r.where for r in lattice.PAPER.relations if r.sentence.startswith("test losses of RHNs rise at first")]
     assert places == ["Figure 3, text8"]
     (said,) = (text for text in remarks(Evidence()) if "do not hold in the paper's own" in text)
-    assert "test losses of RHNs rise at first (PTB, WP and enwik8)" in said
+    assert "test losses of RHNs rise at first (PTB, WP and enwik8; " in said
 
 
 def of_shares(losses, best=8):

@@ -256,9 +256,9 @@ def test_a_seed_that_diverged_before_its_first_evaluation_counts_as_a_failed_one
 @pytest.mark.parametrize(
     ("recoveries", "count", "words"),
     [
-        ((0, 0), "0.0 ± 0.0", "0 of 2 needed it. Seed 0 diverged without recovery, and met no such gradient with it. Both"),
-        ((2, 0), "1.0 ± 1.4", "1 of 2 needed it. Its test loss is 0.1 at the end; the others have 0.2."),
-        ((0, 1), "0.5 ± 0.7", "1 of 2 needed it. Its test loss is 0.2 at the end; the others have 0.1. Seed 0 diverged"),
+        ((0, 0), "0.0 ± 0.0", "0 of 2 runs used it. Seed 0 diverged without recovery, and met no such gradient with it. Both"),
+        ((2, 0), "1.0 ± 1.4", "1 of 2 runs used it. That run has a test loss of 0.1 at the end; the other runs have 0.2."),
+        ((0, 1), "0.5 ± 0.7", "1 of 2 runs used it. That run has a test loss of 0.2 at the end; the other runs have 0.1. Seed 0 diverged"),
         ((0, 1), "0.5 ± 0.7", "with it. Seed 1 needed it, and did not diverge without it. Both"),
     ],
 )
@@ -271,7 +271,7 @@ def test_recovery_on_adding_is_counted_with_and_without(recoveries, count, words
         lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
         write(path / "metrics.jsonl", "".join(json.dumps(line | {"recoveries": times}) + "\n" for line in lines))
     (said,) = (text for text in low_rank_takeaways.remarks(Evidence(load(tmp_path))) if "Recovery on adding" in text)
-    assert "1 of 2 LRD-GRUs diverged. With it, " in said
+    assert "1 of 2 LRD-GRUs diverged. With recovery, " in said
     assert words in said
     assert ("rounding decided" in said) is (recoveries != (2, 0))
     assert judged(tmp_path).quantity("LRD-GRU 128/24, recovery", "recoveries").ours == count
@@ -338,7 +338,7 @@ def test_unfinished_networks_are_compared_at_the_last_common_update(tmp_path):
     make_run(tmp_path, IMAGES, "--preset paper --model.parametrization dense", curve={48_000: 0.40}, score="accuracy", name="gru")
     found = relation(tmp_path, "LRD-GRU > full GRU")
     assert str(found.verdict) == "run at smaller scale (48,000 of 325,000 updates; one seed, against the paper)"
-    assert found.advantage == "-10.0%"
+    assert found.advantage == "-10.0 points"
 
 
 def test_nothing_is_said_before_a_tenth_of_the_training(tmp_path):
@@ -407,7 +407,7 @@ def test_finished_networks_are_compared_on_the_test_part(tmp_path):
         dense = "--preset paper --model.parametrization dense"
         make_run(tmp_path, IMAGES, dense, seed, {325_000: 0.99}, "accuracy", {"accuracy": 0.92}, name=f"gru{seed}")
     found = relation(tmp_path, "LRD-GRU > full GRU")
-    assert (str(found.verdict), found.advantage) == ("reproduced (2 of 2 seeds agree)", "+1.5% ± 0.5%")
+    assert (str(found.verdict), found.advantage) == ("reproduced (2 of 2 seeds agree)", "+1.5 ± 0.5 points")
 
 
 def test_a_diverged_run_loses(tmp_path):
@@ -1052,7 +1052,7 @@ def test_the_diagonal_is_judged_task_by_task(tmp_path):
         flags = f"--preset paper-variable-lag --model.parametrization {kind}"
         make_run(tmp_path, COPY, flags, 0, {last: 9e-4}, "loss", {}, kind, stopped="criterion")
     said = low_rank_takeaways.takeaways(judged(tmp_path))[0].whole
-    assert "On 6 tasks (the paper's and two more of copying): 1 with one seed and 5 not yet run or not yet judged. " in said
+    assert "On 6 tasks (the paper's and two more of copying): 1 with one seed and 5 not run or not judged. " in said
     assert "variable lag, N = 100: in updates until test cross-entropy < 1e-3, the LRD-GRU is behind by 10,000; " in said
     assert "fixed lag in the paper. Here: –; not yet run" in said
 
@@ -1062,7 +1062,7 @@ def test_only_relations_that_were_run_are_counted(tmp_path):
         last = 20_000 if preset == "paper" else 10_000
         make_run(tmp_path, COPY, f"--preset {preset}-variable-lag", 0, {last: 9e-4}, "loss", {}, stopped="criterion")
     (said,) = (one.whole for one in low_rank_takeaways.takeaways(judged(tmp_path)) if "**Weight normalization**" in one.text)
-    assert "Faster, of 3 tasks: 1 with one seed and 2 not yet run or not yet judged." in said
+    assert "Faster, of 3 tasks: 1 with one seed and 2 not run or not judged." in said
     assert "in 0 of the 0 comparisons with such gradients (none significantly" in said
     assert "There are 6 comparisons." in said
     assert "memoryless" not in said

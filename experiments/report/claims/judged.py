@@ -95,15 +95,19 @@ class JudgedRelation:
     def _in_words(self, found: Difference | None, sign: str, side: int) -> str:
         if found is None or self.relation.contest is None:
             return "not known" if any(pair.bound for pair in self.pairs) else NONE
-        form = self.relation.contest.form
-        error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
         some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
-        return f"{bound_of(self.pairs, side)}{sign}{form.format(abs(found.mean))}{error}{some}"
+        return f"{bound_of(self.pairs, side)}{sign}{amount(found, self.relation.contest.form)}{some}"
 
     @property
     def seeds(self) -> str:
         """Return how many seeds agree, such as '2 of 3'."""
         return agreement(self.pairs) if self.pairs else NONE
+
+
+def amount(found: Difference, form: str) -> str:
+    """Return a mean difference without its sign, and its error, such as '7.5 ± 2.1'. Differences of percentages are in points."""
+    error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
+    return f"{form.format(abs(found.mean))}{error}".replace("%", "") + " points" * form.endswith("%}")
 
 
 def bound_of(pairs: Sequence[Pair], side: int = 1) -> str:

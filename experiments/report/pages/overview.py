@@ -95,7 +95,7 @@ Every quantity of a row has a verdict of its own, and so has every ordering of t
 | not reproduced | no seed agrees |
 | contradicted | the opposite was measured: a network that fails in the paper succeeds, or an ordering is reversed significantly |
 | diverged | every seed met a loss that is not finite; if only some seeds did, these count as failed |
-| run at smaller scale | fewer updates, a smaller network, less or other data, or guessed settings (pages say which), or too few seeds |
+| run at smaller scale | fewer updates, a smaller network, less or other data, own or guessed settings (at any size), or too few full runs |
 | not yet run | no run is kept |
 | not runnable here | quoted from other authors, or nothing here trains or computes it; the reason is below the table |
 | no claim | the paper has no value for this metric, or it follows from a setting; ours is shown for information |
@@ -117,8 +117,8 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   one at smaller scale, which agrees or disagrees. In such a row, one seed decides nothing.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
   *everything* 95 %, *substantially* 5 %, *open* gates a mean of 0.5, *switching* gates a standard deviation of 0.05, *harder to optimize*
-  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in
-  perplexity (tied GRUs), *near the state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
+  2 %, *almost perfect* 99.9 % of all symbols, *equally good* 0.04 nats (lattice networks) or 0.025 in perplexity (tied GRUs), *near the
+  state of the art* half a point, *overfits* a held-out loss of 0.001, *does not overfit* 0.02 nats.
 - If the paper sets no limit to the updates, an event that has not happened yet is neither for nor against the paper. The
   same holds for wrong held-out sequences if the paper speaks of training sequences.
 - Accuracies have a sampling error: about 0.1 points at 98.8 % of 10,000 images. Perfect accuracy is read from whole evaluations.
@@ -133,7 +133,10 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
   negative and no seed is undecided: Student's test on pairs, at 5 % for each ordering by itself. Summaries count it as for or against the
   paper only if that test is significant, one way or the other.
 - **Table only** marks orderings that a table of the paper has, and its text does not state.
-- **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test, and is *undecided* otherwise.
+- **At smaller scale**, it *agrees* or *disagrees* if the mean advantage is significant by that test. It is *not judged* if no seed decides
+  anything, for example because longer training may change which model is ahead. It is *undecided* otherwise.
+- **Signs**: ">" stands for better, and ">=" for no worse. In the tables of the lattice paper, "<" compares the number that is named. A
+  negative advantage is against the paper.
 - **One seed** decides no ordering at any size. (A value of the published size may be reproduced with one seed, which is then printed.)
 - **Equal operations**: usual networks of several sizes give scores at several numbers of operations. Between the two nearest ones, the
   score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,

@@ -148,7 +148,7 @@ def _of_steps(judged: Judged, ends: JudgedRelation) -> list[str]:
     harms, open_steps = _depths(steps, agrees=False), _depths(steps, agrees=None)
     return [
         f"From one depth to the next, it does not help at {in_series(harms)}." if harms else "",
-        f"The steps to {in_series(open_steps)} are undecided." if open_steps else "",
+        f"The steps to {in_series(open_steps)} are not judged." if open_steps else "",
         still_improving([run for of_depth in by_depth.values() for run in of_depth]),
     ]
 
@@ -228,6 +228,8 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         for cell in CELLS
     ]
     return (
+        "Not all of the paper was readable. So numbers of Table 1 and Figure 5a are from the authors' README and from copies of the table "
+        "by others, and Figure 4 and the supplement were not read.",
         f"**Figure 4.** Lowest training loss of all settings, nats per frame: {'; '.join(lines)}. Sizes grow with depth, as in the paper. "
         f"The recipe clips the norm of gradients at 10, which the paper's main text does not mention.{_line_of(evidence)}",
         "Presets follow the authors' TensorFlow code at each depth. It biases the transform gates of the Penn Treebank towards carrying "

@@ -132,7 +132,7 @@ SAID = {
     Finding.AGAINST: "against it",
     Finding.OPEN: "undecided",
     Finding.ONE_SEED: "with one seed",
-    Finding.NONE: "not judged yet",
+    Finding.NONE: "not judged",
 }
 """Finding -> what is said of the relations that have it; of those in `ALWAYS`, even if there are none."""
 

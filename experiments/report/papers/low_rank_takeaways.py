@@ -65,9 +65,9 @@ def _on_diagonal(judged: Judged) -> Takeaway:
 SAID = {
     Finding.FOR: "as it says",
     Finding.AGAINST: "against it",
-    Finding.OPEN: "undecided or mixed",
+    Finding.OPEN: "undecided",
     Finding.ONE_SEED: "with one seed",
-    Finding.NONE: "not yet run or not yet judged",
+    Finding.NONE: "not run or not judged",
 }
 
 
@@ -147,8 +147,8 @@ def _on_urnn(judged: Judged) -> Takeaway:
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
     return Takeaway(
-        f"**Unitary network** (uRNN), three of six claims. Perfect accuracy at a lag of 500 within {within} updates (in training in the "
-        f"paper, of held-out sequences here): {perfect.verdict}. Overfitting there, which the paper does not date: {late.verdict}. "
+        f"**Unitary network** (uRNN): three of six claims follow. Perfect accuracy at a lag of 500 within {within} updates (in training in "
+        f"the paper, of held-out sequences here): {perfect.verdict}. Overfitting (the paper names no update): {late.verdict}. "
         f"Ahead of the LRD-GRU at equal updates for variable length: {ahead.verdict}.",
         (
             f"Perfect accuracy at N = 500: {perfect.ours} updates, on held-out sequences; published {perfect.quantity.published}",
@@ -217,7 +217,7 @@ def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
     needed = [seed for seed, run in recovering.items() if recovered(run, run.updates)]
     return (
         f"**Recovery on adding.** Without recovery from gradients that are not finite, {len(diverged)} of {len(without)} LRD-GRUs "
-        f"diverged. With it, {len(needed)} of {len(recovering)} needed it{_after_recovery(recovering, needed)}."
+        f"diverged. With recovery, {len(needed)} of {len(recovering)} runs used it{_after_recovery(recovering, needed)}."
         f"{_decided_by_rounding(set(diverged), without.keys(), set(needed), recovering.keys())}",
     )
 
@@ -228,11 +228,11 @@ def _after_recovery(recovering: Mapping[int, Record], needed: Sequence[int]) -> 
     own, others = ([loss for seed, loss in losses.items() if loss is not None and (seed in needed) is one] for one in (True, False))
     if not own or not others:
         return ""
-    return f". {_mean_loss(own)} at the end; the others have {np.mean(others):.2g}"
+    return f". {_mean_loss(own)} at the end; the other runs have {np.mean(others):.2g}"
 
 
 def _mean_loss(losses: Sequence[float]) -> str:
-    return f"{'Its test loss is' if len(losses) == 1 else 'Their mean test loss is'} {np.mean(losses):.2g}"
+    return f"{'That run has a test loss of' if len(losses) == 1 else 'Those runs have a mean test loss of'} {np.mean(losses):.2g}"
 
 
 def _decided_by_rounding(diverged: Set[int], without: Set[int], needed: Set[int], recovering: Set[int]) -> str:

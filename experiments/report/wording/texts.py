@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
-import numpy as np
-
-from experiments.report.claims.judged import Judged, JudgedRelation, bound_of
+from experiments.report.claims.judged import Judged, JudgedRelation, amount, bound_of
 from experiments.report.claims.verdicts import Finding, Status, Verdict, is_significant, span
 from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
@@ -105,13 +103,12 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     found = relation.difference
     if found is None:
         return f"Whether {one[0].lower()}{one[1:]} {verb} better than {other} is not known."
-    form = relation.relation.contest.form
-    error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
     bound = bound_of(relation.pairs, 1 if found.mean >= 0 else -1)
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds{_of_most(relation, found.mean)}, "
     return (
-        f"{one} {verb} {bound}{form.format(abs(found.mean))}{error} {unit}{' ' * bool(unit)}{side} {other} ({seeds}{_says_of(relation)})."
+        f"{one} {verb} {bound}{amount(found, relation.relation.contest.form)} {unit}{' ' * bool(unit)}{side} {other} "
+        f"({seeds}{_says_of(relation)})."
     )
 
 
