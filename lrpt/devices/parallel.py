@@ -103,7 +103,7 @@ def _prefer_wide_vectors() -> None:
 
 
 def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
-    """Return the layout of several models, which train side by side, or of one model with its batch split over all devices.
+    """Return the layout of several models, which train side by side, or of one model whose batch is split over as many devices as fit.
 
     Raises:
       UsageError: `wanted` exceeds the number of devices, or does not divide the batch.
@@ -120,8 +120,10 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
         used = min(models, count)
         stacked = -(-models // used)
         return Layout(used * stacked, 1, stacked)
-    if batch_size % count and wanted is None:
+    if wanted is None and hardware.on_cpu() and batch_size % count:
         return Layout(1, 1)
+    if wanted is None:
+        count = next(n for n in range(count, 0, -1) if batch_size % n == 0)
     check_devices(count, batch_size)
     return Layout(1, count)
 
@@ -149,10 +151,14 @@ def check_devices(count: int, batch_size: int) -> None:
 
 
 def average(layout: Layout) -> Callable[[Any], Any]:
-    """Return a function that computes the mean over the devices that share a batch."""
+    """Return a function that computes the mean over the devices that share a batch. Integers, such as counters, stay as they are."""
     if layout.shards == 1:
         return lambda tree: tree
-    return lambda tree: jax.lax.pmean(tree, AXIS)
+
+    def mean(leaf: jax.Array) -> jax.Array:
+        return jax.lax.pmean(leaf, AXIS) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf
+
+    return lambda tree: jax.tree.map(mean, tree)
 
 
 def axis_of_batch(layout: Layout) -> str | None:

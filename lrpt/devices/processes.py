@@ -1,4 +1,4 @@
-"""Several processes: the same command on every host, joined by `jax.distributed`. No other file refers to processes.
+"""Several processes: the same command on every host, joined by `jax.distributed`. Only this file calls `jax.distributed`.
 
 All processes make the same calls in the same order and hold the same numbers. A file or a signal is seen by one process only;
 `on_primary` and `highest` share it, so that all processes take the same decisions. Only the primary process touches the run directory.

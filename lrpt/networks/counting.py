@@ -27,7 +27,7 @@ class Counts(NamedTuple):
 
 
 def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
-    """Count the parameters of a network. Both counts are equal if the network is not recurrent.
+    """Count the parameters of a network. Both counts are equal if it is no `ModelConfig`.
 
     Args:
       config: configuration of the network.

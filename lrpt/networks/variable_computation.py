@@ -280,7 +280,7 @@ class VariableModel(SequenceModel):
         self._sow_metrics(schedule, mask)
         if train:
             self.sow("penalties", "schedule", self._penalty(schedule, inputs, mask))
-        elif config.mask.agreement and not self.is_initializing():
+        elif config.mask.agreement and self.is_mutable_collection("metrics") and not self.is_initializing():
             _, other, _ = self.passes(xs, mask, start, "hard" if mode == "soft" else "soft", train)
             self._sow_agreement(predictions, other, mask)
         return carry, predictions

@@ -118,10 +118,11 @@ def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) ->
     """Return the choices for a sequence."""
     if not is_known(steps):
         return Plan(1, True, tuning)  # chunks of one step are the only ones that divide every sequence
+    chunk = min(tuning.chunk, max(1, steps)) if tuning.chunk else None
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
-        return Plan(tuning.chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries", tuning)
-    length = tuning.chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights)
+        return Plan(chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries", tuning)
+    length = chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights)
     return Plan(length, keeps_all(steps, kept, tuning), tuning)
 
 

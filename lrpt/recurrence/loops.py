@@ -113,6 +113,7 @@ def in_chunks(chunk: Callable[[Any, Any], tuple[Any, Any]], carry: Any, xs: Any,
     steps = jax.tree.leaves(xs)[0].shape[0]
     if not is_known(steps):
         raise UsageError(f"the number of steps is symbolic ({steps}), so chunks do not divide it: use {in_words('fast')} or 'plain'")
+    length = max(1, min(length, steps))  # without jit, JAX refuses a scan over no chunks
     chunks, left = divmod(steps, length)
     whole, rest = cut(xs, chunks, length)
     carry, ys = lax.scan(chunk, carry, whole)

@@ -37,7 +37,7 @@ def to_named(params: Any) -> dict[str, np.ndarray]:
 
 
 def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
-    """Return parameters from named arrays, as float32.
+    """Return parameters from named arrays, in the types of the template.
 
     Args:
       template: parameters of the network, or what `jax.eval_shape` returns for them.
@@ -48,6 +48,7 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
+    types = [leaf.dtype for _, leaf in leaves]
     if not _begin_with_collection(shapes):
         arrays = _without_collection(arrays)
     for name, shape in shapes.items():
@@ -58,7 +59,8 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
     for name in arrays:
         if name not in shapes:
             raise UsageError(f"array '{name}' is no parameter of the network, which has {', '.join(shapes)}: leave it out or rename it")
-    return treedef.unflatten(_checked(name, np.asarray(arrays[name]), shape) for name, shape in shapes.items())
+    checked = [_checked(name, np.asarray(arrays[name]), shape) for name, shape in shapes.items()]
+    return treedef.unflatten(array.astype(kind) for array, kind in zip(checked, types, strict=True))
 
 
 def load(path: str | Path, template: Any) -> Any:

@@ -184,8 +184,14 @@ class RunDirectory:
         return [with_nan(line) for _, line in self._lines()]
 
     def append_metrics(self, lines: list[dict[str, Any]]) -> None:
-        """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it."""
+        """Add one line for each object and wait until they are on disk: a checkpoint must not outlive the metrics before it.
+
+        A failure that training has passed is forgotten.
+        """
         path = self.path / METRICS
+        failure = self.failure()
+        if failure is not None and lines and lines[-1]["update"] >= failure["update"]:
+            (self.path / FAILURE).unlink()
         with naming(path), path.open("a", encoding="utf-8", newline="\n") as file:
             file.writelines(map(json_line, lines))
             file.flush()

@@ -94,8 +94,8 @@ def fit_all(
 ) -> list[dict[str, Any]]:
     """Train every job, and resume runs whose directories exist.
 
-    Jobs of one program train together: their configurations differ only in learning rate, initial biases, or start file. The other
-    jobs train one after another. All jobs are checked before the first one trains.
+    Jobs of one program train together: their configurations differ only in learning rate, initialization, or start file. The other jobs
+    train one after another. All jobs are checked before the first one trains.
 
     Args:
       jobs: what to train.

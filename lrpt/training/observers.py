@@ -19,7 +19,7 @@ class Evaluation(NamedTuple):
       metrics: metrics by split: 'train' and 'valid', and 'test' with `TrainConfig.test_each`.
       task: the task of the run.
       model: its network.
-      variables: parameters and other collections, on the host.
+      variables: parameters and other collections, on the host. If a halving has just returned to the best parameters, these.
     """
 
     path: Path

@@ -262,7 +262,7 @@ class Run:
           Whether the learning rate has changed.
 
         Raises:
-          UsageError: the loss is not finite or above `DIVERGED`. The checkpoints stay as they are.
+          UsageError: the loss is not finite or above `DIVERGED`, or metrics cannot be written. The checkpoints stay as they are.
         """
         if has_diverged(metrics["loss"]):
             self._give_up("validation", update, metrics["loss"])
@@ -275,7 +275,8 @@ class Run:
         when = {"update": update, "seconds": round(progress.seconds, 3)}
         self.latest = {"train": {**self._logged(progress.tally.means()), **self._settings(update)}, "valid": dict(metrics)}
         self.latest |= {} if test is None else {"test": dict(test)}
-        self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
+        with _one_line():
+            self.directory.append_metrics([{**when, "split": split, **found} for split, found in self.latest.items()])
         progress.tally = Tally()
         halved = settled and progress.annealing.evaluated(metrics["loss"])
         self.stopped = self._reason_to_stop(update, self._best_that_counts(update))
@@ -315,11 +316,16 @@ class Run:
         fail_together(UsageError(f"{self.label} in {self.path}: {what} loss is {loss} at update {update}; {last}; {advice}", code=1))
 
     def save(self, state: TrainState) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint.
+
+        Raises:
+          UsageError: the disk is full or not writable. Earlier checkpoints stay.
+        """
         metadata = {**self.progress.to_metadata(), "metrics": self.directory.metrics_text()}
         metadata |= origin.digests(self.task.metadata)
         self.saved, self.saved_at = int(state.update), time.monotonic()
-        self.checkpoints.save(self.saved, state, metadata, self.progress.best["update"])
+        with _one_line():
+            self.checkpoints.save(self.saved, state, metadata, self.progress.best["update"])
 
     @property
     def is_due(self) -> bool:
@@ -335,7 +341,8 @@ class Run:
         """Return the variables with the lowest validation loss.
 
         Args:
-          state: the current state. If the best checkpoint is damaged, its variables are returned with a warning.
+          state: the current state. If the best checkpoint is damaged, its variables are returned with a warning, and the latest evaluation
+            becomes the best one.
         """
         otherwise = f"the result of {self.label} is that of the latest evaluation, not of the best"
         restored = self.checkpoints.restore_best(state, self.progress.best["update"], otherwise)
@@ -392,5 +399,14 @@ class Run:
 
 
 def _known(lines: list[dict[str, Any]], name: str) -> list[float]:
-    """Return a metric of all evaluations where it was finite."""
-    return [line[name] for line in lines if line[name] is not None and math.isfinite(line[name])] or [math.nan]
+    """Return a metric of all evaluations where it was known and finite."""
+    return [value for line in lines if math.isfinite(value := line.get(name, math.nan))] or [math.nan]
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Turn an error of the disk into a UsageError, which ends this run only."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(str(error), code=1) from error

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from lrpt.errors import UsageError
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import SOWN, Start
 from lrpt.optim import by_part, recoveries
@@ -141,7 +142,12 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
         mutable=[*SOWN, *changing],
     )
     penalty, sown = (jax.tree_util.tree_leaves_with_path(new.get(name, {})) for name in SOWN)
-    metrics = task.metrics_of(predictions, batch) | {str(path[-2].key): value for path, value in sown}  # pyright: ignore[reportAttributeAccessIssue]
+    metrics = task.metrics_of(predictions, batch)
+    for path, value in sown:
+        name = str(path[-2].key)  # pyright: ignore[reportAttributeAccessIssue]
+        if name in metrics:
+            raise UsageError(f"the network sows the metric '{name}', which the task or another module has, too: give it another name")
+        metrics[name] = value
     return Pass(metrics, carry, sum((value for _, value in penalty), jnp.zeros(())), {name: new[name] for name in changing})
 
 
@@ -169,8 +175,13 @@ def train_step(
     Returns:
       The new state, and the batch's metrics before the update, as scalars. The metrics include the norm of the gradient before any
       clipping, `layer_norms` for a stack, and `part_norms` for a network with schedulers. 'loss' is without penalties.
+
+      If the optimizer recovers from gradients that are not finite, streams whose state is not finite go on from the network's initial
+      state, and arrays of collections keep their last finite values.
     """
-    start = Start(state.carry, jnp.asarray(fresh)) if task.streams else None
+    recovers = recoveries(state.opt_state) is not None
+    broken = _broken_rows(state.carry) if recovers and task.streams else False
+    start = Start(state.carry, jnp.asarray(fresh) | broken) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
     key = shares.key(jax.random.fold_in(key, state.update))
 
@@ -188,8 +199,21 @@ def train_step(
         metrics["recoveries"] = count
     carry = result.carry if task.streams else None
     params = optax.apply_updates(state.params, updates)
+    if recovers:
+        collections = jax.tree.map(_if_finite, collections, {name: state.variables[name] for name in collections})
     kept = {**(state.collections or {}), **collections} or None  # what is frozen does not change
     return TrainState(params, opt_state, state.update + 1, carry, kept, state.key), metrics
+
+
+def _broken_rows(carry: Any) -> Bool[Array, " b"]:
+    """Return which rows of a state have numbers that are not finite."""
+    finite = [jnp.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(carry)]
+    return ~jnp.stack(finite).all(axis=0)
+
+
+def _if_finite(new: Array, old: Array) -> Array:
+    """Return the new array if all of its numbers are finite, else the old one."""
+    return jnp.where(jnp.isfinite(new).all(), new, old)
 
 
 def layer_norms(model: nn.Module, grads: Any) -> Metrics:
@@ -306,6 +330,6 @@ def evaluate(
 
     carry = blank_carry(model, split, variables, arrays, indices.shape[1]) if task.streams else None
     metrics = jax.eval_shape(lambda: forward(model, task, variables, split.batch(arrays, indices[0])).metrics)
-    zeros = jax.tree.map(lambda f: jnp.zeros((), f.dtype), metrics)
+    zeros = jax.tree.map(lambda f: jnp.zeros((), jnp.result_type(f.dtype, weights.dtype)), metrics)
     (sums, _), _ = jax.lax.scan(body, (zeros, carry), (indices, weights, jnp.arange(indices.shape[0]) == 0))
     return sums, jnp.sum(weights)

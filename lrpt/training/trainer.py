@@ -140,7 +140,8 @@ class Trainer:
             return
         for run, state in zip(self.runs, self.states(), strict=True):
             if run.saved != self.update:
-                run.save(state)
+                with run.failing_alone():
+                    run.save(state)
         if number:
             raise Interrupted(number, self.update)
 

@@ -46,6 +46,13 @@ def test_devices_of_a_process_share_the_cache_of_a_cpu(monkeypatch: pytest.Monke
     assert [parallel.sharers(layout) for layout in layouts] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("batch_size", "shards"), [(16, 8), (20, 5), (7, 7), (11, 1)])
+def test_a_batch_is_split_over_as_many_accelerators_as_divide_it(batch_size: int, shards: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "platform", lambda: "gpu")
+    monkeypatch.setattr(jax, "local_device_count", lambda: 8)
+    assert parallel.layout(1, batch_size) == parallel.Layout(1, shards)
+
+
 def test_a_flag_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, int] = {}
     monkeypatch.setattr(jax.config, "update", asked.__setitem__)

@@ -13,7 +13,14 @@ from lrpt.cells import CELLS, Schedule, VariableInfo, stacked
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import SOWN
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.networks.variable_computation import SUMS, VariableConfig, last_that_counts, mean_over_steps, schedule_penalty
+from lrpt.networks.variable_computation import (
+    SUMS,
+    VariableConfig,
+    VariableModel,
+    last_that_counts,
+    mean_over_steps,
+    schedule_penalty,
+)
 from lrpt.recurrence import LOOPS
 
 SYMBOLS, SIZE, STEPS, BATCH = 4, 5, 6, 3
@@ -79,6 +86,15 @@ def test_penalty_and_figures_are_means_over_steps_that_count():
     assert_close(found["schedule"], 0.7 * mean(np.abs(m - targets)).mean())
     assert_close((found["proportion"], found["active"], found["active_squared"]), (mean(m), mean(active), mean(active**2)))
     assert len(found) == 4
+
+
+def test_the_other_mask_is_computed_for_metrics_only(monkeypatch):
+    model = CONFIG.build(SYMBOLS, SYMBOLS, "all")
+    variables, counted, passes = model.init(jax.random.key(0), INPUTS), [], VariableModel.passes
+    monkeypatch.setattr(VariableModel, "passes", lambda model, *args: counted.append(args[3]) or passes(model, *args))
+    model.apply(variables, INPUTS)
+    model.apply(variables, INPUTS, mutable=["metrics"])
+    assert counted == ["soft", "soft", "hard"]
 
 
 def summary_at_lag(lag, **how):

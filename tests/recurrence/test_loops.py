@@ -62,6 +62,15 @@ def test_many_steps(loop):
     assert_same(actual, expected)
 
 
+@pytest.mark.parametrize(("loop", "store"), [("checkpoint", "auto"), ("fast", "all"), ("fast", "boundaries")])
+def test_a_chunk_that_is_longer_than_the_sequence_runs_without_jit(loop, store):
+    """JAX refuses a scan over no chunks there."""
+    net = network(Row("gru", "low_rank"))
+    with jax.disable_jit():
+        last, outputs = recur(net.cell.step, net.params, net.carry, net.xs, loop=loop, tuning=Tuning(28, store))
+    assert_close((last, outputs), recur(net.cell.step, net.params, net.carry, net.xs), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("loop", "store"), [("checkpoint", "auto"), ("fast", "all"), ("fast", "boundaries")])
 @pytest.mark.parametrize("chunk", [1, 3, 5, 6, 7])

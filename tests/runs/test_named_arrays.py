@@ -185,3 +185,11 @@ def test_a_write_that_fails_leaves_the_file_before(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"start.npz cannot be written \(No space left on device\): name another --output"):
         save(tmp_path / "start.npz", {"a": np.ones(3)}, "--output")
     assert (tmp_path / "start.npz").read_bytes() == before
+
+
+def test_arrays_have_the_types_of_the_template():
+    """A counter in a collection stays an integer, and with 64-bit numbers a start file does not narrow the parameters."""
+    template = {"steps": jax.ShapeDtypeStruct((), jnp.int32), "kernel": jax.ShapeDtypeStruct((2,), jnp.bfloat16)}
+    found = from_named(template, {"steps": np.float32(3), "kernel": np.ones(2)})
+    assert {name: array.dtype for name, array in found.items()} == {"steps": jnp.int32, "kernel": jnp.bfloat16}
+    assert found["steps"] == 3

@@ -243,6 +243,15 @@ def test_a_line_that_was_cut_is_no_line(tmp_path, cut):
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
+def test_a_failure_is_forgotten_once_training_has_passed_it(tmp_path):
+    directory = RunDirectory(tmp_path)
+    directory.write_failure(6, "the training loss is nan")
+    directory.append_metrics([{"update": 4, "split": "valid", "loss": 1.0}])
+    assert directory.failure() == {"update": 6, "what": "the training loss is nan"}
+    directory.append_metrics([{"update": 8, "split": "valid", "loss": 1.0}])
+    assert directory.failure() is None
+
+
 @pytest.mark.parametrize("line", ["3", "[]", "{}", "null", "\x00\x00", '{"split": "valid"}', '{"update": "x", "split": "valid"}'])
 def test_a_line_that_is_none_is_skipped(tmp_path, line):
     (tmp_path / "metrics.jsonl").write_text(f'{line}\n{{"update": 4, "split": "valid"}}\n')

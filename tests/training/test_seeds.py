@@ -13,6 +13,7 @@ from tiny import EVEN, EXPERIMENT, Apart, assert_same_run, changed, flags, inter
 from lrpt.cli.command import main
 from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError
+from lrpt.runs.checkpoint import Checkpoints
 from lrpt.training import program
 from lrpt.training.loop import Job, SomeFailed, fit, fit_all
 from lrpt.training.run import Run
@@ -152,6 +153,23 @@ def test_one_that_diverges_leaves_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.devices(3)
+def test_one_that_cannot_be_saved_leaves_and_the_others_go_on(tmp_path, monkeypatch):
+    """A full disk is one line of that run; the other one has its result."""
+    save = Checkpoints.save
+
+    def save_unless_full(checkpoints, update, *rest):
+        if "seed1" in str(checkpoints.path):
+            raise OSError(f"the checkpoint of update {update} could not be written to {checkpoints.path} (no space)")
+        return save(checkpoints, update, *rest)
+
+    monkeypatch.setattr(Checkpoints, "save", save_unless_full)
+    with pytest.raises(SomeFailed) as failed:
+        fit(EVEN, {0: tmp_path / "seed0", 1: tmp_path / "seed1"}, devices=1)
+    assert "could not be written" in str(failed.value)
+    assert (tmp_path / "seed0" / "result.json").exists()
+    assert not (tmp_path / "seed1" / "result.json").exists()
+
+
 def test_one_whose_checkpoints_are_damaged_stays_behind_and_the_others_go_on(three_devices, tmp_path):
     with interrupted_after(2):
         train(tmp_path, devices=3)

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +19,10 @@ from lrpt.errors import UsageError
 from lrpt.networks.highway_classifier import HighwayConfig, HighwayDropoutConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.networks.variable_computation import VariableConfig
+from lrpt.optim import OptimConfig
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.tasks import Adding, ImageVectors
+from lrpt.tasks import Adding, Example, ImageVectors, NextSymbol
 from lrpt.tasks.task import Split, Task
 from lrpt.training.annealing import Annealing
 from lrpt.training.loop import fit
@@ -139,6 +141,90 @@ def test_a_recovery_is_counted_in_the_update_that_needs_it(state):
         found.append(int(figures["recoveries"]))
     assert found == [1, 2]
     assert step(state, batch(np.array([3, 1, 4])))[1]["recoveries"] == 0
+
+
+def text_of_streams(tmp_path):
+    """Windows of a text in streams, with real inputs, so that one of them can be infinite."""
+    path = tmp_path / "text.txt"
+    path.write_text("abcde fghij klmno " * 60)
+    return NextSymbol(file=path, reading="stream", steps=5).build(0)
+
+
+def test_a_stream_whose_state_is_not_finite_goes_on_from_the_initial_state(tmp_path):
+    """Without this, all later updates of the epoch would have no gradient. The other stream keeps its state."""
+    task, optimizer = text_of_streams(tmp_path), OptimConfig("char_lm", 0.01).build()
+    model = ModelConfig("gru", 4, parametrization="dense").build(task.input_size, task.output_size, "all")
+    state, examples = init_state(model, task, optimizer, 0, 2), task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(2))
+    step = jax.jit(lambda state, fresh: train_step(model, task, optimizer, state, examples, fresh=fresh))
+    state, _ = step(state, True)
+    broken = jax.tree.map(lambda h: h.at[1].set(jnp.nan), state.carry)
+    after, figures = step(state._replace(carry=broken), False)
+    expected, _ = step(state, jnp.array([False, True]))
+    assert figures["recoveries"] == 0
+    assert_close(after.params, expected.params)
+    assert_close(after.carry, expected.carry)
+
+
+class Counting(nn.Module):
+    """A network with a mean that may become infinite, a counter, and metrics of short and of whole numbers."""
+
+    output_size: int
+    names: tuple[str, str] = ("short", "whole")
+
+    @nn.compact
+    def advance(self, inputs, mask=None, start=None, train=False):
+        mean, steps = (
+            self.variable("stats", "mean", lambda: jnp.zeros(())),
+            self.variable("stats", "steps", lambda: jnp.zeros((), jnp.int32)),
+        )
+        if train:
+            mean.value, steps.value = 0.5 * mean.value + jnp.mean(inputs), steps.value + 1
+        self.sow("metrics", self.names[0], jnp.ones(len(inputs), jnp.bfloat16))
+        self.sow("metrics", self.names[1], jnp.full(len(inputs), 3))
+        return nn.Dense(self.output_size)(inputs[:, -1]), None
+
+    def __call__(self, inputs, mask=None, start=None, train=False):
+        return self.advance(inputs, mask, start, train)[0]
+
+
+def numbers_to_sum():
+    """Sequences of real numbers, of which the last one is the target."""
+    arrays = {"x": jnp.arange(24.0).reshape(8, 3, 1) / 24}
+    split = Split(8, arrays, lambda arrays, row: Example(arrays["x"][row], arrays["x"][row, -1], None))
+    splits = {"train": split, "valid": split, "test": split}
+    return Task(splits, 1, 1, "last", lambda y, batch: {"loss": jnp.square(y - batch.targets)[:, 0]})
+
+
+def test_statistics_keep_their_last_finite_value_if_the_optimizer_recovers():
+    task, model, optimizer = numbers_to_sum(), Counting(1), OptimConfig("char_lm", 0.01).build()
+    state, examples = init_state(model, task, optimizer, 0), task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(4))
+    first, _ = train_step(model, task, optimizer, state, examples)
+    second, figures = train_step(model, task, optimizer, first, examples._replace(inputs=examples.inputs.at[0].set(jnp.inf)))
+    assert (figures["recoveries"], second.collections["stats"]["steps"]) == (1, 2)
+    assert second.collections["stats"]["mean"] == first.collections["stats"]["mean"] > 0
+
+
+def test_metrics_of_a_network_may_have_any_type_of_number():
+    task, model = numbers_to_sum(), Counting(1)
+    state = init_state(model, task, optax.sgd(0.1), 0)
+    split, rows = task.splits["valid"], jnp.arange(8).reshape(2, 4)
+    sums, weight = evaluate(model, task, split, state.variables, split.arrays, rows, jnp.ones((2, 4)))
+    assert (sums["short"], sums["whole"], weight) == (8, 24, 8)
+
+
+@pytest.mark.parametrize("names", [("loss", "whole"), ("short", "loss")])
+def test_a_metric_of_a_network_may_not_replace_one_of_the_task(names):
+    task, model = numbers_to_sum(), Counting(1, names)
+    state = init_state(model, task, optax.sgd(0.1), 0)
+    with pytest.raises(UsageError, match="sows the metric 'loss', which the task or another module has, too"):
+        train_step(model, task, optax.sgd(0.1), state, task.splits["train"].batch(task.splits["train"].arrays, jnp.arange(4)))
+
+
+@pytest.mark.devices(2)
+def test_counters_of_a_network_stay_whole_numbers_on_several_devices():
+    layout = parallel.Layout(1, 2)
+    found = jax.pmap(parallel.average(layout), axis_name=parallel.AXIS)({"steps": jnp.array([3, 3]), "mean": jnp.array([1.0, 2.0])})
+    assert (found["steps"].dtype, found["mean"].tolist()) == (jnp.int32, [1.5, 1.5])
 
 
 DROPPING = changed(model={"output_dropout": 0.5})
