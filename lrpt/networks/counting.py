@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 
+from lrpt.cells import CELLS
 from lrpt.matrices import num_params
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import NetworkConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations import PARAMETRIZATIONS
 
 
 class Counts(NamedTuple):
@@ -92,12 +94,23 @@ def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
         hash(config)
     except TypeError:  # a configuration of the user's own, with a list in it
         return config.parameter_shapes(input_size, output_size)
-    return _kept_shapes(config, input_size, output_size, getattr(input_size, "symbols", None))
+    return _kept_shapes(config, input_size, output_size, getattr(input_size, "symbols", None), _registered())
+
+
+def _registered() -> tuple[int, ...]:
+    """Return numbers that change if a name of a cell or a parametrization is registered again, as in a notebook."""
+    return tuple(id(entry) for table in (CELLS, PARAMETRIZATIONS) for entry in table.values())
 
 
 @lru_cache(maxsize=64)
-def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None) -> Any:
-    """Return the shapes. `symbols` tells input sizes apart that are equal as integers: those of codes (`CodedSize`)."""
+def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None, registered: tuple[int, ...]) -> Any:
+    """Return the shapes.
+
+    Args:
+      config, input_size, output_size: the network.
+      symbols: tells input sizes apart that are equal as integers: those of codes (`CodedSize`).
+      registered: tells apart cells and parametrizations that have had one name.
+    """
     return config.parameter_shapes(input_size, output_size)
 
 

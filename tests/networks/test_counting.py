@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, TiedStorageConfig
@@ -95,3 +96,14 @@ def test_a_configuration_with_a_list_is_counted_each_time():
 
     matrices = TiedStorageConfig("low_rank", 2)
     assert count(Own(size=6, matrices=matrices), 1, 2) == count(ModelConfig(size=6, matrices=matrices), 1, 2)
+
+
+def test_a_cell_that_is_registered_again_is_counted_again(monkeypatch):
+    """As in a notebook, where the cell of one name changes."""
+    found = []
+    for cell in ("gru", "elman", "gru"):
+        monkeypatch.setitem(CELLS, "mine", CELLS[cell])
+        mine, original = (ModelConfig(name, 6, parametrization="dense") for name in ("mine", cell))
+        assert count(mine, 1, 2) == count(original, 1, 2)
+        found.append(count(mine, 1, 2).true)
+    assert found[0] == found[2] > found[1]
