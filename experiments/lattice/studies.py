@@ -247,20 +247,21 @@ def show_convergence(options: Options, finished: Sequence[Finished], console: Co
     ]
     columns = ["model", "parameters", "seeds", "test nats per character", "deviation", "epochs until the best", "deviation"]
     console.table(columns, rows, _title(options))
-    for sentence in rankings(finished):
+    said = rankings([one.row for one in finished])
+    for sentence in said:
         console.say(sentence)
     figures = options.workdir / "figures"
     epochs_figure(_epochs(groups), figures / "epochs.png", _title(options))
     for start, own in grouped([one.row for one in finished], "initialization").items():
         curves = {NAMES[name]: [run["losses"] for run in runs] for name, runs in grouped(own, "model").items()}
         losses_figure(curves, figures / f"losses_{start}.png", f"{_title(options)}, start {start}")
-    return {"rankings": rankings(finished)}
+    return {"rankings": said}
 
 
-def rankings(finished: Sequence[Finished]) -> list[str]:
+def rankings(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each start: which models the LRU's test loss differs from, by paired seeds."""
     sentences = []
-    for start, own in grouped([one.row for one in finished], "initialization").items():
+    for start, own in grouped(rows, "initialization").items():
         scores = {name: {run["seed"]: run["loss"] for run in runs} for name, runs in grouped(own, "model").items()}
         if "lru" in scores and (said := in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(scores, "lru")], "LRU")):
             sentences.append(f"test loss, start {start}: {said}")

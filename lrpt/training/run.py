@@ -182,9 +182,9 @@ class Run:
                 f"remove result.json to start again at update 0, or name another --workdir",
                 code=1,
             )
-        lines = self.directory.metrics() if found is None else []
-        if lines:
-            self.console.warn(f"{self.path} has metrics up to update {lines[-1]['update']} and no checkpoint: starts again at update 0")
+        evaluated = sorted({line["update"] for line in self.directory.metrics()}) if found is None else []
+        if len(evaluated) > 1:  # a run that was killed before its first checkpoint may have one evaluation
+            self.console.warn(f"{self.path} has metrics up to update {evaluated[-1]} and no checkpoint: starts again at update 0")
         return found
 
     def _started(self, initial: TrainState) -> TrainState:
@@ -409,4 +409,5 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(str(error), code=1) from error
+        what = f"{error}: free space there; what was written before is intact, and the same command resumes from it"
+        raise UsageError(what, code=1) from error
