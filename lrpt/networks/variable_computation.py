@@ -198,6 +198,9 @@ class VariableConfig(ModelConfig):
         paper_equivalent_size  the paper's "RNN-d", by the paper's factors, in networks of one layer with full matrices
         autocorrelation        (E[m_t m_{t+k}] - E[m]^2) / (E[m^2] - E[m]^2) for the lag k: means over all steps, and over all
                                pairs of steps in the same window
+
+        Counts of operations are those of the mean over examples of each example's mean step: if examples have several lengths, a step of a
+        short one has more weight.
         """
         rest = {name: value for name, value in metrics.items() if name not in MOMENTS}
         if self.has_scheduler and "active_squared" not in metrics:

@@ -80,7 +80,7 @@ class Checkpoints:
           best: the update whose checkpoint is kept besides the two latest.
 
         Raises:
-          OSError: the disk is full or not writable. Earlier checkpoints stay.
+          OSError: it could not be written, for example because the disk is full. Earlier checkpoints stay.
         """
         hidden = self.path / f".{update}"
         try:
@@ -197,8 +197,8 @@ def intact(path: Path, run: str = "") -> Seal:
       run: identifier of the run that it has to belong to; '' accepts any.
 
     Raises:
-      Unfinished: it has no seal.
-      Damaged: it is missing, differs from its seal, or belongs to another run.
+      Unfinished: it is missing, or has no seal.
+      Damaged: it differs from its seal, or belongs to another run.
     """
     try:
         seal = json.loads((path / SEAL).read_text())

@@ -83,6 +83,8 @@ class RunDirectory:
     def lock(self) -> None:
         """Lock the directory until `release`, or until this process ends in any way.
 
+        A directory that does not exist yet, or whose file system has no locks, is not locked.
+
         Raises:
           InUse: another command holds the lock.
         """
@@ -202,7 +204,7 @@ class RunDirectory:
         return "".join(text for text, _ in self._lines())
 
     def keep_metrics(self, saved: str | None, update: int) -> bool:
-        """Drop the lines after a checkpoint, and restore the lines before it.
+        """Drop the lines after a checkpoint, and restore the lines before it. A result that has more lines is removed.
 
         Args:
           saved: the `metrics_text` at the checkpoint; None in checkpoints of versions before 0.2.

@@ -114,6 +114,8 @@ class Run:
     def finished(self) -> bool:
         """Return whether the directory holds a result of this configuration with the number of updates that it asks for.
 
+        If so, it becomes `result`, and the console says that nothing is to be done.
+
         Raises:
           UsageError: the directory holds another run, or files that are damaged.
         """
