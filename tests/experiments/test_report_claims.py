@@ -714,7 +714,7 @@ def test_a_falling_learning_rate_has_as_many_epochs_at_a_constant_one_as_a_contr
         trained(f"annealed{more}", 25_000.0, bits)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert "falls in the last 8 of 20 epochs, a VCRNN of 256 units is 0.040 bits per character ahead of" in said
-    assert "In a control (20 epochs at a constant rate, soft mask), it is 0.020 behind such RNNs" in said
+    assert "In a control (20 epochs at a constant learning rate, soft mask), it is 0.020 behind such RNNs" in said
 
 
 def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(tmp_path):
@@ -732,7 +732,7 @@ def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(t
     trained("small", 4, 2.63)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert "falls in the last 4 of 8 epochs, a VCRNN on bits is 0.020 bits per character ahead of" in said
-    assert "After 4 epochs at a constant rate, the VCRNN on bits is 0.030 bits per character behind such RNNs" in said
+    assert "After 4 epochs at a constant learning rate, the VCRNN on bits is 0.030 bits per character behind such RNNs" in said
 
 
 @pytest.mark.parametrize(("updates", "pairs"), [(37_620, 1), (62_700, 0)])

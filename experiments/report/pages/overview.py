@@ -107,8 +107,8 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
 - A value agrees if it is as good as the published one at the printed decimals, or within 0.003 of one that is read off a figure.
 - If the paper reports a failure (LR-GRU 9.88), a value agrees if it is above the worst baseline by more than half. A value as low as the
   baseline contradicts the paper.
-- RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step. For a unit that learns its schedule, it agrees
-  within a tenth on both sides. RNN-d of a usual unit has no verdict, because it follows from the width. Neither has RNN-d of a
+- RNN-d is the equivalent size: an Elman RNN of d units has as many multiplications per step. For a cell that learns its schedule, it agrees
+  within a tenth on both sides. RNN-d of a usual cell has no verdict, because it follows from the width. Neither has RNN-d of a
   network whose target was chosen to match it.
 - Means of m, the share of the state that is updated, agree within 0.1 on groups of symbols.
 - Epochs until the best one agree if they are as few as published for the LRU family, which is said to be fast, and within a quarter for the

@@ -103,9 +103,9 @@ SMALL_UNITS = "128 units instead of 1,000"
 BUFFERED = {8: _bits("VCRNN-128, 8 buffer bits", "small-buffer-8"), 24: _bits("VCRNN-128, 24 buffer bits", "small-buffer-24")}
 CRNN_500, CRNN_100 = Network("CRNN-500", CRNN, "--preset paper"), Network("CRNN-100", CRNN, "--preset bits")
 OTHER_RATE = {
-    "RNN-100": ("at a constant rate", _bits("RNN-100, constant rate", "rnn-100 --optim.decay 1 --optim.decay-after 0")),
+    "RNN-100": ("at a constant learning rate", _bits("RNN-100, constant rate", "rnn-100 --optim.decay 1 --optim.decay-after 0")),
     "CRNN-100": (
-        "with a falling rate",
+        "with a falling learning rate",
         Network("CRNN-100, falling rate", CRNN, "--preset bits --optim.decay 0.5 --optim.decay-after 11"),
     ),
 }

@@ -34,6 +34,7 @@ from experiments.report.papers.variable_computation_networks import (
     SMALL_VCGRU,
 )
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES, BOUNDARY
+from experiments.report.papers.variable_computation_rows import UNPRINTED
 from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, says, seeds_in_words, still_improving
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
@@ -51,11 +52,11 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     bits, characters = (judged.relation(f"VCRNN-{size} > an RNN of as many") for size in (128, 256))
     large, gated = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCGRU-1024 > GRU-458")
     plain = SMALL_VC, *RNN_CURVE
-    gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
+    gates = (SMALL_VCGRU, *GRU_CURVE) if gated.smaller != UNPRINTED else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
     of_size = _of_the_published_size(judged)
-    all_small = not of_size and bool(bits.smaller and characters.smaller and gated.smaller)
+    all_small = not of_size and bool(bits.smaller and characters.smaller and gated.smaller != UNPRINTED)
     so = gated.smaller == characters.smaller == ANNEALED_SCALE
-    alike = "A VCGRU with that falling rate" if so else f"{_trained(gated)} VCGRU on characters"
+    alike = "A VCGRU with that falling learning rate" if so else f"{_trained(gated)} VCGRU on characters"
     return Takeaway(
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
@@ -73,7 +74,7 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
                 "After 12 epochs at a constant learning rate, which was tried first, VCRNN-256 on characters",
             ),
             _at_a_constant_rate(
-                judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant rate, the VCRNN on bits"
+                judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant learning rate, the VCRNN on bits"
             ),
             _by_parameters(judged, characters),
             _at_targets(judged),
@@ -136,7 +137,7 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
         said.append(gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", ""))
     control = _at_scale(judged, found, CONSTANT_SCALE)
     if found.smaller == ANNEALED_SCALE and control.pairs:
-        said.append(gap(control, "In a control (20 epochs at a constant rate, soft mask), it", "such RNNs", ""))
+        said.append(gap(control, "In a control (20 epochs at a constant learning rate, soft mask), it", "such RNNs", ""))
     return "".join(f"{sentence} " for sentence in said)
 
 
