@@ -1,5 +1,6 @@
 """Exceptions with a message for the user, and checks of configuration values that raise them."""
 
+import errno
 import math
 from collections.abc import Collection, Iterator, Mapping
 from numbers import Integral, Real
@@ -112,3 +113,13 @@ class RemoteFailure(Exception):
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
+
+
+INTACT = "what was written before is intact, and the same command resumes from it"
+"""End of an error message of commands that train."""
+
+
+def line_of(error: OSError, intact: str = INTACT) -> str:
+    """Return the line about a file that cannot be written: the reason, the file, and what to do. `intact` ends it."""
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{where}: {'free space there; ' * (error.errno == errno.ENOSPC)}{intact}"

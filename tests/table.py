@@ -108,6 +108,16 @@ def by_name(tree):
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
+def doubled(step):
+    """Return a cell with twice the outputs of another one, so that no output is a part of its state."""
+
+    def twice(params, carry, x):
+        carry, (y, info) = step(params, carry, x)
+        return carry, (2 * y, info)
+
+    return twice
+
+
 class Network(NamedTuple):
     """Hold a cell with parameters, a state to start from, and inputs (t, b, m)."""
 

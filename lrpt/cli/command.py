@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import errno
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
 from lrpt.cli.unused import distinct, warnings
 from lrpt.devices import hardware, parallel, processes
-from lrpt.errors import RemoteFailure, UsageError
+from lrpt.errors import INTACT, RemoteFailure, UsageError, line_of
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console, Explained
 from lrpt.runs.run_directory import CONFIG, RESULT
@@ -36,7 +35,6 @@ WRONG_FLAG = 2
 OF_A_BROKEN_PIPE = 128 + 13
 """exit status after a broken pipe, as in `| head`; Windows has no name for the signal"""
 
-INTACT = "what was written before is intact, and the same command resumes from it"
 RUN_UNCHANGED = "the run was not changed; correct this and repeat the command"
 """End of an error message of commands that only read runs."""
 
@@ -74,8 +72,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
             console.error(str(error))
         sys.exit(error.code)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        console.error(f"{error.strerror or error}{where}: {'free space there; ' * (error.errno == errno.ENOSPC)}{intact}")
+        console.error(line_of(error, intact))
         sys.exit(1)
     except KeyboardInterrupt:
         console.error(f"stopped by Ctrl-C: {intact}")

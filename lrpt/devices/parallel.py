@@ -123,7 +123,7 @@ def layout(models: int, batch_size: int, wanted: int | None = None) -> Layout:
     if wanted is None and hardware.on_cpu() and batch_size % count:
         return Layout(1, 1)
     if wanted is None:
-        count = next(n for n in range(count, 0, -1) if batch_size % n == 0)
+        count = _fitting(count, batch_size)[0]
     check_devices(count, batch_size)
     return Layout(1, count)
 
@@ -133,13 +133,18 @@ def _layout_of_processes(models: int, batch_size: int, count: int, exactly: bool
     several = processes.count()
     if models > 1:
         raise UsageError(f"{models} models train side by side, and {several} processes share one: train one seed at a time")
-    fitting = [n for n in range(count, 0, -1) if batch_size % (n * several) == 0]
+    fitting = _fitting(count, batch_size, several)
     if not fitting or (exactly and fitting[0] != count):
         raise UsageError(
             f"train.batch_size is {batch_size}, which {several} processes with {count if exactly else 1} device(s) each do not divide: "
             f"choose another --train.batch-size or --devices"
         )
     return Layout(1, fitting[0] * several, 1, several)
+
+
+def _fitting(count: int, batch_size: int, several: int = 1) -> list[int]:
+    """Return the numbers of devices, at most `count` of each of `several` processes, that divide a batch; the largest first."""
+    return [n for n in range(count, 0, -1) if batch_size % (n * several) == 0]
 
 
 def check_devices(count: int, batch_size: int) -> None:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Int
 from lrpt.cells import Cell, CellSpec, cell_named, stacked
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.configuration import SequenceLoopConfig
-from lrpt.networks.protocol import as_state
+from lrpt.networks.protocol import as_state_if_named_alike
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.explicit import with_auto_axes
 from lrpt.recurrence.materialize import materialized
@@ -68,11 +68,7 @@ def as_own(carry: Any, own: Any) -> Any:
     given, needed = len(jax.tree.leaves(carry)), len(jax.tree.leaves(own))
     if given != needed:
         raise UsageError(f"the state has {given} arrays: this cell expects {needed}, as its `initialize_carry` returns them")
-    structure = jax.tree.structure(own)
-    try:
-        named = as_state(carry, own)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        named = None
+    structure, named = jax.tree.structure(own), as_state_if_named_alike(carry, own)
     return named if jax.tree.structure(named) == structure else jax.tree.unflatten(structure, jax.tree.leaves(carry))
 
 

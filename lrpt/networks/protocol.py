@@ -37,10 +37,7 @@ class Start(NamedTuple):
         Raises:
           UsageError: the carry is no state of this network and number of rows, or `fresh` has another number of rows.
         """
-        try:
-            carry = as_state(self.carry, initial)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            carry = self.carry
+        carry = as_state_if_named_alike(self.carry, initial)
         given, own = (jax.tree.map(jnp.shape, state) for state in (carry, initial))
         if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
             raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
@@ -71,6 +68,14 @@ def start_from(start: Start | None, initial: Any) -> Any:
 def as_state(row: Any, own: Any) -> Any:
     """Return a stored state in the structure of the cell's own. Without a target, Orbax and msgpack restore tuples as dicts and lists."""
     return row if jax.tree.structure(row) == jax.tree.structure(own) else from_state_dict(own, to_state_dict(row))
+
+
+def as_state_if_named_alike(row: Any, own: Any) -> Any:
+    """Return what `as_state` does, or the state as it is if its names or numbers of arrays are not those of the cell's own."""
+    try:
+        return as_state(row, own)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return row
 
 
 def in_precision_of(arrays: Sequence[Array | complex], state: Any) -> Any:

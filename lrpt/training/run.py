@@ -15,7 +15,7 @@ import numpy as np
 
 from lrpt.devices.hardware import describe_devices
 from lrpt.devices.processes import fail_together, on_primary, primary_first, primary_only
-from lrpt.errors import RemoteFailure, UsageError
+from lrpt.errors import RemoteFailure, UsageError, line_of
 from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
 from lrpt.networks.counting import count
 from lrpt.optim import RECIPES
@@ -411,5 +411,4 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = f"{error}: free space there; what was written before is intact, and the same command resumes from it"
-        raise UsageError(what, code=1) from error
+        raise UsageError(line_of(error), code=1) from error

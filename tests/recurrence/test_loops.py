@@ -15,6 +15,7 @@ from table import (
     STEPS,
     Row,
     assert_close,
+    doubled,
     every_kind_of_state,
     every_row_and_some_more_slow,
     gradients,
@@ -155,11 +156,7 @@ def test_no_steps_leave_the_state(loop, unroll):
 def test_an_output_that_is_a_part_of_the_state_is_carried_once(masked):
     net = network(Row("lstm", "low_rank"))
 
-    def doubled(params, carry, x):
-        carry, (y, info) = net.cell.step(params, carry, x)
-        return carry, (2 * y, info)
-
-    for step, carried in ((net.cell.step, 2), (doubled, 3)):
+    for step, carried in ((net.cell.step, 2), (doubled(net.cell.step), 3)):
         of = partial(recur, step, net.params, xs=net.xs, mask=jnp.ones((STEPS, BATCH), bool) if masked else None, outputs="last")
         (scan,) = scans(jax.make_jaxpr(lambda carry, of=of: of(carry=carry))(net.carry).jaxpr)
         assert scan["num_carry"] == carried

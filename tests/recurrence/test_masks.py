@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from table import BATCH, SIZE, STEPS, Row, assert_close, assert_equal, every_kind_of_state, network, run, weighted_sum
+from table import BATCH, SIZE, STEPS, Row, assert_close, assert_equal, doubled, every_kind_of_state, network, run, weighted_sum
 
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense
@@ -118,12 +118,8 @@ def test_a_readout_is_applied_to_every_kind_of_output(outputs, mask):
 def test_last_output_of_a_cell_that_does_not_put_out_a_part_of_its_state(mask):
     net = network(Row("gru", "low_rank"))
 
-    def doubled(params, carry, x):
-        carry, (y, info) = net.cell.step(params, carry, x)
-        return carry, (2 * y, info)
-
     of = partial(recur, params=net.params, carry=net.carry, xs=net.xs, mask=None if mask is None else jnp.asarray(mask), outputs="last")
-    (end, last), (same_end, twice) = of(net.cell.step), of(doubled)
+    (end, last), (same_end, twice) = of(net.cell.step), of(doubled(net.cell.step))
     assert_close((same_end, twice), (end, 2 * last), rtol=1e-6)
 
 
