@@ -17,6 +17,10 @@ from lrpt.training.loop import Job, fit_all, is_finished
 Row = dict[str, Any]
 
 
+DIVERGED = "diverged"
+"""Entry of a summary: the runs whose training diverged, which have no row."""
+
+
 class StudyOptions(Protocol):
     """A dataclass with the flags that every study has."""
 
@@ -47,7 +51,8 @@ class Study(Generic[O]):
     Attributes:
       experiment: name of the experiment that the runs record.
       preset: options -> name of the preset that the runs record.
-      summary: name of the JSON file in `--workdir`. It holds `head`, 'options', 'environment', the rows, and what `show` adds.
+      summary: name of the JSON file in `--workdir`. It holds `head`, 'options', 'environment', the rows, 'diverged' (the identity of each
+        run whose training diverged, and the update), and what `show` adds.
       rows: key of the rows in the JSON file.
       together: options -> (largest number of models that train together, batch size), by which devices are requested.
       jobs: options -> the runs.
@@ -86,9 +91,19 @@ class Study(Generic[O]):
         if not found:
             return
         more = self.show(options, found, console)
-        path, rows = options.workdir / self.summary, [one.row for one in found]
-        write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, **more})
-        console.say(f"{len(found)} of {len(jobs)} runs are finished   summary: {path}   figures: {options.workdir / 'figures'}")
+        path, rows, diverged = options.workdir / self.summary, [one.row for one in found], self.diverged(options, jobs)
+        write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, DIVERGED: diverged, **more})
+        counts = f"{len(found)} of {len(jobs)} runs are finished" + f", {len(diverged)} diverged" * bool(diverged)
+        console.say(f"{counts}   summary: {path}   figures: {options.workdir / 'figures'}")
+
+    def diverged(self, options: O, jobs: Sequence[Job]) -> list[Row]:
+        """Return for each run whose training diverged what tells it from the others, and 'update', the update at which it did."""
+        failures = [(job, RunDirectory(job.path).failure()) for job in jobs]
+        return [
+            {**(self.identify(options, job) if self.identify else {}), "update": failure["update"]}
+            for job, failure in failures
+            if failure is not None and RunDirectory(job.path).result() is None
+        ]
 
     def described(self, options: O) -> dict[str, Any]:
         """Return the first entries of the JSON file and the options."""

@@ -259,6 +259,25 @@ def test_parts_of_a_study_are_joined(tmp_path):
     part(["grid-lstm"], {"grid-lstm": 5.0})
 
 
+def test_runs_that_diverged_are_kept_until_they_are_trained_again(tmp_path):
+    data, target = {"source": "ptb_joined", "file": None}, tmp_path / "experiments" / "results" / "lattice_convergence_ptb.json"
+
+    def row(model):
+        return {"model": model, "initialization": "lru", "share": 100, "seed": 0}
+
+    def diverged(runs, ended):
+        options = {"data": data, "models": [*runs, *ended], "initialization": ["lru"], "seeds": 1}
+        ends = [{**row(model), "update": 7} for model in ended]
+        content = {"study": "convergence", "options": options, "runs": [row(model) for model in runs], "diverged": ends}
+        write(tmp_path / "study" / "convergence.json", content)
+        main(["--collect", str(tmp_path / "study")], tmp_path)
+        return [one["model"] for one in json.loads(target.read_text())["diverged"]]
+
+    assert diverged(["lru", "gru"], ["rhn"]) == ["rhn"]
+    assert diverged(["lstm"], ["rhn", "grid-lstm"]) == ["rhn", "grid-lstm"]
+    assert diverged(["rhn"], []) == ["grid-lstm"]
+
+
 def test_a_summary_of_the_same_options_with_more_models_and_another_machine_replaces_the_kept_one(tmp_path):
     usual = {"data": {"source": "ptb_joined", "file": None, "dir": "/data"}, "models": ["lru"], "seeds": 1, "devices": 1}
     study(tmp_path / "study", "convergence.json", 1, **usual)

@@ -15,6 +15,7 @@ from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.subcommands import options_of
 from lrpt.runs.console import Console
+from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Chorales
 from lrpt.tasks.chorales import constant_loss
 from lrpt.training.loading import load
@@ -96,6 +97,22 @@ def test_trains_everything_and_keeps_what_a_figure_needs(tmp_path, capsys):
 
     main(jsb.EXPERIMENT, arguments)  # all but one are finished
     assert json.loads((tmp_path / "swarm.json").read_text())["dots"][1:3] == dots[1:3]
+
+
+@pytest.mark.slow
+def test_a_setting_that_diverges_has_no_dot_and_is_named(tmp_path, capsys):
+    flags = "swarm --data.length 4 --cells rhn --depths 1 --parameters 2000 --settings 2 --updates 2 --evaluate-every 1 --devices 1"
+    arguments = [*flags.split(), "--workdir", str(tmp_path)]
+    main(jsb.EXPERIMENT, arguments)
+    directory = RunDirectory(tmp_path / "rhn-depth1-setting1")
+    (directory.path / "result.json").unlink()
+    directory.write_failure(2, "the training loss is nan")
+    options = parse_dataclass(Options, arguments[1:], "", "", Options())
+    study("jsb", jsb.PAPER).conclude(options, options.jobs(jsb.PAPER), Console())
+    summary = json.loads((tmp_path / "swarm.json").read_text())
+    assert [dot["seed"] for dot in summary["dots"]] == [0]
+    assert summary["diverged"] == [{"cell": "rhn", "depth": 1, "size": summary["dots"][0]["size"], "seed": 1, "update": 2}]
+    assert "1 of 2 runs are finished, 1 diverged" in capsys.readouterr().out
 
 
 def test_groups_go_from_best_to_worst():

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.fair_crossing.options import Options as CrossingOptions
 from experiments.lattice.models import TEXTS
 from experiments.report.kept.records import anonymous, damaged
+from lrpt.cli.studies import DIVERGED
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
@@ -168,7 +169,15 @@ def _joined(before: Summary, now: dict[str, Any]) -> dict[str, Any]:
     lists = {name: [*dict.fromkeys([*one[name], *other[name]])] for name in OF_SEVERAL if name in one.keys() & other.keys()}
     seeds = max(options.get("seeds", 1) for options in (one, other))
     kept = {name: value for name, value in now.items() if name != "rankings"}  # of one part, and the report has its own
-    return {**kept, "options": {**other, **lists, "seeds": seeds}, "runs": list((old | new).values())}
+    runs = list((old | new).values())
+    return {**kept, "options": {**other, **lists, "seeds": seeds}, "runs": runs, DIVERGED: _diverged(before, now, runs)}
+
+
+def _diverged(before: Summary, now: Summary, runs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the runs of two summaries that diverged and have not been trained again since, each once."""
+    every = {json.dumps(one, sort_keys=True): one for summary in (before, now) for one in summary.get(DIVERGED, ())}
+    own = [(one, {name: value for name, value in one.items() if name != "update"}) for one in every.values()]
+    return [one for one, identity in own if not any(identity.items() <= run.items() for run in runs)]
 
 
 def _identity(run: Mapping[str, Any]) -> tuple[Any, ...] | None:

@@ -15,6 +15,7 @@ from experiments.report.claims.verdicts import Status, agreement
 from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
 from experiments.report.wording.texts import at_published_size, by_finding, direction, lead, seeds_in_words, still_improving
+from lrpt.cli.studies import DIVERGED
 from lrpt.runs.console import in_series
 
 EQUAL = "word_lm_equal"
@@ -169,10 +170,12 @@ def _better(evidence: Evidence) -> str:
     losses = {name: [dot[NATS.field] for dot in swarm["dots"] if dot["cell"] == cell] for cell, name in CELLS.items()}
     parts = [f"{sum(loss < constant_of(swarm) for loss in own)} of {len(own)} {name}s" for name, own in losses.items()]
     settings = swarm["options"]["settings"] * len(swarm["options"]["depths"])
-    missing = [f"{settings - len(own)} {name}" for name, own in losses.items() if len(own) < settings]
+    missing = sum(settings - len(own) for own in losses.values())
+    ended = [f"{CELLS[one['cell']]} of depth {one['depth']} (update {one['update']})" for one in swarm.get(DIVERGED, ())]
+    unknown = missing - len(ended)
     return (
         f"{in_series(parts)} have a training loss below that of the best constant predictor"
-        f"{'. Diverged or unfinished: ' * bool(missing)}{in_series(missing)}"
+        f"{'. Diverged: ' * bool(ended)}{in_series(ended)}{f'. Without a result: {unknown}' * (unknown > 0)}"
     )
 
 
