@@ -1,13 +1,16 @@
-"""Differences between parametrizations, usually from full matrices, and which of them are more than chance.
+"""Differences between parametrizations, usually from dense matrices, and which of them are more than chance.
 
-Errors are compared by their ratio: losses and bits as they are, accuracies a as 1 - a. The logarithm x of an error has about the same
-variance in all pairs of a task. So one variance is estimated from all of them: s^2 = sum (x - mean of the pair)^2 / df, with df the number
-of runs less the number of pairs. Three seeds of a pair alone would leave too few degrees of freedom. A difference is tested by Student's t
-with df degrees of freedom: a contrast of a one-way analysis of variance.
+Errors are compared by their ratio: losses and bits as they are, accuracies a as 1 - a. The logarithms of the errors of a pair (a cell with
+one parametrization) have a variance of their own, because some pairs depend far more on their seed than others. So a difference of means
+over seeds is tested by Welch's test, with s_i^2 the variance of pair i and n_i its seeds:
+
+    v = sum_i s_i^2 / n_i,    t = difference / sqrt(v),    degrees of freedom = v^2 / sum_i (s_i^2 / n_i)^2 / (n_i - 1)   (Satterthwaite)
+
+A mean over cells is tested in the same way, from the pairs of all its cells. It speaks of these cells: cells are not a sample of others.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +33,7 @@ class Difference(NamedTuple):
       cell: the cell; None for the geometric mean over cells that have both parametrizations.
       parametrization: the one that is compared.
       ratio: its error divided by that of the other one; geometric means over seeds.
-      p: two-sided p-value of a ratio other than 1; None if no pair has two seeds.
+      p: two-sided p-value of a ratio other than 1; None if a pair has one seed.
       significant: whether p is below the level, with the correction of Holm (1979) for all differences that are tested together.
       better: number of cells with a ratio below 1.
       cells: number of cells.
@@ -52,7 +55,7 @@ def scores_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[flo
 
 
 def differences(scores: Scores, score: str) -> list[Difference]:
-    """Compare each parametrization with full matrices in each cell, at a family-wise error rate of 5 %.
+    """Compare each parametrization with dense matrices in each cell, at a family-wise error rate of 5 %.
 
     Args:
       scores: scores of one task.
@@ -69,13 +72,12 @@ def overall(scores: Scores, score: str, other: str = "dense") -> list[Difference
 def _tested(scores: Scores, score: str, other: str, group: Callable[[str], str | None]) -> list[Difference]:
     """Return a difference for each parametrization and group of cells."""
     logs = {cell: {kind: _log_errors(own, score) for kind, own in kinds.items()} for cell, kinds in scores.items()}
-    deviation, freedom = _pooled(own for kinds in logs.values() for own in kinds.values())
-    gaps: dict[tuple[str | None, str], list[tuple[float, float]]] = {}
+    gaps: dict[tuple[str | None, str], list[tuple[np.ndarray, np.ndarray]]] = {}
     for cell, kinds in logs.items():
         for kind in kinds if other in kinds else ():
             if kind != other:
-                gaps.setdefault((group(cell), kind), []).append(_gap(kinds[kind], kinds[other]))
-    found = [_difference(cell, kind, own, deviation, freedom) for (cell, kind), own in gaps.items()]
+                gaps.setdefault((group(cell), kind), []).append((kinds[kind], kinds[other]))
+    found = [_difference(cell, kind, own) for (cell, kind), own in gaps.items()]
     return [one._replace(significant=is_so) for one, is_so in zip(found, holm([one.p for one in found]), strict=True)]
 
 
@@ -84,31 +86,21 @@ def _log_errors(scores: Sequence[float], score: str) -> np.ndarray:
     return np.log(errors if score in LOWER_IS_BETTER else np.maximum(1 - errors, FLOOR))
 
 
-def _pooled(samples: Iterable[np.ndarray]) -> tuple[float, int]:
-    """Return the standard deviation within samples, and its degrees of freedom."""
-    found = list(samples)
-    freedom = sum(own.size - 1 for own in found)
-    squares = sum(float(np.sum((own - own.mean()) ** 2)) for own in found)
-    return (math.sqrt(squares / freedom) if freedom else math.nan), freedom
+def _difference(cell: str | None, kind: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Difference:
+    """Return the mean difference of the samples of each pair, over pairs."""
+    gaps = [float(own.mean() - others.mean()) for own, others in pairs]
+    mean, better = float(np.mean(gaps)), sum(gap < 0 for gap in gaps)
+    return Difference(cell, kind, math.exp(mean), _p(sum(gaps), [one for pair in pairs for one in pair]), False, better, len(gaps))
 
 
-def _gap(own: np.ndarray, others: np.ndarray) -> tuple[float, float]:
-    """Return the difference of two means, and its variance in units of s^2."""
-    return float(own.mean() - others.mean()), 1 / own.size + 1 / others.size
-
-
-def _difference(cell: str | None, kind: str, gaps: Sequence[tuple[float, float]], deviation: float, freedom: int) -> Difference:
-    mean, number = float(np.mean([gap for gap, _ in gaps])), len(gaps)
-    error = deviation * math.sqrt(sum(variance for _, variance in gaps)) / number
-    better = sum(gap < 0 for gap, _ in gaps)
-    return Difference(cell, kind, math.exp(mean), _p(mean, error, freedom), False, better, number)
-
-
-def _p(mean: float, error: float, freedom: int) -> float | None:
+def _p(total: float, samples: Sequence[np.ndarray]) -> float | None:
+    """Return the p-value of a sum of differences of means, by Welch's test."""
     from scipy import stats  # takes half a second
 
-    if freedom == 0:
+    if any(own.size < 2 for own in samples):
         return None
-    if error == 0:
-        return float(mean == 0)
-    return float(2 * stats.t.sf(abs(mean) / error, freedom))
+    variances = np.array([own.var(ddof=1) / own.size for own in samples])
+    if not variances.any():
+        return float(total == 0)
+    freedom = variances.sum() ** 2 / np.sum(variances**2 / np.array([own.size - 1 for own in samples]))
+    return float(2 * stats.t.sf(abs(total) / math.sqrt(variances.sum()), freedom))

@@ -136,28 +136,31 @@ def errors(rng, centres):
 CENTRES = {"gru": {"dense": 1.0, "a": 0.3, "b": 1.05}, "rhn": {"dense": 2.0, "a": 0.9, "b": 2.0}, "elman": {"a": 1.0}}
 
 
-def test_differences_are_contrasts_of_a_regression_on_all_pairs():
-    """Oracle: least squares of log errors on one indicator for each pair, without a common intercept."""
+def test_a_difference_in_one_cell_is_tested_by_welch():
+    """Oracle: SciPy's test of two samples with variances of their own."""
     scores = errors(np.random.default_rng(0), CENTRES)
-    pairs = [(cell, kind) for cell, kinds in scores.items() for kind in kinds]
-    x = np.log(np.concatenate([scores[cell][kind] for cell, kind in pairs]))
-    design = np.kron(np.eye(len(pairs)), np.ones((5, 1)))
-    means, squares, *_ = np.linalg.lstsq(design, x)
-    freedom = len(x) - len(pairs)
-    covariance = squares[0] / freedom * np.linalg.inv(design.T @ design)
-
-    def tested(weights):
-        contrast = np.array([weights.get(pair, 0.0) for pair in pairs])
-        t = contrast @ means / np.sqrt(contrast @ covariance @ contrast)
-        return np.exp(contrast @ means), 2 * stats.t.sf(abs(t), freedom)
-
     for one in differences(scores, "loss"):
-        expected = tested({(one.cell, one.parametrization): 1, (one.cell, "dense"): -1})
-        np.testing.assert_allclose((one.ratio, one.p), expected, rtol=1e-9)
-    for one in overall(scores, "loss"):
-        weights = {(cell, kind): sign / 2 for cell in ("gru", "rhn") for kind, sign in ((one.parametrization, 1), ("dense", -1))}
-        np.testing.assert_allclose((one.ratio, one.p), tested(weights), rtol=1e-9)
-        assert (one.cell, one.cells) == (None, 2)
+        own, others = (np.log(scores[one.cell][kind]) for kind in (one.parametrization, "dense"))
+        expected = stats.ttest_ind(own, others, equal_var=False)
+        np.testing.assert_allclose((one.ratio, one.p), (np.exp(own.mean() - others.mean()), expected.pvalue), rtol=1e-9)
+
+
+def test_a_difference_over_all_cells_has_the_level_that_it_is_tested_at():
+    """Oracle: the rate of false alarms among equal pairs of very different variances."""
+    rng, deviations, found = np.random.default_rng(1), (0.01, 0.1, 1.0), []
+    for _ in range(2_000):
+        scores = {f"cell{n}": {kind: np.exp(rng.normal(0, sd, 3)) for kind in ("dense", "a")} for n, sd in enumerate(deviations)}
+        (one,) = overall(scores, "loss")
+        assert (one.cell, one.cells) == (None, 3)
+        found.append(one.p < 0.05)
+    assert 0.02 < np.mean(found) < 0.06
+
+
+def test_the_mean_over_all_cells_counts_each_cell_alike():
+    scores = {"gru": {"dense": [1.0, 1.1], "a": [4.0, 4.4]}, "rhn": {"dense": [1.0, 1.1], "a": [1.0, 1.1]}}
+    (one,) = overall(scores, "loss")
+    assert one.ratio == pytest.approx(2.0)
+    assert one.better == 0
 
 
 def test_the_correction_of_holm_covers_all_differences():
@@ -177,8 +180,9 @@ def test_accuracies_are_compared_by_their_errors():
     assert one.better == 1
 
 
-def test_one_seed_of_each_pair_tells_nothing():
-    assert differences({"gru": {"dense": [1.0], "a": [2.0]}}, "loss")[0].p is None
+@pytest.mark.parametrize("dense", [[1.0], [1.0, 1.2]])
+def test_one_seed_of_a_pair_tells_nothing(dense):
+    assert differences({"gru": {"dense": dense, "a": [2.0]}}, "loss")[0].p is None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ from lrpt.training.config import RunConfig
 _IMMATERIAL = MAY_CHANGE | {"model.loop.kind"}
 _INTERVAL = "train.evaluate_every"
 
+_RULES = "train.stop_below", "train.patience"
+_LENGTH = "train.updates", *_RULES
+
 # Named where they differ; the others are counted.
 _IN_WORDS = {"model.size": "units", "train.updates": "updates"}
 
@@ -87,13 +90,16 @@ def _equal(name: str, wanted: Any, found: Any) -> bool:
 def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequence[Record], best: bool = False) -> dict[int, Record]:
     """Return the runs of a configuration by seed.
 
-    Of several runs of a seed it is the shortest of those that trained as long as the configuration says, so that seeds and
-    models are compared after the same number of updates; if none did, the one that went furthest.
+    Several runs of a seed differ in how long they were to train, and by rounding. Which one counts must not depend on how they ended. So it
+    is one of those that trained as long as the configuration says: the one that was told to train exactly so long, otherwise the one that
+    was told to train the shortest, so that seeds and models are compared after the same number of updates. If none trained so long, it is
+    the one that went furthest.
     """
 
-    def suitability(run: Record) -> tuple[bool, int]:
-        over = is_over(config, run)
-        return over, -run.updates if over else run.updates
+    def suitability(run: Record) -> tuple[bool, bool, int]:
+        own = recorded(run)
+        exact = all(own.get(name, setting(config, name)) == setting(config, name) for name in _LENGTH)
+        return (True, exact, -own.get("train.updates", run.updates)) if is_over(config, run) else (False, False, run.updates)
 
     wanted = Wanted(config, best)
     runs = [r for r in records if r.experiment == experiment.name and wanted.trained(r.config)]
@@ -122,8 +128,7 @@ def is_over(config: RunConfig[Any], run: Record) -> bool:
     A run that made all updates is not over if the claim ends by patience, and the last evaluation is the best one.
     """
     own = recorded(run)
-    rules = ("train.stop_below", "train.patience")
-    by_rule = run.ended_by_rule and all(own.get(name, setting(config, name)) == setting(config, name) for name in rules)
+    by_rule = run.ended_by_rule and all(own.get(name, setting(config, name)) == setting(config, name) for name in _RULES)
     improving = setting(config, "train.patience") is not None and run.best_update == run.updates
     return by_rule or (run.updates >= setting(config, "train.updates") and not improving)
 

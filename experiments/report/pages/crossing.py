@@ -35,8 +35,9 @@ compares by default.
   tries three learning rates first. It tries further ones of a grid while the best one is the lowest or the highest so far.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
-- **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Student's test on logarithms of errors. The variance within
-  pairs is pooled over all pairs of a task. Holm's correction is for all entries of a table together, and separately for its last column."""
+- **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Welch's test on logarithms of errors, in which each pair has
+  its own variance. Holm's correction is for all entries of a table together, and separately for its last column. With three seeds, only
+  large differences are significant in one cell. The column of all cells speaks of these six cells, which are no sample of others."""
 LIMITS = """\
 What this does not show:
 
@@ -190,19 +191,18 @@ def _each(kind: str, found: Found) -> list[str]:
 
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
-    """Return a sentence on what the paper says: that matrices of low rank save parameters, and that a diagonal makes them better."""
+    """Return what the paper says, that matrices of low rank save parameters and that a diagonal makes them better, as it is found here."""
     return (
-        f"At equal {terms}, low rank with or without a diagonal is {_sides('dense matrices', full, 'low_rank', DIAGONAL)}. "
-        f"With the diagonal it is {_sides('low rank alone', low_rank, DIAGONAL)}."
+        f"At equal {terms}, compared with dense matrices, low rank is {_sides(full, 'low_rank')}, and low rank plus diagonal is "
+        f"{_sides(full, DIAGONAL)}. Compared with low rank alone, low rank plus diagonal is {_sides(low_rank, DIAGONAL)}."
     )
 
 
-def _sides(other: str, found: Found, *kinds: str) -> str:
-    """Return on which tasks one of some parametrizations is significantly better than others, and on which all are worse, in words."""
-    own = {task: [differences[kind] for kind in kinds if kind in differences] for task, differences in found.items()}
-    won = [task for task, differences in own.items() if any(map(_wins, differences))]
-    lost = [task for task, differences in own.items() if differences and all(map(_loses, differences))]
-    return f"significantly better than {other} on {in_series(won or ['no task'])}, and worse on {in_series(lost or ['no task'])}"
+def _sides(found: Found, kind: str) -> str:
+    """Return on which tasks a parametrization is significantly better or worse than another one, in words."""
+    won, lost = ([task for task, own in found.items() if kind in own and side(own[kind])] for side in (_wins, _loses))
+    said = [f"{word} on {in_series(tasks)}" for word, tasks in (("better", won), ("worse", lost)) if tasks]
+    return f"significantly {' and '.join(said)}" if said else "neither significantly better nor worse on any task"
 
 
 def _wins(one: Difference) -> bool:
