@@ -295,6 +295,13 @@ def test_of_finished_runs_of_a_seed_the_one_of_the_claimed_length_counts(lengths
     assert chosen(tmp_path, f"{LENGTH} --train.updates 30000", lengths) == 30_000
 
 
+def test_which_run_of_a_seed_counts_does_not_depend_on_how_it_ended(tmp_path):
+    """Of two runs that met the criterion, the one that was told to train as long as the claim says counts, though it took longer."""
+    make_run(tmp_path, COPY, LENGTH, curve={25_000: 9e-4}, stopped="criterion", name="as claimed")
+    make_run(tmp_path, COPY, f"{LENGTH} --train.updates 87000", curve={9_000: 9e-4}, stopped="criterion", name="longer")
+    assert [run.updates for run in Network("", COPY, LENGTH).runs(Evidence(load(tmp_path))).values()] == [25_000]
+
+
 # Relations
 
 
@@ -381,9 +388,7 @@ def test_a_network_that_ends_worse_than_one_without_memory_is_less_stable(normal
     assert found.verdict.finding is finding
     said = low_rank.PAPER.takeaways(judged(tmp_path))[2].whole
     counts = [sum(loss > 0.04 for loss in losses) for losses in (normalized, plain)]
-    assert (f"{counts[0]} of 3 with weight normalization and {counts[1]} of 3 without at the published learning rate" in said) is (
-        counts[0] != counts[1]
-    )
+    assert f"with it and without: {counts[0]} and {counts[1]} of 3 at the published learning rate." in said
 
 
 def test_what_the_paper_sets_no_limit_to_is_open_until_it_happens(tmp_path):
@@ -714,7 +719,7 @@ def test_a_falling_learning_rate_has_as_many_epochs_at_a_constant_one_as_a_contr
         trained(f"annealed{more}", 25_000.0, bits)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
     assert "falls in the last 8 of 20 epochs, a VCRNN of 256 units is 0.040 bits per character ahead of" in said
-    assert "In a control (20 epochs at a constant learning rate, soft mask), it is 0.020 behind such RNNs" in said
+    assert "After 20 epochs at a constant learning rate, VCRNN-256 is 0.020 bits per character behind such RNNs" in said
 
 
 def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(tmp_path):
@@ -731,7 +736,7 @@ def test_with_a_falling_learning_rate_on_bits_the_constant_one_is_said_as_well(t
     trained("annealed", 8, 2.58)
     trained("small", 4, 2.63)
     said = variable_computation.PAPER.takeaways(judged(tmp_path, variable_computation.PAPER))[0].whole
-    assert "falls in the last 4 of 8 epochs, a VCRNN on bits is 0.020 bits per character ahead of" in said
+    assert "falls in the last 4 of 8 epochs, a VCRNN on bits is 0.020 ahead of" in said
     assert "After 4 epochs at a constant learning rate, the VCRNN on bits is 0.030 bits per character behind such RNNs" in said
 
 

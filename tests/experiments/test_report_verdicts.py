@@ -172,20 +172,31 @@ def test_a_direction_is_that_of_decided_seeds(agrees, said):
 
 
 def test_a_relation_at_smaller_scale_says_which_way_it_points():
-    verdict = judge_relation(against(-0.1, -0.101), "200 units")
+    verdict = judge_relation(against(-0.1, -0.101, -0.102), "200 units")
     assert (verdict.status, verdict.finding) == (Status.SMALLER, Finding.AGAINST)
-    assert str(verdict) == "run at smaller scale (200 units; 0 of 2 seeds agree): disagrees"
+    assert str(verdict) == "run at smaller scale (200 units; 0 of 3 seeds agree): disagrees"
     assert judge_relation(against(0.1, 0.11, 0.12), "200 units").finding is Finding.FOR
     assert judge_relation(against(0.1, -0.1), "200 units").finding is Finding.OPEN
 
 
 @pytest.mark.parametrize(
     ("advantages", "finding"),
-    [((0.1, 0.11, 0.12), Finding.FOR), ((0.1, 0.01, 0.5), Finding.OPEN), ((-0.01, -0.5), Finding.OPEN), ((-0.1, -0.11), Finding.AGAINST)],
+    [
+        ((0.1, 0.11, 0.12), Finding.FOR),
+        ((0.1, 0.01, 0.5), Finding.OPEN),
+        ((-0.01, -0.5), Finding.OPEN),
+        ((-0.1, -0.11, -0.1), Finding.AGAINST),
+    ],
 )
 def test_summaries_count_significant_orderings_at_the_published_size_too(advantages, finding):
     """Three seeds that agree reproduce an ordering, but are no more evidence for it than three that disagree are against it."""
     assert judge_relation(against(*advantages)).finding is finding
+
+
+def test_two_seeds_are_never_significant():
+    """With one degree of freedom, 0.1 and 0.101 would have p = 0.003."""
+    assert judge_relation(against(0.1, 0.101), "200 units").finding is Finding.OPEN
+    assert judge_relation(against(-0.1, -0.101)).status is Status.NOT_REPRODUCED
 
 
 def test_at_smaller_scale_seeds_must_differ_significantly():

@@ -88,7 +88,7 @@ class JudgedRelation:
 
     @property
     def distance(self) -> str:
-        """Return the mean advantage without its sign, such as 'at least 7.5 ± 2.1' for one of at most -7.5."""
+        """Return the mean advantage without its sign, such as 'at least 7.5' for one of at most -7.5."""
         found = self.difference
         return self._in_words(found, "", 1 if found is None or found.mean >= 0 else -1)
 
@@ -96,7 +96,8 @@ class JudgedRelation:
         if found is None or self.relation.contest is None:
             return "not known" if any(pair.bound for pair in self.pairs) else NONE
         some = f" (mean of {found.pairs} of {len(self.pairs)} seeds)" if found.pairs < len(self.pairs) else ""
-        return f"{bound_of(self.pairs, side)}{sign}{amount(found, self.relation.contest.form)}{some}"
+        bound = bound_of(self.pairs, side)
+        return f"{bound}{sign}{amount(found, self.relation.contest.form, bounded=bool(bound))}{some}"
 
     @property
     def seeds(self) -> str:
@@ -104,9 +105,12 @@ class JudgedRelation:
         return agreement(self.pairs) if self.pairs else NONE
 
 
-def amount(found: Difference, form: str) -> str:
-    """Return a mean difference without its sign, and its error, such as '7.5 ± 2.1'. Differences of percentages are in points."""
-    error = "" if np.isinf(found.error) else f" ± {form.format(found.error)}"
+def amount(found: Difference, form: str, bounded: bool = False) -> str:
+    """Return a mean difference without its sign, and its error, such as '7.5 ± 2.1'. Differences of percentages are in points.
+
+    A bound has no error: the spread of values at a cap says nothing of that of the true ones.
+    """
+    error = "" if bounded or np.isinf(found.error) else f" ± {form.format(found.error)}"
     return f"{form.format(abs(found.mean))}{error}".replace("%", "") + " points" * form.endswith("%}")
 
 

@@ -212,8 +212,8 @@ NATS = Score("lowest training loss of all settings (nats per frame)", "lowest_tr
 SWARM = "jsb_swarm"
 """Name under which the swarm is kept."""
 
-TIMES_NOISE = 2
-"""A difference of best settings decides something if it is more than twice as large as that of two samples of one network."""
+SURE = 0.95
+"""Share of the bootstrap samples of the settings in which an ordering must hold to decide something."""
 
 
 @dataclass(frozen=True)
@@ -235,15 +235,17 @@ class OfSwarm(Source):
     def pairs(self, contest: Score, evidence: Evidence, strict: bool) -> list[Pair]:
         """Return one pair: a swarm is one sample of settings.
 
-        It decides nothing if neither group is better than a constant predictor, or if the groups differ by no more than twice `noise`.
+        It decides nothing if neither group is better than a constant predictor, or if the ordering depends on which settings were drawn: if
+        it holds in less than 95 % of the bootstrap samples of the settings, and in more than 5 %.
         """
-        found = [best_dot(evidence, group) for group in (self.better, self.worse)]
-        if found[0] is None or found[1] is None:
+        found = [dots_of(evidence, group) for group in (self.better, self.worse)]
+        if not all(found):
             return []
-        study = evidence.studies[SWARM]
-        pair = compared(study["options"]["seed"], found[1] - found[0], strict)
-        pair = pair._replace(agrees=found[0] <= (1 + self.margin) * found[1]) if self.margin else pair
-        decides = min(found[0], found[1]) < study[CONSTANT] and abs(found[1] - found[0]) > TIMES_NOISE * noise(evidence)
+        study, (one, other) = evidence.studies[SWARM], (min(found[0]), min(found[1]))
+        pair = compared(study["options"]["seed"], other - one, strict)
+        pair = pair._replace(agrees=one <= (1 + self.margin) * other) if self.margin else pair
+        share = share_of_samples(found[0], [(1 + self.margin) * loss for loss in found[1]])
+        decides = min(one, other) < study[CONSTANT] and not 1 - SURE < share < SURE
         return [pair if decides else pair._replace(agrees=None)]
 
     def smaller(self, evidence: Evidence) -> str:
@@ -269,16 +271,27 @@ class OfSwarm(Source):
         return [Planned("jsb", self.flags, (0,))]
 
 
-def noise(evidence: Evidence) -> float:
-    """Return how far the best settings of two samples of one network are apart: at depth 1, DT-RNN and DT(S)-RNN are the same.
+def share_of_samples(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return in which share of bootstrap samples the lowest value of `one` is at most that of `other`.
 
-    0 if one of them was not run.
+    A sample draws as many values as there are, with replacement. Of n sorted values, the lowest one drawn is beyond the first k with the
+    probability ((n - k) / n)^n, so that no sample has to be drawn.
     """
-    found = [best_dot(evidence, (cell, 1)) for cell in ("dt_rnn", "dts_rnn")]
-    return 0.0 if found[0] is None or found[1] is None else abs(found[1] - found[0])
+    drawn = [sorted(values) for values in (one, other)]
+    beyond = [[(1 - k / len(values)) ** len(values) for k in range(len(values) + 1)] for values in drawn]
+    share = 0.0
+    for k, loss in enumerate(drawn[0]):
+        lower = int(np.searchsorted(drawn[1], loss))  # values of the other one that are below
+        share += (beyond[0][k] - beyond[0][k + 1]) * beyond[1][lower]
+    return share
+
+
+def dots_of(evidence: Evidence, group: tuple[str, int]) -> list[float]:
+    """Return the lowest training losses of all settings of an architecture and depth."""
+    dots = evidence.studies.get(SWARM, {}).get("dots", ())
+    return [dot[NATS.field] for dot in dots if (dot["cell"], dot["depth"]) == group]
 
 
 def best_dot(evidence: Evidence, group: tuple[str, int]) -> float | None:
     """Return the lowest training loss of an architecture and depth; None if it has no runs."""
-    dots = evidence.studies.get(SWARM, {}).get("dots", ())
-    return min((dot[NATS.field] for dot in dots if (dot["cell"], dot["depth"]) == group), default=None)
+    return min(dots_of(evidence, group), default=None)

@@ -351,17 +351,20 @@ def _finding(pairs: Sequence[Pair], decided: Sequence[Pair]) -> Finding:
 LEVEL = 0.05
 """probability of calling a difference of two equal models significant, for each relation by itself"""
 
+FEWEST = 3
+"""Pairs without which nothing is significant: with two, the test has one degree of freedom, and their nearness alone decides it."""
+
 
 def is_significant(pairs: Sequence[Pair]) -> bool:
     """Return whether the mean advantage differs from 0 by Student's test on pairs.
 
     A value at a cap enters as the cap. So the test compares means up to the cap (restricted means).
 
-    Pairs without a number leave it open, and so do equal advantages: counts of epochs or updates are equal by chance, and then have no
-    spread to test with.
+    Fewer than three pairs leave it open. So do pairs without a number, and equal advantages: counts of epochs or updates are equal by
+    chance, and then have no spread to test with.
     """
     values = [pair.advantage for pair in pairs if pair.advantage is not None]
-    testable = len(values) == len(pairs) and len(set(values)) > 1
+    testable = len(values) == len(pairs) >= FEWEST and len(set(values)) > 1
     p_value = paired(values, [0.0] * len(values)) if testable else None
     return p_value is not None and p_value < LEVEL
 

@@ -35,8 +35,8 @@ compares by default.
   tries three learning rates first. It tries further ones of a grid while the best one is the lowest or the highest so far.
 - **Errors** (losses, bits, or 1 - accuracy) are compared by the ratios of their geometric means over seeds. The tables below have
   arithmetic means and standard deviations (sd).
-- **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Welch's test on logarithms of errors, in which each pair has
-  its own variance. Holm's correction is for all entries of a table together, and separately for its last column. With three seeds, only
+- **Significance**: a * marks ratios that differ from 1 significantly at 5 %, by Welch's test on logarithms of errors, in which each pair
+  has its own variance. Holm's correction is for all entries of a table together, and separately for its last column. With three seeds, only
   large differences are significant in one cell. The column of all cells speaks of these six cells, which are no sample of others."""
 LIMITS = """\
 What this does not show:
@@ -192,10 +192,11 @@ def _each(kind: str, found: Found) -> list[str]:
 
 def _meaning(terms: str, full: Found, low_rank: Found) -> str:
     """Return what the paper says, that matrices of low rank save parameters and that a diagonal makes them better, as it is found here."""
-    return (
-        f"At equal {terms}, compared with dense matrices, low rank is {_sides(full, 'low_rank')}, and low rank plus diagonal is "
-        f"{_sides(full, DIAGONAL)}. Compared with low rank alone, low rank plus diagonal is {_sides(low_rank, DIAGONAL)}."
-    )
+    alone, diagonal = (_sides(full, kind) for kind in ("low_rank", DIAGONAL))
+    differing = f"low rank is {alone}, and low rank plus diagonal is {diagonal}"
+    both = f"low rank with or without a diagonal is {alone}" if alone == diagonal else differing
+    versus_low_rank = _sides(low_rank, DIAGONAL)
+    return f"At equal {terms}, compared with dense matrices, {both}. Compared with low rank alone, the diagonal is {versus_low_rank}."
 
 
 def _sides(found: Found, kind: str) -> str:

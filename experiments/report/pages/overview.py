@@ -44,15 +44,17 @@ def _in_words(judged: Sequence[Judged]) -> str:
     alone, smaller, not_run, not_here = (found[status] for status in apart)
     return (
         f"Of {found.total()} claims, {published} were judged at the published size: {found[Status.REPRODUCED]} are reproduced, "
-        f"{_of_one_seed(judged)} of these with one seed. Orderings with one seed ({alone}) decide nothing. {smaller} claims were run at "
-        f"smaller scale or with a training recipe of this project, and {not_run} are not yet run. {not_here} cannot be run here; {quoted} "
-        f"of these are quoted from other authors. ± is a standard deviation over seeds for a value, a standard error for a difference."
+        f"{_of_one_seed(judged, Status.REPRODUCED)} with one seed; {found[Status.NOT_REPRODUCED]} are not, "
+        f"{_of_one_seed(judged, Status.NOT_REPRODUCED)} with one seed. Orderings with one seed ({alone}) decide nothing. {smaller} claims "
+        f"were run at smaller scale or with a training recipe of this project, and {not_run} are not yet run. {not_here} cannot be run "
+        f"here; {quoted} of these are quoted from other authors. ± is a standard deviation over seeds for a value, a standard error for a "
+        f"difference."
     )
 
 
-def _of_one_seed(judged: Sequence[Judged]) -> int:
-    """Return how many reproduced values rest on one seed."""
-    values = [q for one in judged for q in one.quantities if q.verdict is not None and q.verdict.status is Status.REPRODUCED]
+def _of_one_seed(judged: Sequence[Judged], status: Status) -> int:
+    """Return how many values of a status rest on one seed."""
+    values = [q for one in judged for q in one.quantities if q.verdict is not None and q.verdict.status is status]
     return sum(len(q.observed) == 1 for q in values)
 
 
@@ -111,8 +113,8 @@ Counts say *reproduced by some seeds* for *reproduced by k of n seeds*.
   within a tenth on both sides. RNN-d of a usual cell has no verdict, because it follows from the width. Neither has RNN-d of a
   network whose target was chosen to match it.
 - Means of m, the share of the state that is updated, agree within 0.1 on groups of symbols.
-- Epochs until the best one agree if they are as few as published for the LRU family, which is said to be fast, and within a quarter for the
-  others, which are said to be slow.
+- Epochs until the best one agree for the LRU family, which the paper calls fast, if they are no more than published. For other models they
+  agree if they differ by a quarter at most.
 - If the paper does not print how a network was trained, a recipe of this project stands in. No value reproduces such a row: a run counts as
   one at smaller scale, which agrees or disagrees. In such a row, one seed decides nothing.
 - If the paper has words only, a claim names its threshold: *mostly ignored* is less than half, *most of the computation* more than half,
@@ -138,6 +140,7 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 - **Signs**: ">" stands for better, and ">=" for no worse. In the tables of the lattice paper, "<" compares the number that is named. A
   negative advantage is against the paper.
 - **One seed** decides no ordering at any size. (A value of the published size may be reproduced with one seed, which is then printed.)
+- **Two seeds** are never significant. A test with one degree of freedom depends on how near two numbers happen to be.
 - **Equal operations**: usual networks of several sizes give scores at several numbers of operations. Between the two nearest ones, the
   score is read off a straight line over the logarithm of the operations. Such curves are convex, so the line is a little above the curve,
   which favours the network with variable computation.
@@ -159,8 +162,9 @@ Both models are compared seed by seed. The table has the mean advantage, its sta
 Ours are means ± standard deviations (n - 1) over seeds. *Mean of 2 of 3 seeds* leaves out seeds without the value. *At least* marks a value
 at a cap.
 
-If a seed was run twice, the run counts that trained as long as the claim says, or else the longer one. Runs of one seed differ between
-machines, because rounding differs.
+If a seed was run twice, a run counts that trained as long as the claim says. Of several such runs it is the one that was told to train
+exactly so long, and otherwise the one that was told to train the shortest; how it ended does not matter. If none trained so long, the
+longest one counts. Runs of one seed differ between machines, because rounding differs. A bound (*at least*) is printed without ±.
 
 ## Configurations
 

@@ -10,7 +10,7 @@ from experiments.report.claims.judged import Judged, JudgedRelation
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Study, Takeaway
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.studies import NATS, SWARM, TIMES_NOISE, best_dot, noise
+from experiments.report.claims.studies import NATS, SURE, SWARM, best_dot
 from experiments.report.claims.verdicts import Status, agreement
 from experiments.report.kept.records import Record
 from experiments.report.papers.highway_layers import layers_remarks, layers_takeaway
@@ -62,15 +62,11 @@ def _on_optimization(judged: Judged) -> Takeaway:
     if SWARM not in judged.evidence.studies:
         return Takeaway("**Optimization** (Figure 4): no swarm is kept.")
     compared = [r for r in judged.relations if r.relation.sentence.startswith("an RHN of depth") and r.pairs]
-    better = [direction(r) for r in compared]
-    agree = better.count("as in the paper")
-    deep = dict.fromkeys(r.relation.sentence.removeprefix("an RHN of depth ").partition(" ")[0] for r in compared)
+    better = {said: [r for r in compared if direction(r) == said] for said in map(direction, compared)}
     said = {
-        f"depth does not harm RHNs{_undecidable(judged.evidence)}": direction(judged.relation("depth does not harm")),
-        **{f"it harms {name}s": direction(judged.relation(f"{name}s become considerably")) for name in ("DT-RNN", "DT(S)-RNN")},
-        f"RHNs beat both at depths {in_series(list(deep))} (our reading, {agree} of {len(better)} orderings)": better[0]
-        if len(set(better)) == 1
-        else "for some depths",
+        "depth does not harm RHNs": direction(judged.relation("depth does not harm")),
+        **{f"depth harms {name}s": direction(judged.relation(f"{name}s become considerably")) for name in ("DT-RNN", "DT(S)-RNN")},
+        **{f"RHNs beat {_rivals(found)} (our reading)": said for said, found in better.items()},
     }
     return Takeaway(
         f"**Optimization** (Figure 4) on JSB Chorales. Small networks with random settings were trained once: directions, not verdicts. "
@@ -80,9 +76,18 @@ def _on_optimization(judged: Judged) -> Takeaway:
             f"{_better(judged.evidence)}.",
             _extent(judged.evidence),
             _losses(judged.evidence),
-            _noise(judged.evidence),
+            f"An ordering of best settings is left undecided unless it holds in {SURE:.0%} of the bootstrap samples of the settings.",
         ),
     )
+
+
+def _rivals(relations: Sequence[JudgedRelation]) -> str:
+    """Return the rivals of RHNs, with depths: 'DT-RNNs at depths 4 and 6, and DT(S)-RNNs at depth 2'."""
+    depths: dict[str, list[str]] = {}
+    for relation in relations:
+        depth, _, rest = relation.relation.sentence.removeprefix("an RHN of depth ").partition(" ")
+        depths.setdefault(rest.partition("better than a ")[2].partition(" (our")[0], []).append(depth)
+    return ", and ".join(f"{name}s at depth{'s' * (len(own) > 1)} {in_series(own)}" for name, own in depths.items())
 
 
 def _lowest(evidence: Evidence) -> str:
@@ -176,22 +181,6 @@ def _better(evidence: Evidence) -> str:
     return (
         f"{in_series(parts)} have a training loss below that of the best constant predictor"
         f"{'. Diverged: ' * bool(ended)}{in_series(ended)}{f'. Without a result: {unknown}' * (unknown > 0)}"
-    )
-
-
-def _undecidable(evidence: Evidence) -> str:
-    """Return up to which difference of losses nothing is decided, in parentheses."""
-    return f" (differences up to {TIMES_NOISE * noise(evidence):.2f} decide nothing)" if noise(evidence) else ""
-
-
-def _noise(evidence: Evidence) -> str:
-    """Say how far two samples of the same network are apart."""
-    if not noise(evidence):
-        return ""
-    one, other = (best_dot(evidence, (cell, 1)) for cell in ("dt_rnn", "dts_rnn"))
-    return (
-        f"At depth 1, a DT-RNN and a DT(S)-RNN are the same network, and their best losses are {one:.2f} and {other:.2f}. So differences "
-        f"up to twice as large as between these two are left undecided."
     )
 
 

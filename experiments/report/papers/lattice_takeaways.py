@@ -1,6 +1,7 @@
 """Takeaways about lattice recurrent units; every number and every conclusion is computed from the kept results."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -59,7 +60,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
         ),
         Takeaway(
             f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
-            (_censored(judged), _after_one(judged)),
+            (_censored(judged), _after_one(judged), _smallest_networks(judged)),
         ),
         _shares(judged),
         _even(judged),
@@ -94,18 +95,16 @@ def _models_of(study: Study) -> str:
 
 def _smaller(judged: Judged) -> str:
     """Return what is smaller about the studies of convergence, to begin a sentence; nothing if they have the published sizes."""
-    kept = [study for _, study in _kept(judged)]
-    if not any(scale_of(study, _first_start(study)) for study in kept):
+    first = dict(reversed(_kept(judged)))  # of each text, the study that is judged
+    if not any(scale_of(study, _first_start(study)) for study in first.values()):
         return ""
-    sizes = _range([f"{size:,}" for size in sorted({study["options"]["parameters"] for study in kept})])
-    given = {share for study in kept if (share := study["options"]["data"]["text_share"]) is not None}
-    shares = _range([f"{share:g}" for share in sorted(given)])
-    return f"At smaller scale ({sizes} parameters{f', {shares} % of the texts' * bool(shares)}): "
+    return f"At smaller scale ({'; '.join(f'{BOOKS[text]}: {_size_of(first[text])}' for text in BOOKS if text in first)}): "
 
 
-def _range(values: Sequence[str]) -> str:
-    """Return 'first to last', or the only one."""
-    return " to ".join(dict.fromkeys([*values[:1], *values[-1:]]))
+def _size_of(study: Study) -> str:
+    """Return the number of parameters of a study, and its share of the text if it is not all of it."""
+    share = study["options"]["data"]["text_share"]
+    return f"{study['options']['parameters']:,} parameters{'' if share is None else f', {share:g} %'}"
 
 
 def _order(judged: Judged, text: str) -> tuple[str, str]:
@@ -201,13 +200,27 @@ def _epochs(judged: Judged, other: str) -> str:
 
 def _from_glorot(judged: Judged) -> str:
     """Return the epochs of LRUs and GRUs from the initialization that the paper's text names; nothing if none was run."""
-    said = []
+    said, sizes = [], set()
     for text, study in _kept(judged):
         runs = runs_from(study, "glorot")
         lru, gru = ([run[EPOCHS] for run in runs if run["model"] == model] for model in ("lru", "gru"))
         if lru and gru:
             said.append(f"{np.mean(lru):.1f} and {np.mean(gru):.1f} on {BOOKS[text]}")
-    return f" With Glorot's initialization, which the paper's text names, LRUs and GRUs need {' and '.join(said)}." if said else ""
+            sizes.add(f"{study['options']['parameters']:,}")
+    of_size = f"LRUs and GRUs of {' and '.join(sorted(sizes))} parameters"
+    return f" With Glorot's initialization, which the paper's text names, {of_size} need {' and '.join(said)}." if said else ""
+
+
+def _smallest_networks(judged: Judged) -> str:
+    """Return how LRUs and GRUs compare in the study of the Penn Treebank that is not judged; nothing if there is no such study."""
+    epochs, losses = (judged.relation(f"LRU < GRU: {what} (PTB") for what in ("fewer epochs", "lower test loss after one epoch"))
+    own = [judged.judge(replace(one.relation, versions=one.relation.versions[1:])) for one in (epochs, losses)]
+    if not all(one.pairs for one in own) or not all(one.pairs for one in (epochs, losses)):
+        return ""
+    return (
+        f"In the smaller study of the Penn Treebank, LRUs need {_fewer(own[0])} than GRUs ({says(own[0].verdict)}). "
+        f"{gap(own[1], 'After one epoch, they', 'GRUs', 'nats per character', 'are')}"
+    )
 
 
 def _fewer(relation: JudgedRelation) -> str:

@@ -60,9 +60,10 @@ from experiments.report.papers.variable_computation_networks import (
     TABLE_3_TEXT8,
     TEXT8_NETWORKS,
     TUNES,
+    UNPRINTED,
     VCRNN_460,
 )
-from experiments.report.papers.variable_computation_rows import UNPRINTED, updated
+from experiments.report.papers.variable_computation_rows import updated
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.tasks.bits import WIDTH
 
@@ -247,7 +248,7 @@ RELATIONS = (
             TABLE_3_TEXT8,
             f"{name} does not overfit: its validation loss is at most {ALIKE} above its training loss (text8)",
             Measure("nats per character", "{:.3f}"),
-            (Within(network, partial(_last_loss, "train", more=ALIKE), partial(_last_loss, "valid")),),
+            (Within(network, partial(_last_loss, "train", more=ALIKE), partial(_last_loss, "valid"), UNPRINTED),),
             strict=False,
         )
         for name, network in TEXT8_NETWORKS.items()
@@ -260,11 +261,16 @@ RELATIONS = (
             FIGURE_4,
             f"{setting} is better than an RNN of as many operations ({europarl.LANGUAGES[language]})",
             BPC,
-            (OnCurve(network, RNNS_OF_LANGUAGE[language]),),
+            (OnCurve(network, RNNS_OF_LANGUAGE[language], UNPRINTED),),
         )
         for (language, setting), network in OF_LANGUAGE.items()
     ),
-    Relation(FIGURE_4, "guide is slightly more efficient than learn (German)", BPC, (OnCurve(OF_LANGUAGE["de", "guide"], LEARNT_GERMAN),)),
+    Relation(
+        FIGURE_4,
+        "guide is slightly more efficient than learn (German)",
+        BPC,
+        (OnCurve(OF_LANGUAGE["de", "guide"], LEARNT_GERMAN, UNPRINTED),),
+    ),
     *(
         Relation(FIGURE_4, sentence, None, note="the paper neither says how near that is nor prints the numbers")
         for sentence in ("guide and learn perform similarly (Czech)", "guide and learn perform the same with more dimensions (German)")
@@ -278,7 +284,7 @@ RELATIONS = (
         Measure("autocorrelation at lag 8", "{:.2f}"),
         tuple(
             Within(network, autocorrelation(WIDTH).read, _bits_repeat, scale)
-            for network, scale in ((BIT_NETWORKS[VCRNN_460], ""), (SMALL_BITS, SMALL_UNITS))
+            for network, scale in ((BIT_NETWORKS[VCRNN_460], UNPRINTED), (SMALL_BITS, SMALL_UNITS))
         ),
     ),
     *(
@@ -314,7 +320,7 @@ RELATIONS = (
         )
         for network, of, scale in (
             (SMALL_VC, "", SMALL_CHARS_SCALE),
-            (CHAR_NETWORKS["VCRNN-1024"], ", by 1,024 units", ""),
+            (CHAR_NETWORKS["VCRNN-1024"], ", by 1,024 units", UNPRINTED),
             (SMALL_VCGRU, ", by a VCGRU too", SMALL_CHARS_SCALE),
         )
     ),
@@ -323,7 +329,7 @@ RELATIONS = (
             FIGURE_3,
             f"{AT_BOUNDARIES} (our reading; {name}, {setting})",
             SHARE,
-            (Within(OF_LANGUAGE[language, setting], _at_boundaries, _elsewhere),),
+            (Within(OF_LANGUAGE[language, setting], _at_boundaries, _elsewhere, UNPRINTED),),
         )
         for language, name in europarl.LANGUAGES.items()
         for setting in europarl.SETTINGS

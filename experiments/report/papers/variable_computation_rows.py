@@ -30,13 +30,12 @@ from experiments.report.papers.variable_computation_networks import (
     TEXT8_NETWORKS,
     TEXT8_TABLE,
     TUNES,
+    UNPRINTED,
     VCRNN_340,
     ZHANG,
 )
 from lrpt.cli.finished.schedule_tables import PUBLISHED as NOTES
 from lrpt.tasks.bits import WIDTH
-
-UNPRINTED = "a recipe of this project, as the paper prints none"
 
 
 def _tune_row(name: str) -> Row:

@@ -8,7 +8,7 @@ import numpy as np
 from experiments.report.claims.judged import Judged, JudgedRelation, summarize
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Takeaway
-from experiments.report.claims.relations import OnCurve
+from experiments.report.claims.relations import OnCurve, Relation, Versus
 from experiments.report.claims.rows import Evidence, Network, Quantity
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import Record
@@ -32,9 +32,9 @@ from experiments.report.papers.variable_computation_networks import (
     SMALL_CHARS_SCALE,
     SMALL_VC,
     SMALL_VCGRU,
+    UNPRINTED,
 )
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES, BOUNDARY
-from experiments.report.papers.variable_computation_rows import UNPRINTED
 from experiments.report.wording.texts import at_published_size, by_finding, counted, direction, gap, says, seeds_in_words, still_improving
 from lrpt.cli.finished.schedule_numbers import REACH
 from lrpt.runs.console import in_series
@@ -60,21 +60,14 @@ def _at_equal_operations(judged: Judged) -> Takeaway:
     return Takeaway(
         f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
         f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
-        f"{'All is at smaller scale here. ' * (all_small and not large.pairs)}{_large_and_small(large, characters)} "
-        f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', BITS)} "
-        f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', BITS)}",
+        f"{'All is at smaller scale here. ' * (all_small and not large.pairs)}{_large_and_small(judged, large, characters)} "
+        f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', '')} "
+        f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', '')}",
         (
             of_size,
-            _at_a_constant_rate(
-                judged,
-                characters,
-                ANNEALED_SCALE,
-                SMALL_CHARS_SCALE,
-                "After 12 epochs at a constant learning rate, which was tried first, VCRNN-256 on characters",
-            ),
-            _at_a_constant_rate(
-                judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant learning rate, the VCRNN on bits"
-            ),
+            _after_as_many_epochs(judged, characters),
+            _at_a_constant_rate(judged, bits),
+            _with_hard_masks(judged, bits, gated),
             _by_parameters(judged, characters),
             _at_targets(judged),
             *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
@@ -91,7 +84,7 @@ def _is_small(relation: JudgedRelation) -> bool:
     return relation.smaller not in ("", UNPRINTED)
 
 
-def _large_and_small(large: JudgedRelation, small: JudgedRelation) -> str:
+def _large_and_small(judged: Judged, large: JudgedRelation, small: JudgedRelation) -> str:
     """Return how VCRNNs of 1,024 and of 256 units compare with RNNs; the learning rate of the large one falls in 8 of 20 epochs."""
     if not large.pairs:
         return gap(small, f"{_trained(small)} VCRNN of 256 units", INTERPOLATED, BITS)
@@ -99,7 +92,8 @@ def _large_and_small(large: JudgedRelation, small: JudgedRelation) -> str:
         first = gap(large, "Here VCRNN-1024", INTERPOLATED, BITS)
         return f"{first} {gap(small, f'{_trained(small)} VCRNN of 256 units', 'such RNNs', BITS)}"
     when = f"Here the learning rate falls in the last {FALLING[ANNEALED_SCALE]} epochs. "
-    return f"{when}{gap(large, 'VCRNN-1024', INTERPOLATED, BITS)} {gap(small, 'A VCRNN of 256 units', 'such RNNs', BITS)}"
+    fewer = _against_fewer_operations(judged)
+    return f"{when}{gap(large, 'VCRNN-1024', INTERPOLATED, BITS)} {fewer}{gap(small, 'A VCRNN of 256 units', 'such RNNs', BITS)}"
 
 
 TEST_SCORE = Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.3f}", best=True)
@@ -118,6 +112,14 @@ def _of_the_published_size(judged: Judged) -> str:
     )
 
 
+def _against_fewer_operations(judged: Judged) -> str:
+    """Return how VCRNN-1024 compares with a usual network of fewer operations, seed by seed; nothing if that was not run."""
+    better, worse = CHAR_NETWORKS["VCRNN-1024"], LARGE_RNNS[0]
+    contest = judged.relation("VCRNN-1024 > RNN-760").relation.contest
+    found = judged.judge(Relation("", "", contest, (Versus(better, worse, UNPRINTED),)))
+    return f"{gap(found, 'It', f'{worse.name}, which has fewer operations', '')} " if found.pairs else ""
+
+
 def _scores(judged: Judged, network: Network) -> str:
     """Return the test scores of a network on characters, such as '1.500 ± 0.002 (3 seeds)'; nothing if no run of it has ended."""
     known = [one for one in network.observe(TEST_SCORE, judged.evidence) if one.value is not None]
@@ -133,7 +135,7 @@ def _trained(found: JudgedRelation) -> str:
 
 
 def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
-    """Return the same comparison with the hard mask, and at a constant rate; what was not run is left out.
+    """Return the same comparison with the hard mask, and with the first recipe; what was not run is left out.
 
     The paper does not say which mask its scores have.
     """
@@ -141,23 +143,37 @@ def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
     hard = _at_scale(judged, found, found.smaller, hard=True)
     if hard.pairs:
         said.append(gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", ""))
-    control = _at_scale(judged, found, CONSTANT_SCALE)
-    if found.smaller == ANNEALED_SCALE and control.pairs:
-        said.append(gap(control, "In a control (20 epochs at a constant learning rate, soft mask), it", "such RNNs", ""))
+    first = _at_scale(judged, found, SMALL_CHARS_SCALE)
+    if found.smaller == ANNEALED_SCALE and first.pairs:
+        said.append(gap(first, "With the recipe tried first (12 epochs, constant learning rate), it", "them", ""))
     return "".join(f"{sentence} " for sentence in said)
 
 
-def _at_a_constant_rate(judged: Judged, found: JudgedRelation, falling: str, constant: str, what: str) -> str:
-    """Return the comparison after fewer epochs at a constant rate, if the judged one has a falling rate; nothing if it was not run.
+def _after_as_many_epochs(judged: Judged, characters: JudgedRelation) -> str:
+    """Return the comparison after as many epochs as with the falling rate, but at a constant one; nothing if it was not run."""
+    control = _at_scale(judged, characters, CONSTANT_SCALE)
+    if characters.smaller != ANNEALED_SCALE or not control.pairs:
+        return ""
+    return gap(control, "After 20 epochs at a constant learning rate, VCRNN-256", "such RNNs", BITS)
 
-    Args:
-      judged: the paper.
-      found: the judged comparison.
-      falling, constant: scales of its versions.
-      what: beginning of the sentence.
-    """
-    control = _at_scale(judged, found, constant)
-    return gap(control, what, "such RNNs", BITS) if found.smaller == falling and control.pairs else ""
+
+def _at_a_constant_rate(judged: Judged, bits: JudgedRelation) -> str:
+    """Return the comparison on bits after fewer epochs at a constant rate, if the judged one has a falling rate; nothing if not run."""
+    control = _at_scale(judged, bits, SMALL_BITS_SCALE)
+    if bits.smaller != ANNEALED_BITS_SCALE or not control.pairs:
+        return ""
+    return gap(control, "After 4 epochs at a constant learning rate, the VCRNN on bits", "such RNNs", BITS)
+
+
+def _with_hard_masks(judged: Judged, bits: JudgedRelation, gated: JudgedRelation) -> str:
+    """Return the comparisons on bits, and of gated units, with the hard mask; what was not run is left out."""
+    found = (
+        (bits, ANNEALED_BITS_SCALE, "the VCRNN on bits with the falling learning rate", "such RNNs"),
+        (bits, SMALL_BITS_SCALE, "the VCRNN on bits at the constant one", "such RNNs"),
+        (gated, gated.smaller, "the VCGRU on characters", "such GRUs"),
+    )
+    hard = [(_at_scale(judged, relation, scale, hard=True), what, other) for relation, scale, what, other in found]
+    return " ".join(gap(own, f"With the hard mask, {what}", other, BITS) for own, what, other in hard if own.pairs)
 
 
 def _by_parameters(judged: Judged, found: JudgedRelation) -> str:

@@ -107,7 +107,7 @@ def gap(relation: JudgedRelation, one: str, other: str, unit: str, verb: str = "
     side = "ahead of" if found.mean >= 0 else "behind"
     seeds = "" if found.pairs == 1 else f"{found.pairs} seeds{_of_most(relation, found.mean)}, "
     return (
-        f"{one} {verb} {bound}{amount(found, relation.relation.contest.form)} {unit}{' ' * bool(unit)}{side} {other} "
+        f"{one} {verb} {bound}{amount(found, relation.relation.contest.form, bounded=bool(bound))} {unit}{' ' * bool(unit)}{side} {other} "
         f"({seeds}{_says_of(relation)})."
     )
 
