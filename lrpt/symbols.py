@@ -60,8 +60,14 @@ def check_symbols(v: type_of_input, number: int) -> None:
 def as_vectors(v: type_of_input, width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
     """Return the row vectors that symbols stand for; vectors are returned as they are."""
     if isinstance(v, Weighted):
-        return v.weights(dtype) * jax.nn.one_hot(v.symbols, width, dtype=dtype)
-    return jax.nn.one_hot(v, width, dtype=dtype) if is_symbols(v) else v
+        return v.weights(dtype) * _one_hot(v.symbols, width, dtype)
+    return _one_hot(v, width, dtype) if is_symbols(v) else v
+
+
+def _one_hot(symbols: Int[Array, "*b"], width: int, dtype: DTypeLike) -> Inexact[Array, "*b i"]:
+    """Return one-hot vectors. `jax.nn.one_hot` numbers columns in the type of the symbols, and numbers of bytes repeat after 256."""
+    wide = jnp.promote_types(jnp.result_type(symbols), jnp.int32)
+    return jax.nn.one_hot(jnp.asarray(symbols, wide), width, dtype=dtype)
 
 
 def select(kernel: Float[Array, "i o"], v: Int[Array, "*b"] | Weighted) -> Float[Array, "*b o"]:

@@ -319,6 +319,17 @@ def test_row_norms_of_zeros_have_a_finite_gradient():
     assert np.isfinite(gradient).all()
 
 
+def test_rows_of_half_precision_are_normalized_in_single_precision():
+    """The square of 300 overflows in float16, and the constant under the root is zero there."""
+    rows = jnp.array([[0.0, 0.0, 0.0], [300.0, 300.0, 300.0]], jnp.float16)
+    np.testing.assert_allclose(row_norms(rows, 1)[:, 0], [1e-15, 300 * 3**0.5], rtol=1e-3)
+    inner = PARAMETRIZATIONS["low_rank"]({"a": MatrixSpec(4, 3, "recurrent")}, MatrixConfig("low_rank", 2))
+    _, stored = WeightNorm(inner).init_with_output(jax.random.key(0))
+    half = jax.tree.map(lambda a: a.astype(jnp.float16) * 0, stored)
+    matrices = WeightNorm(inner).apply(half)
+    assert {(leaf.dtype, bool(np.isfinite(leaf).all())) for leaf in jax.tree.leaves(matrices)} == {(jnp.dtype("float16"), True)}
+
+
 @pytest.mark.parametrize(
     ("recurrent", "inputs", "message"),
     [

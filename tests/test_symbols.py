@@ -153,6 +153,15 @@ def test_what_symbols_stand_for():
     assert not is_symbols(kernel)
 
 
+@pytest.mark.parametrize("kind", [jnp.uint8, jnp.int8, jnp.uint16])
+def test_symbols_of_few_bits_are_vectors_of_any_width(kind):
+    """Columns are numbered in wider integers: 600 columns have no numbers of their own in bytes."""
+    symbols = jnp.array([5, 100], kind)
+    np.testing.assert_array_equal(as_vectors(symbols, 600, jnp.float32), np.eye(600)[[5, 100]])
+    weighted = Weighted(symbols, jnp.array([2.0, 0.5]))
+    np.testing.assert_array_equal(as_vectors(weighted, 600, jnp.float32), np.eye(600)[[5, 100]] * [[2.0], [0.5]])
+
+
 def test_only_matrices_that_need_vectors_get_them():
     symbols = jnp.asarray([1, 0])
     assert input_for(Dense(jnp.eye(2)), symbols) is symbols

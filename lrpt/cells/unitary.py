@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.nn import relu
+from jax.typing import DTypeLike
 from jaxtyping import Array, Complex, Float
 
 from lrpt.cells.cell import Cell, CellSpec
-from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation
+from lrpt.matrices import Bias, Diagonal, Operator, Reflection, Rotation, as_complex
 from lrpt.specs import MatrixSpec, OperatorSpec
 from lrpt.symbols import type_of_input
 
@@ -66,7 +66,7 @@ def unitary(
     z = r1.apply(jnp.fft.fft(d1.apply(_complex(h)), norm="ortho"))
     z = r2.apply(jnp.fft.ifft(d2.apply(_permute(z)), norm="ortho"))
     a = d3.apply(z) + _complex(params.input.apply(x))
-    return _mod_relu(a, params.bias.apply(a.real))
+    return _mod_relu(a, params.bias.apply(a.real), h.dtype)
 
 
 def unitary_without_fourier(
@@ -80,8 +80,8 @@ def unitary_without_fourier(
     """
     (d1, d2, d3), (r1, r2) = params.rotations, params.reflections
     z = r2.apply(d2.apply(_permute(r1.apply(d1.apply(_complex(h))))))
-    a = params.scale.apply(d3.apply(z)) + lax.complex(params.input_real.apply(x), params.input_imaginary.apply(x))
-    return _mod_relu(a, params.bias.apply(a.real))
+    a = params.scale.apply(d3.apply(z)) + as_complex(params.input_real.apply(x), params.input_imaginary.apply(x))
+    return _mod_relu(a, params.bias.apply(a.real), h.dtype)
 
 
 def scale_penalty(scale: Float[Array, " n"], weight: float = 5.0) -> Float[Array, ""]:
@@ -91,7 +91,7 @@ def scale_penalty(scale: Float[Array, " n"], weight: float = 5.0) -> Float[Array
 
 def _complex(h: Float[Array, "*b n2"]) -> Complex[Array, "*b n"]:
     n = h.shape[-1] // 2
-    return lax.complex(h[..., :n], h[..., n:])
+    return as_complex(h[..., :n], h[..., n:])
 
 
 def _permute(z: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
@@ -105,7 +105,7 @@ def _permutation(n: int) -> np.ndarray:
 
 
 def _mod_relu(
-    a: Complex[Array, "*b n"], bias: Float[Array, "*b n"]
+    a: Complex[Array, "*b n"], bias: Float[Array, "*b n"], dtype: DTypeLike
 ) -> tuple[Float[Array, "*b n2"], tuple[Float[Array, "*b n2"], UnitaryInfo]]:
     square = a.real**2 + a.imag**2
     positive = square > 0
@@ -113,6 +113,7 @@ def _mod_relu(
     modulus = jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), 0)
     rescale = relu(modulus + bias) / (modulus + 1e-5)
     h = jnp.concatenate([a.real * rescale, a.imag * rescale], axis=-1)
+    h = h.astype(dtype) if jnp.finfo(dtype).bits < 32 else h  # a state of half precision, which is computed in single precision, stays one
     return h, (h, UnitaryInfo(rescale))
 
 

@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lrpt.engines.engine import Engine, EngineOptions, Handle
@@ -162,18 +162,23 @@ class _Scheduler:
                 self.board.set(path, state, reason)
 
     def _ended(self, unit: Unit, outcomes: Sequence[Outcome]) -> None:
-        """Record the outcomes of a unit. If it is to be tried again, it goes to the end of the queue."""
+        """Record the outcome of each run of a unit. Runs that are to be tried again go to the end of the queue, as a unit of their own."""
         for path, outcome in zip(unit.paths, outcomes, strict=True):
             if outcome.how in ("finished", "failed"):
                 self._settle(path, outcome)
-        first = outcomes[0]
-        if first.how == "busy":
-            self._set(unit, "busy", first.reason)
-            self.busy.append((time.monotonic() + BUSY, unit))
-        elif first.how == "stopped":
-            self.waiting.append(unit)
-        elif first.how == "lost":
-            self._lost(unit, first)
+        for how, again in (("busy", self._busy), ("stopped", self._stopped), ("lost", self._lost)):
+            left = [(job, one) for job, one in zip(unit.jobs, outcomes, strict=True) if one.how == how]
+            if left:
+                jobs = tuple(job for job, _ in left)
+                again(unit if jobs == unit.jobs else replace(unit, jobs=jobs), left[0][1])
+
+    def _busy(self, unit: Unit, outcome: Outcome) -> None:
+        """Train a unit later, which another command is training."""
+        self._set(unit, "busy", outcome.reason)
+        self.busy.append((time.monotonic() + BUSY, unit))
+
+    def _stopped(self, unit: Unit, outcome: Outcome) -> None:
+        self.waiting.append(unit)
 
     def _settle(self, path: Path, outcome: Outcome) -> None:
         """Record that a run has finished or failed, and tell the caller."""

@@ -23,7 +23,7 @@ from lrpt.matrices.bias import Bias
 from lrpt.matrices.blocks import BlockDiagonal, Monarch
 from lrpt.matrices.circulant import Circulant, ToeplitzLike
 from lrpt.matrices.dense import Dense, Projection, apart, beside, stored_both_ways
-from lrpt.matrices.diagonal import Diagonal, Rotation
+from lrpt.matrices.diagonal import Diagonal, Rotation, as_complex
 from lrpt.matrices.kronecker import Kronecker
 from lrpt.matrices.low_rank import LowRank
 from lrpt.matrices.operator import Call, Composite, Costed, Matrix, Operator, WithGradient, Work, is_operator, num_params
@@ -59,6 +59,7 @@ __all__ = [
     "WithGradient",
     "Work",
     "apart",
+    "as_complex",
     "beside",
     "field_of",
     "is_operator",

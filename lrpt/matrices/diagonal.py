@@ -47,6 +47,12 @@ class Diagonal:
         return jnp.diag(self.diagonal)
 
 
+def as_complex(real: Float[Array, "*b n"], imaginary: Float[Array, "*b n"]) -> Complex[Array, "*b n"]:
+    """Return complex numbers, of half-precision parts in single precision: XLA has no complex numbers of half precision."""
+    wide = jnp.promote_types(jnp.result_type(real, imaginary), jnp.float32)
+    return jax.lax.complex(jnp.asarray(real, wide), jnp.asarray(imaginary, wide))
+
+
 @checked
 @register_fields
 @dataclass(frozen=True)
@@ -60,4 +66,4 @@ class Rotation:
         return self.angles.size, self.angles.size
 
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
-        return v * broadcastable(jax.lax.complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)
+        return v * broadcastable(as_complex(jnp.cos(self.angles), jnp.sin(self.angles)), v)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Complex, Float
 
+from lrpt.matrices.diagonal import as_complex
 from lrpt.matrices.fitting import checked
 from lrpt.matrices.operator import Work
 from lrpt.matrices.rows import broadcastable
@@ -32,7 +32,7 @@ class Reflection:
 
     def apply(self, v: Complex[Array, "*b n"]) -> Complex[Array, "*b n"]:
         n = self.vector.size // 2
-        u = jax.lax.complex(self.vector[:n], self.vector[n:])
+        u = as_complex(self.vector[:n], self.vector[n:])
         square = jnp.sum(jnp.square(self.vector))
         too_short = square < float(jnp.finfo(square.dtype).tiny) ** 0.5
         along = (v @ u) * jnp.where(too_short, 0, 2 / jnp.where(too_short, 1, square))

@@ -70,7 +70,7 @@ class WeightNorm(nn.Module):
                 return array
             trainable = names[path] in scales
             scale = jnp.expand_dims(scales[names[path]], ROW_AXIS[field_of(path)]) if trainable else self.projection_scale
-            return array * scale / norms[path]
+            return (array * scale / norms[path]).astype(array.dtype)
 
         return treedef.unflatten(normalized(path, array) for path, array in leaves)
 
@@ -84,5 +84,9 @@ def names_of(paths: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], str]:
 
 
 def row_norms(factor: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
-    """Return Euclidean norms along `axis`, which is kept. A small constant keeps the gradient of an all-zero row finite."""
-    return jnp.sqrt(jnp.sum(jnp.square(factor), axis, keepdims=True) + 1e-30)
+    """Return Euclidean norms along `axis`, which is kept. A small constant keeps the gradient of an all-zero row finite.
+
+    Norms of half-precision rows are in single precision, in which neither their squares overflow nor the constant is zero.
+    """
+    wide = jnp.asarray(factor, jnp.promote_types(factor.dtype, jnp.float32))
+    return jnp.sqrt(jnp.sum(jnp.square(wide), axis, keepdims=True) + 1e-30)

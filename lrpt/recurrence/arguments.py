@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lrpt.errors import UsageError
+from lrpt.recurrence.loops import in_words
 
 
 def check_arguments(step: Any, carry: Any, xs: Any, mask: Any, outputs: str) -> None:
@@ -80,6 +81,11 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
         except jax.errors.JAXTypeError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
+            if "Intercepted" in str(error):
+                raise UsageError(
+                    f"the step is wrapped in a transformation of JAX, such as jax.jit or jax.checkpoint, which takes arrays only: give the "
+                    f"function itself, or use {in_words('plain')}"
+                ) from error
             if isinstance(error, AttributeError) or "shape" not in str(error):
                 error.add_note(
                     f"with parameters of type {type(params).__name__}, {_where(carry, x)}: give parameters and a carry of the same cell; "

@@ -231,7 +231,7 @@ def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[
     d_after, (matrices, raw) = state
     residuals, inputs = linear.recompute(carry, x, kept)
     d_before, d_outputs, d_raw, d_x = linear.pull(residuals, fixed, (d_after, d_y))
-    matrices = linear.add_matrix_gradients(matrices, inputs, d_outputs)
+    matrices = linear.add_matrix_gradients(matrices, inputs, d_outputs, chunk=False)
     return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
@@ -253,7 +253,7 @@ def _chunk(linear: LinearStep, fixed: list[Any], plan: Plan, state: Any, sequenc
         return (d_before, jax.tree.map(jnp.add, raw, d_raw)), ({i: d_outputs[i] for i in equal}, d_x)
 
     (d_before, raw), (stored, d_x) = scan(body, (d_after, raw), (varying, d_ys), plan.tuning, reverse=True)
-    matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal])
+    matrices = linear.add_matrix_gradients(matrices, inputs, [stored[i] for i in equal], chunk=True)
     return (d_before, (matrices, raw)), d_x
 
 

@@ -117,13 +117,22 @@ class LinearStep:
     def _raw(self) -> list[Array]:
         return Leaves.of(self.build(self.arrays)).raw()
 
-    def add_matrix_gradients(self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any]) -> dict[int, Array]:
-        """Add the gradients of a chunk: one batched product of inputs and output cotangents for each product of the step."""
+    def add_matrix_gradients(
+        self, matrices: dict[int, Array], inputs: Sequence[Any], cotangents: Sequence[Any], *, chunk: bool
+    ) -> dict[int, Array]:
+        """Add the gradients of one step, or of a chunk of steps: a product of inputs and output cotangents for each product of the step.
+
+        Args:
+          matrices: sums so far, by place of the array.
+          inputs: of each product.
+          cotangents: of each product's output.
+          chunk: whether inputs and cotangents have a leading axis of steps.
+        """
         sums = dict(matrices)
         for product, prepared, v, d_y in zip(self.calls.products, self._constants[0], inputs, cotangents, strict=True):
             if not sums.keys() & {i for part in product.parts for i in part.places}:
                 continue
-            for i, gradient in product.by_place(_gradient(prepared.operator, v, d_y), self.arrays):
+            for i, gradient in product.by_place(_gradient(prepared.operator, v, d_y, chunk), self.arrays):
                 if i in sums:
                     sums[i] = sums[i] + gradient
         return sums
@@ -139,15 +148,20 @@ class LinearStep:
         return [sums.get(i, jnp.zeros_like(a)) if is_inexact(a) else None for i, a in enumerate(self.arrays)]
 
 
-def _gradient(operator: Any, v: Any, cotangent: Any) -> Any:
-    """Compute the gradient of an operator from the rows of all steps: its own, or reverse mode's.
+def _gradient(operator: Any, v: Any, cotangent: Any, chunk: bool) -> Any:
+    """Compute the gradient of an operator from the rows of one step or of a chunk of steps: its own, or reverse mode's.
 
     Reverse mode sees the rows of one step at a time, as the step does: `apply` of a user's matrix may know no further axis.
     """
     if isinstance(operator, WithGradient) and is_of_its_apply(type(operator), "gradient"):
         return jax.tree.map(_as_stored, operator.gradient(v, cotangent), operator)
     own, with_own = inexact(operator)
-    return with_own(jax.vjp(lambda own: jax.vmap(with_own(own).apply)(v), own)[1](cotangent)[0])
+
+    def applied(own: Any) -> Any:
+        apply = with_own(own).apply
+        return (jax.vmap(apply) if chunk else apply)(v)
+
+    return with_own(jax.vjp(applied, own)[1](cotangent)[0])
 
 
 def _as_stored(gradient: Array, own: Array) -> Array:

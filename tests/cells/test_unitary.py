@@ -103,6 +103,18 @@ def test_layers_have_initial_states_of_their_own():
     assert abs(np.corrcoef(*rows)[0, 1]) < 0.3
 
 
+@both
+@pytest.mark.parametrize("precision", [jnp.bfloat16, jnp.float16])
+def test_a_state_of_half_precision_stays_one(cell, precision):
+    """XLA has no complex numbers of half precision, so a step computes in single precision."""
+    model, inputs = ModelConfig(cell, 4).build(3, 2, "all"), jax.random.normal(jax.random.key(1), (2, 3, 3))
+    variables = model.init(jax.random.key(0), inputs)
+    half = jax.tree.map(lambda a: a.astype(precision), variables)
+    found = model.apply(half, inputs.astype(precision))
+    assert found.dtype == precision
+    assert_close(found.astype(jnp.float32), model.apply(variables, inputs), atol=0.05)
+
+
 def test_the_penalty_of_the_scales():
     assert scale_penalty(jnp.array([1.0, 1.5, 0.0])) == pytest.approx(5 * (0.25 + 1))
     assert scale_penalty(jnp.array([3.0]), weight=2.0) == pytest.approx(8.0)

@@ -32,14 +32,14 @@ class Played:
 
     def __init__(self, ends=(), error=None):
         self.ends, self.error = {name: deque(outcomes) for name, outcomes in dict(ends).items()}, error
-        self.trained, self.sizes, self.stopped, self.closed = [], [], False, False
+        self.trained, self.paths, self.stopped, self.closed = [], [], False, False
 
     def call(self, function, *arguments):
         return self.error
 
     def submit(self, unit):
         self.trained.append(unit.paths[0].name)
-        self.sizes.append(len(unit.paths))
+        self.paths.append(tuple(path.name for path in unit.paths))
         return len(self.trained)
 
     def wait(self, handles, seconds):
@@ -48,7 +48,7 @@ class Played:
         for handle in handles[:1]:
             ends = self.ends.get(self.trained[handle - 1])
             end = ends.popleft() if ends else FINISHED
-            found.append((handle, [end() if callable(end) else end] * self.sizes[handle - 1]))
+            found.append((handle, [end() if callable(end) else end] * len(self.paths[handle - 1])))
         return found
 
     def stop(self):
@@ -149,6 +149,23 @@ def test_a_run_of_another_command_is_looked_at_again(play):
     engine = Played({"run0": [Outcome("busy", "another command is at work")] * 3})
     assert play(engine).failed == {}
     assert engine.trained.count("run0") == 4
+
+
+@pytest.mark.parametrize("order", [("finished", "busy"), ("busy", "finished")])
+def test_of_runs_that_train_together_only_those_that_have_not_ended_are_trained_again(order, play, tmp_path):
+    """run0 and run1 train together, and one of them is at first in use by another command."""
+    engine, told = Played(), []
+    of_unit = {("run0", "run1"): [Outcome(how) for how in order]}
+    single = engine.wait
+
+    def wait(handles, seconds):
+        return [(handle, of_unit.pop(engine.paths[handle - 1], outcomes)) for handle, outcomes in single(handles, seconds)]
+
+    engine.wait = wait
+    report = play(engine, stack=2, ended=lambda path: told.append(path.name))
+    assert engine.paths == [("run0", "run1"), ("run2", "run3"), (f"run{order.index('busy')}",)]
+    assert sorted(told) == ["run0", "run1", "run2", "run3"]
+    assert (len(report.finished), report.failed) == (4, {})
 
 
 def test_what_does_not_fit_is_said_before_anything_is_trained(play):

@@ -52,6 +52,13 @@ def assert_one_line(says, step, params, carry, xs, *mask, **how):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("transform", [jax.jit, jax.checkpoint])
+def test_a_transformed_step_is_refused_by_the_loop_that_intercepts_its_products(transform):
+    carry, xs = of_shapes()
+    assert_one_line(r"wrapped in .*such as jax\.jit or jax\.checkpoint, .*'plain'", transform(step), PARAMS, carry, xs, loop="fast")
+    assert recur(transform(step), PARAMS, carry, xs, loop="plain")[1].shape == (STEPS, BATCH, SIZE)
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("what", REFUSED)
 def test_carry_and_inputs_that_do_not_fit(what, loop):

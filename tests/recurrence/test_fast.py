@@ -16,7 +16,7 @@ from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, Diagonal, LowRank, Projection, Sum, low_rank_plus_diagonal
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.pytrees import register_fields
-from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast
+from lrpt.recurrence import BY_RULE, LOOPS, Tuning, fast, recur
 from lrpt.recurrence.deferred import chunk_length, keeps_all, supported
 from lrpt.recurrence.interception import trace_calls
 from lrpt.recurrence.leaves import NotApplied
@@ -158,6 +158,38 @@ def test_second_derivatives_by_matrices_of_inputs_that_are_not_differentiated():
 
 
 @pytest.mark.slow
+@register_fields
+@dataclass(frozen=True)
+class Flipped:
+    """A user's matrix that takes rows with one leading axis, as a step has them, and has no gradient of its own."""
+
+    scale: jax.Array
+
+    @property
+    def shape(self):
+        return self.scale.size, self.scale.size
+
+    def apply(self, v):
+        return jnp.flip(v, axis=1) * self.scale[None]
+
+    def to_dense(self):
+        return jnp.flip(jnp.diag(self.scale), axis=1)
+
+
+@pytest.mark.parametrize(("steps", "chunk"), [(7, None), (7, 1), (7, 3), (1, None)])
+def test_a_users_matrix_sees_the_rows_of_one_step(steps, chunk):
+    def step(p, h, x):
+        h = jnp.tanh(p.apply(h) + x)
+        return h, (h, None)
+
+    xs, p, h = jax.random.normal(jax.random.key(0), (steps, 3, 4)), Flipped(jnp.arange(1.0, 5.0) / 4), jnp.ones((3, 4))
+
+    def gradients(loop):
+        return jax.grad(lambda p, h, xs: jnp.sum(recur(step, p, h, xs, loop=loop, tuning=Tuning(chunk=chunk))[1] ** 2), (0, 1, 2))(p, h, xs)
+
+    assert_close(gradients("fast"), gradients("plain"), rtol=1e-5)
+
+
 def test_vmap_over_models():
     params, state, v, others = network(9)
     several = jax.tree.map(lambda a: jnp.stack([a, 1.1 * a, 0.9 * a]), params)
