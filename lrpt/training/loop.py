@@ -68,7 +68,7 @@ def fit(config: RunConfig[Any], directories: Mapping[int, str | Path], **options
             raise UsageError(f"directories has the seed {seed}: give an integer from 0 to {2**32 - 1}")
         if not isinstance(path, str | PathLike):
             raise UsageError(f"directories[{seed!r}] is {path!r}: give the path of a run directory, such as 'runs/mine'")
-    return fit_all([Job(config, seed, Path(path)) for seed, path in directories.items()], **options)
+    return fit_all([Job(config, int(seed), Path(path)) for seed, path in directories.items()], **options)
 
 
 def _check_parts(config: RunConfig[Any]) -> None:
@@ -120,8 +120,10 @@ def fit_all(
     waiting = [_Together([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
     _tell_apart([run for together in waiting for run in together.runs])
     with console.busy("reading data"):
-        for together in waiting:
+        for number, together in enumerate(waiting):
             together.check()
+            if number:  # the data of all programs may not fit into memory together
+                together.free_data()
     results: dict[Path, dict[str, Any]] = {}
     errors: dict[Path, UsageError | RemoteFailure] = {}
     while waiting:
@@ -194,6 +196,11 @@ class _Together:
         if self.unfinished:
             task = self.unfinished[0].task  # built by all processes, before the primary one checks
             processes.on_primary(partial(self._check, self.unfinished[0], task))
+
+    def free_data(self) -> None:
+        """Free the data that the check has read. Training reads them again."""
+        for run in self.unfinished:
+            run.__dict__.pop("task", None)  # a cached property
 
     def _check(self, run: Run, task: Any) -> None:
         config = run.config
