@@ -1,9 +1,7 @@
 """Flags of the comparison, and the command line that a summary was made by."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from experiments.fair_crossing.problems import SCORES
 from lrpt.cells import CELLS
@@ -11,11 +9,7 @@ from lrpt.cli.data_options import TextOptions
 from lrpt.cli.flags import check_seeds
 from lrpt.errors import UsageError, check_at_least, check_choice, check_distinct
 from lrpt.parametrizations import FORMS
-from lrpt.runs.configuration import flatten, to_json
 from lrpt.tasks import NextSymbol
-
-OF_A_MACHINE = "devices", "workdir"
-"""options that change no number"""
 
 
 @dataclass(frozen=True)
@@ -69,15 +63,3 @@ class Options:
         if not self.rates or min(self.rates) <= 0:
             raise UsageError(f"rates is {' '.join(map(str, self.rates)) or 'empty'}: give learning rates above 0")
         check_seeds(self.seed, self.seeds)
-
-
-def command_of(asked: Mapping[str, Any]) -> str:
-    """Return the command line that makes a comparison, from the options that its summary holds: all that are not defaults."""
-    defaults = flatten(to_json(Options()))
-    changed = {name: value for name, value in flatten(asked).items() if name not in OF_A_MACHINE and value != defaults[name]}
-    flags = (f"--{name.replace('_', '-')} {_words(value)}" for name, value in changed.items())
-    return " ".join(["python -m experiments.fair_crossing", *flags])
-
-
-def _words(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

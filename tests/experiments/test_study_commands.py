@@ -7,7 +7,7 @@ from experiments.jsb.swarm import Options as SwarmOptions
 from experiments.jsb.swarm import identify
 from experiments.lattice.models import TEXTS
 from experiments.report.command import ROOT, evidence_of
-from experiments.report.kept.commands import command_of
+from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.summaries import MAY_CHANGE, kept_rows
 from experiments.report.papers.lattice import COMMANDS
 from experiments.report.wording.markdown import RESULTS
@@ -37,7 +37,7 @@ def parsed(command):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_printed_command_has_the_options_of_the_kept_study(name):
-    found, kept = options_that_decide(parsed(command_of(STUDIES[name]))), options_that_decide(STUDIES[name]["options"])
+    found, kept = options_that_decide(parsed(command_line_of(STUDIES[name]))), options_that_decide(STUDIES[name]["options"])
     assert {option: value for option, value in found.items() if option in kept} == kept
 
 
@@ -47,8 +47,8 @@ def test_the_parts_of_a_study_do_not_decide_its_command(subcommand):
     study = STUDIES["lattice_efficiency_ptb"]
     command = f"python -m experiments.lattice {subcommand} --models lru --seeds 1"
     part = {**study, "environment": {**study["environment"], "command": command}}
-    assert command_of(part) == command_of(study)
-    assert command_of(part).startswith("python -m experiments.lattice efficiency --")
+    assert command_line_of(part) == command_line_of(study)
+    assert command_line_of(part).startswith("python -m experiments.lattice efficiency --")
 
 
 @pytest.mark.parametrize("name", LATTICE)

@@ -45,7 +45,7 @@ class Source(ABC):
         return False
 
 
-MAY_CHANGE = "longer training may change which is ahead"
+LONGER_MAY_CHANGE = "longer training may change which is ahead"
 
 
 def unless_it_may_change(pair: Pair, contest: Final, better: Sequence[Record], worse: Sequence[Record]) -> Pair:
@@ -236,7 +236,7 @@ class Relation:
             return [], "", ""
         if not all(pair.settled for pair in pairs):
             return pairs, version.smaller(evidence), version.cut(self.contest, evidence)
-        return pairs, version.smaller(evidence), MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
+        return pairs, version.smaller(evidence), LONGER_MAY_CHANGE if any(pair.may_change for pair in pairs) else ""
 
     def _judged(self, evidence: Evidence) -> tuple[Source | None, list[Pair]]:
         """Return the first version that has pairs, and its pairs. Runs that have only begun count if no later version has others."""

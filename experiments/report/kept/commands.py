@@ -12,7 +12,7 @@ LEFT_OUT = {"workdir", "devices", "huge"}
 """Options that change no result."""
 
 
-def command_of(study: Mapping[str, Any]) -> str:
+def command_line_of(study: Mapping[str, Any]) -> str:
     """Return the command that makes a kept study, with the options that are not the defaults.
 
     The recorded command may be that of another study of the same program, which shares a run with this one.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from experiments.fair_crossing.figure import score_figure
-from experiments.fair_crossing.options import command_of
 from experiments.fair_crossing.problems import SCORES
 from experiments.fair_crossing.rows import by_pair, columns, row, words
 from experiments.fair_crossing.significance import Difference, Scores, differences, overall, scores_of
+from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.summaries import Summary, crossing_name, load_summary
 from experiments.report.wording.markdown import RESULTS, figure_path, table
 from lrpt.cells import title_of
@@ -99,7 +99,7 @@ def _comparison(terms: str, summary: Summary) -> Iterator[str]:
     yield (
         f"{options['updates']:,} updates, learning rates {', '.join(f'{rate:g}' for rate in options['rates'])}, {options['seeds']} seeds; "
         f"{len(runs)} runs at the chosen rates took {hours:.1f} hours of a core, on a machine with {environment['cpus']} cores that had "
-        f"other work to do: `{command_of(options)}`"
+        f"other work to do: `{command_line_of(summary)}`"
     )
     if terms == "time":
         yield (

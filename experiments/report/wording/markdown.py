@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from experiments.report.claims.judged import NONE
-from experiments.report.kept.commands import command_of
+from experiments.report.kept.commands import command_line_of
 from experiments.report.kept.records import FIGURES, Record
 
 RESULTS = PurePosixPath("experiments/results")
@@ -31,7 +31,7 @@ def runs_page(records: Sequence[Record], studies: Mapping[str, Mapping[str, Any]
     settings = _labels([_setting(record) for record in records])
     rows = [_run_row(record, settings[_setting(record)]) for record in records]
     conditions = [[label, *setting[1:]] for setting, label in settings.items()]
-    of_studies = {f"{name}.json": command_of(study) for name, study in studies.items()}
+    of_studies = {f"{name}.json": command_line_of(study) for name, study in studies.items()}
     of_runs = {f"{record.experiment}/{record.name}": record.environment["command"] for record in records}
     commands = "\n".join(f"# {name}\n{command}" for name, command in (of_studies | of_runs).items())
     parts = [
