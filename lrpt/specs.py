@@ -1,4 +1,4 @@
-"""Specifications: what a cell asks for, before anybody decides how it is stored.
+"""Specifications of a cell's parameters, independent of their storage.
 
 A cell's template is a pytree in the shape of its parameters, with a specification for each leaf. `lrpt.parametrizations.Parameters` creates
 the parameters and fills the template in. A cell with a matrix of its own shape, a bias, an operator that no configuration changes, and a

@@ -1,4 +1,4 @@
-"""Subcommands of an experiment: command lines whose first word names something else to do than training."""
+"""Subcommands of an experiment, such as `sample`: the first word of a command line selects one, and nothing is trained."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Flags that have no effect, such as a rank of dense matrices: warnings, and runs that they do not tell apart."""
+"""Warnings about flags without effect, and removal of runs that differ only in such flags."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""A pool of processes on this machine: each unit in one of its own, so that its memory ends with it."""
+"""Local engine: trains each unit of runs in a new process on this machine, whose end frees all its memory."""
 
 import multiprocessing
 import os

@@ -93,7 +93,7 @@ def open_engine(options: EngineOptions) -> Engine:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
-        advice = "pip install '.[cluster]' in a clone, or choose --engine local"
+        advice = "pip install -e '.[cluster]' in a clone, or choose --engine local"
         raise UsageError(f"engine is ray, which is not installed: {advice}", code=1) from None
     return RayEngine(options)
 

@@ -1,4 +1,4 @@
-"""Meaning of the axes of stored arrays, by field: rows of the papers' matrices, and axes as long as a matrix is wide."""
+"""Axes of stored arrays, by field name: the axis along a row of the papers' matrix, and the axes that are as long as the matrix is wide."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Matrices that know vectors only, applied to symbols."""
+"""Input matrices of symbols: symbols become one-hot vectors for matrices that multiply vectors only."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -192,7 +192,7 @@ class OptimConfig:
     decay: float = 1.0
     """factor of the learning rate from one epoch to the next"""
     decay_after: int = 0
-    """epochs that keep the initial learning rate, besides the first one"""
+    """number of epochs after the first that keep the initial learning rate (0: the learning rate falls from epoch 2 on)"""
     halve_after: int | None = None
     """halve the learning rate after this many evaluations without a new lowest validation loss (None: never)"""
     halvings: int = 14

@@ -1,4 +1,4 @@
-"""Settings of data that a file or a source deprives of their effect."""
+"""Settings of data sources that have no effect, such as a directory if a file is given."""
 
 from collections.abc import Collection
 from pathlib import Path

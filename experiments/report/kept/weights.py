@@ -1,4 +1,4 @@
-"""Weights from run directories to kept results, as small as a repository can carry."""
+"""Weights of kept results, copied from run directories within limits of size."""
 
 from pathlib import Path
 from typing import Any
