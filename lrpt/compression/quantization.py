@@ -50,7 +50,8 @@ def _quantized(array: Float[np.ndarray, "i o"]) -> Quantized:
     if not np.isfinite(array).all():
         raise UsageError("a parameter is not finite, because training diverged: name a run that did not diverge")
     largest = np.abs(array).max(axis=int(np.argmax(array.shape)), keepdims=True, initial=0)
-    scale = np.where(largest > 0, largest / LARGEST, 1).astype(np.float32)
+    scale = (largest / LARGEST).astype(np.float32)
+    scale = np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale)  # a subnormal scale is too coarse: w / s may exceed 127
     return Quantized(np.rint(array / scale).astype(np.int8), scale)
 
 

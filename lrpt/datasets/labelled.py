@@ -1,6 +1,7 @@
 """Labelled sequences in a user's file: one .npz of arrays, or one CSV table with a row for each step."""
 
 import csv
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -21,12 +22,15 @@ ARRAYS = ("inputs", "targets", "lengths", "split")
 COLUMNS = ("sequence", "target", "split")
 """Columns of a CSV table that are no features. `split` may be missing."""
 
+INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+"""A label that is a whole number. Python's `int` also reads 01 and 1_0, which are names."""
+
 
 class Labelled(NamedTuple):
     """Sequences with one label each.
 
     Attributes:
-      inputs: (sequences, steps, features), zero after the end of a sequence.
+      inputs: (sequences, steps, features), zero after the end of a sequence; float64 if float32 might not hold all digits of the file.
       lengths: number of steps of each sequence.
       targets: a label for each sequence: numbers, or names of classes.
       split: 'train', 'valid' or 'test' for each sequence; None if the file has no splits.
@@ -81,13 +85,18 @@ def _read_npz(content: bytes) -> Labelled:
             )
         lengths = _array(arrays, "lengths") if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
         split = _array(arrays, "split") if "split" in arrays.files else None
-    return Labelled(_narrow(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, targets, split)
+    return Labelled(_exact(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, targets, split)
 
 
-def _narrow(inputs: Any) -> Float[np.ndarray, "..."]:
+def _exact(inputs: np.ndarray) -> Float[np.ndarray, "..."]:
+    """Return real numbers as float32, or as float64 if their type may hold more digits."""
+    return inputs.astype(np.float32 if np.can_cast(inputs.dtype, np.float32) else np.float64)
+
+
+def narrowed(inputs: Float[np.ndarray, "*s"]) -> Float[np.ndarray, "*s"]:
     """Return numbers as float32. `_checked` refuses those that are too large, so they need no warning."""
     with np.errstate(over="ignore"):
-        return np.asarray(inputs).astype(np.float32)
+        return inputs.astype(np.float32, copy=False)
 
 
 def _archive(file: BytesIO) -> Any:
@@ -121,9 +130,9 @@ def _read_csv(content: bytes) -> Labelled:
     sequences: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         sequences.setdefault(row["sequence"], []).append(number)
-    values = _narrow([_numbers(row, features, line) for line, row in enumerate(rows, start=2)])
+    values = np.array([_numbers(row, features, line) for line, row in enumerate(rows, start=2)], np.float64)
     lengths = np.array([*map(len, sequences.values())])
-    inputs = np.zeros((len(sequences), lengths.max(), len(features)), np.float32)
+    inputs = np.zeros((len(sequences), lengths.max(), len(features)))
     for place, numbers in enumerate(sequences.values()):
         inputs[place, : len(numbers)] = values[numbers]
     split = _label_of_each(rows, sequences, "split") if "split" in rows[0] else None
@@ -159,12 +168,18 @@ def _label_of_each(rows: Sequence[dict[str, str]], sequences: dict[str, list[int
 
 
 def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
-    """Return whole numbers, other numbers, or names as they are."""
-    for kind in (np.int64, np.float64):
-        try:
-            return labels.astype(kind)
-        except (ValueError, OverflowError):
-            continue
+    """Return whole numbers; numbers of which one has a decimal point; or names as they are.
+
+    Python reads 1_0 as 10, and 1e5 as a float: of such names, two would become one class, or targets of regression.
+    """
+    words = [str(label).strip() for label in labels]
+    try:
+        if all(map(INTEGER.fullmatch, words)):
+            return np.array([*map(int, words)], np.int64)
+        if any("." in word for word in words) and not any("_" in word for word in words):
+            return np.array([*map(float, words)])
+    except (ValueError, OverflowError):  # a name with a point; a number that is too large for a class is a name
+        pass
     return labels
 
 
@@ -188,10 +203,10 @@ def _checked(found: Labelled, path: Path) -> Labelled:
             raise UsageError(f"data.file is {path}: {problem}")
     inside = np.arange(steps) < found.lengths[:, None]
     inputs = np.where(inside[..., None], found.inputs, 0)
-    if not np.isfinite(inputs).all():
-        sequence, step, feature = (int(place) for place in np.argwhere(~np.isfinite(inputs))[0])
+    if not (is_finite := np.isfinite(narrowed(inputs))).all():
+        sequence, step, feature = (int(place) for place in np.argwhere(~is_finite)[0])
         where = f"the first is feature {feature} at step {step} of sequence {sequence}, counted from 0"
-        raise UsageError(f"data.file is {path}: not all features are finite numbers; {where}, of {np.sum(~np.isfinite(inputs))}")
+        raise UsageError(f"data.file is {path}: not all features are finite numbers; {where}, of {np.sum(~is_finite)}")
     return found._replace(inputs=inputs)
 
 

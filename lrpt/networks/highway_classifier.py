@@ -259,7 +259,13 @@ def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **opti
     """Return batch normalization: by the batch in training, by running averages in evaluation. Return the identity if it is off."""
     if not config.batch_norm:
         return lambda x: x
-    return nn.BatchNorm(use_running_average=not train, momentum=0.9, epsilon=1e-5, axis_name=axis_name, **options)
+    options |= {"use_running_average": not train, "momentum": 0.9, "epsilon": 1e-5, "axis_name": axis_name}
+
+    def normalized(x: Array) -> Array:
+        kind = jnp.promote_types(x.dtype, jnp.float32)  # Flax's averages would start in float32 and become float64 in the first update
+        return nn.BatchNorm(param_dtype=kind, force_float32_reductions=kind == jnp.float32, **options)(x)
+
+    return normalized
 
 
 def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyForm = "squared") -> Float[Array, ""]:

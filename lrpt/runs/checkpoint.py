@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jax
 
 from lrpt.errors import UsageError
-from lrpt.runs.files import write_json
+from lrpt.runs.files import sync, write_json
 
 SEAL = "seal.json"
 
@@ -90,13 +90,20 @@ class Checkpoints:
             ocp = _orbax()
             _checkpointer().save(hidden, ocp.args.Composite(state=ocp.args.StandardSave(state), notes=ocp.args.JsonSave(metadata)))
             write_json(hidden / SEAL, {"run": self.run(), "files": _digests(hidden), "arrays": _arrays(state)})
-            self._remove(update)
-            hidden.rename(self.path / str(update))
+            self._show(hidden, update)
         except Exception as error:
             raise OSError(f"the checkpoint of update {update} could not be written to {self.path} ({_reason(error)})") from error
         for old in self.updates()[LATEST:]:
             if old != best:
                 self._remove(old)
+
+    def _show(self, hidden: Path, update: int) -> None:
+        """Rename a checkpoint so that readers find it, when all its files are on disk. Orbax does not wait for that."""
+        for entry in (*hidden.rglob("*"), hidden):
+            sync(entry)
+        self._remove(update)
+        hidden.rename(self.path / str(update))
+        sync(self.path)
 
     def _reserve(self, state: Any) -> None:
         """Raise an OSError if there is no space for a checkpoint. Without this check, threads of orbax would print tracebacks."""
@@ -182,7 +189,7 @@ class Damaged(Exception):
 
 
 class Unfinished(Damaged):
-    """A checkpoint without a seal. Versions before 0.2 added the seal after the checkpoint was visible."""
+    """A checkpoint without a seal. Early code added the seal after the checkpoint was visible."""
 
 
 class Misfit(Damaged):

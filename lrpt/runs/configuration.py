@@ -6,6 +6,8 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from lrpt.errors import UsageError
 from lrpt.settings import SHORT_NAMES, by_group, default_of, names_of_model, unused_settings
 
@@ -13,7 +15,7 @@ _NAMES = names_of_model(SHORT_NAMES)
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """Return a configuration as JSON values. Paths become strings, and tuples become lists."""
+    """Return a configuration as JSON values. Paths become strings, tuples lists, and numbers of NumPy those of Python."""
     return _as_json(asdict(config))
 
 
@@ -22,6 +24,8 @@ def _as_json(value: Any) -> Any:
         return {name: _as_json(inner) for name, inner in value.items()}
     if isinstance(value, tuple | list):
         return [_as_json(inner) for inner in value]
+    if isinstance(value, np.generic):
+        return value.item()
     return str(value) if isinstance(value, Path) else value
 
 

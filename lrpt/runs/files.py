@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,29 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a file to write, which then takes the place of another one."""
+    """Yield a file to write, which then takes the place of another one. Both the content and the name are on disk at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with naming(path):
             yield temporary
+            sync(temporary)  # else a power failure could leave an empty file under the name
             temporary.replace(path)
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Wait until the content of a file, or the names in a directory, are on disk. Only POSIX systems can sync a file that is read."""
+    if os.name != "posix":
+        return
+    with suppress(OSError) if path.is_dir() else nullcontext():  # some file systems cannot sync a directory
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_json(path: Path, content: Any) -> None:

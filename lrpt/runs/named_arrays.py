@@ -48,7 +48,6 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
     """
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
     shapes = {_name(path): tuple(leaf.shape) for path, leaf in leaves}
-    types = [leaf.dtype for _, leaf in leaves]
     if not _begin_with_collection(shapes):
         arrays = _without_collection(arrays)
     for name, shape in shapes.items():
@@ -59,8 +58,7 @@ def from_named(template: Any, arrays: Mapping[str, Any]) -> Any:
     for name in arrays:
         if name not in shapes:
             raise UsageError(f"array '{name}' is no parameter of the network, which has {', '.join(shapes)}: leave it out or rename it")
-    checked = [_checked(name, np.asarray(arrays[name]), shape) for name, shape in shapes.items()]
-    return treedef.unflatten(array.astype(kind) for array, kind in zip(checked, types, strict=True))
+    return treedef.unflatten(_checked(_name(path), np.asarray(arrays[_name(path)]), leaf) for path, leaf in leaves)
 
 
 def load(path: str | Path, template: Any) -> Any:
@@ -169,10 +167,12 @@ def _listed(arrays: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     return f"{listed or 'no array'} {'is' if len(names) < 2 else 'are'}"
 
 
-def _checked(name: str, array: np.ndarray, shape: tuple[int, ...]) -> jax.Array:
-    if array.shape != shape:
-        raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {shape}: transpose it, or change the model")
-    return jnp.asarray(finite_float32(name, array))
+def _checked(name: str, array: np.ndarray, leaf: Any) -> jax.Array:
+    """Return an array in the type of a parameter. It does not pass through float32, which holds fewer digits than float64 and integers."""
+    if array.shape != leaf.shape:
+        raise UsageError(f"array '{name}' has shape {array.shape}, and the parameter has {leaf.shape}: transpose it, or change the model")
+    finite_float32(name, array)
+    return jnp.asarray(array.astype(leaf.dtype))
 
 
 def _unpacked_size(content: BytesIO) -> int:

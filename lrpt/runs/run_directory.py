@@ -2,7 +2,7 @@
 
 `config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it. A checkpoint holds the lines of `metrics.jsonl`
 before it. `result.json` has their number and SHA-256, and a SHA-256 of itself. So a reader notices a file of another run, or an altered
-or shortened one, and a resumed run gets its metrics back. Directories of versions before 0.2 lack these fields and are accepted.
+or shortened one, and a resumed run gets its metrics back. Directories that were written before these fields existed are accepted.
 """
 
 import errno
@@ -149,7 +149,7 @@ class RunDirectory:
         return self.path.with_name(f"{self.path.name}-{text}")
 
     def identifier(self) -> str:
-        """Return the identifier of the run, or '' if there is none yet or `config.json` is of a version before 0.2."""
+        """Return the identifier of the run, or '' if there is none yet or `config.json` was written before this field existed."""
         return str((self._read_json(CONFIG) or {}).get(RUN, ""))
 
     def start_digest(self) -> str | None:
@@ -207,7 +207,7 @@ class RunDirectory:
         """Drop the lines after a checkpoint, and restore the lines before it. A result that has more lines is removed.
 
         Args:
-          saved: the `metrics_text` at the checkpoint; None in checkpoints of versions before 0.2.
+          saved: the `metrics_text` at the checkpoint; None in checkpoints that were written before this field existed.
           update: the last update whose lines are kept if `saved` is None.
 
         Returns:

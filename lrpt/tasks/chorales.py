@@ -202,7 +202,7 @@ def chord_progression(tonic: Float[Array, ""], mode: Float[Array, ""], uniform: 
     def next_chord(before: tuple[Array, Array], u: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         degree, tones = before
         held = u[0] < HELD
-        after = jnp.where(held, degree, jnp.sum(u[1] >= bounds[degree])), jnp.where(held, tones, below(u[2:], 3))
+        after = jnp.where(held, degree, jnp.sum(u[1] >= bounds[degree], dtype=jnp.int32)), jnp.where(held, tones, below(u[2:], 3))
         return after, after
 
     start = jnp.zeros((), jnp.int32), below(uniform[0, 2:], 3)

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lrpt.datasets.digits import all_digits
-from lrpt.datasets.labelled import Labelled, read_labelled
+from lrpt.datasets.labelled import Labelled, narrowed, read_labelled
 from lrpt.datasets.splits import PARTS, random_parts
 from lrpt.errors import UsageError
 from lrpt.losses import squared_error
@@ -63,14 +63,15 @@ class LabelledSequences:
 
         Raises:
           UsageError: the file is missing or damaged, a split is empty, all sequences are of one class, or a class does not occur in the
-            training split.
+            training split; inputs that are not standardized vary by less than float32 can hold.
         """
         found = _digits() if self.file is None else read_labelled(self.file)
         parts = split_of(found)
         train = parts == "train"
         labels = self._labels(found.targets, train)
         scaling = Scaling(moments_of_features(found, train) if self.standardize else None, labels.moments)
-        inputs = found.inputs if scaling.inputs is None else standardized(found, scaling.inputs)
+        notice = self._notice(found)
+        inputs = narrowed(found.inputs) if scaling.inputs is None else standardized(found, scaling.inputs)
         splits = {}
         for part in PARTS:
             rows = parts == part
@@ -81,10 +82,23 @@ class LabelledSequences:
                 int(rows.sum()), {"inputs": inputs[rows], "lengths": lengths, "targets": labels.targets[rows]}, example, lengths
             )
         metadata = {**labels.metadata, "scaling": scaling.to_json(), "sequences": {part: split.size for part, split in splits.items()}}
-        metadata |= {"steps": inputs.shape[1], "text": str(self.file or "digits")}
+        metadata |= {"steps": inputs.shape[1], "text": str(self.file or "digits"), **notice}
         metadata |= digests(found, parts)
         functions = {"metrics": labels.metrics, "summarize": labels.summarize}
         return Task(splits, inputs.shape[2], labels.outputs, "last", **functions, metadata=metadata, scaling=scaling)
+
+    def _notice(self, found: Labelled) -> dict[str, str]:
+        """Return a notice if a feature varies by less than float32 can hold.
+
+        Raises:
+          UsageError: there is such a feature, and inputs are not standardized.
+        """
+        if (feature := _too_fine(found)) is None:
+            return {}
+        says = f"data.file is {self.file}: feature {feature} varies by less than float32 can hold: "
+        if not self.standardize:
+            raise UsageError(says + "subtract a constant from it, or leave out --data.no-standardize")
+        return {"notice": says + "predictions for new inputs are in float32, so subtract a constant from it if you need them"}
 
     def _labels(self, labels: np.ndarray, train: np.ndarray) -> Labels:
         if np.issubdtype(labels.dtype, np.floating):
@@ -118,8 +132,11 @@ def _weights(scales: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def digests(found: Labelled, parts: np.ndarray) -> dict[str, str]:
-    """Return two SHA-256: of inputs and targets, and of lengths and splits too. Earlier versions recorded the first alone."""
-    content = hashlib.sha256(found.inputs.tobytes() + found.targets.tobytes())
+    """Return two SHA-256: of inputs and targets, and of lengths and splits too. Earlier versions recorded the first alone.
+
+    Inputs count as float32, because earlier versions read no other digits.
+    """
+    content = hashlib.sha256(narrowed(found.inputs).tobytes() + found.targets.tobytes())
     metadata = {"sha256": content.hexdigest()}
     content.update(found.lengths.astype(np.int64).tobytes() + " ".join(map(str, parts)).encode())
     return {**metadata, "sha256_of_splits": content.hexdigest()}
@@ -172,9 +189,19 @@ def _moments(values: Float[np.ndarray, "s m"]) -> Moments:
 
 
 def standardized(found: Labelled, moments: Moments) -> Float[np.ndarray, "s t m"]:
-    """Return inputs in standard deviations from the mean. Padding stays 0."""
-    mean, scale = np.asarray(moments, np.float32)
+    """Return inputs in standard deviations from the mean, computed in the precision of the file. Padding stays 0."""
+    mean, scale = np.asarray(moments, found.inputs.dtype)
     return np.where(_inside(found)[..., None], (found.inputs - mean) / scale, 0).astype(np.float32)
+
+
+def _too_fine(found: Labelled) -> int | None:
+    """Return the first feature that float32 rounds by more than a tenth of its standard deviation, or None."""
+    if found.inputs.dtype == np.float32:
+        return None
+    values = found.inputs[_inside(found)]
+    error = np.abs(values - narrowed(values)).max(0)
+    too_fine = (values.min(0) < values.max(0)) & (error > 0.1 * values.std(0))
+    return int(np.argmax(too_fine)) if too_fine.any() else None
 
 
 def _inside(found: Labelled) -> Bool[np.ndarray, "s t"]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
-from lrpt.errors import UsageError, check_at_least, check_numbers
+from lrpt.errors import check_at_least, check_positive
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
@@ -73,12 +73,7 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
-        check_numbers(self, "train.checkpoint_minutes")
-        check_numbers(self, "train.stop_below", optional=True)
-        if not self.checkpoint_minutes > 0:
-            raise UsageError(f"train.checkpoint_minutes is {self.checkpoint_minutes}: expected a number above 0")
-        if self.stop_below is not None and not self.stop_below > 0:
-            raise UsageError(f"train.stop_below is {self.stop_below}: expected a loss above 0")
+        check_positive(self, "train.checkpoint_minutes", *["train.stop_below"] * (self.stop_below is not None))
 
     @property
     def unused(self) -> dict[str, str]:

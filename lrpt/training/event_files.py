@@ -35,3 +35,8 @@ class EventFiles:
                 if value is not None and math.isfinite(value):
                     writer.add_scalar(f"{split}/{name}", value, evaluation.update)
         writer.flush()
+
+    def ended(self, path: Path) -> None:
+        """Close the event files of a run: each open writer has a file and a thread."""
+        if path in self._writers:
+            self._writers.pop(path).close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import flax.linen as nn
 
@@ -35,3 +35,10 @@ class Observer(Protocol):
     """Something that is called on the primary process after each evaluation, when the metrics and the checkpoint are written."""
 
     def evaluated(self, evaluation: Evaluation) -> None: ...
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """An observer that holds something open for each run, such as files. `ended` is called when the run has finished or failed."""
+
+    def ended(self, path: Path) -> None: ...

@@ -11,7 +11,7 @@ from lrpt.devices import parallel, processes
 from lrpt.runs.console import Bar, Console
 from lrpt.runs.signals import Interrupted, StopRequests
 from lrpt.tasks.order import batch_indices
-from lrpt.training.observers import Evaluation, Observer
+from lrpt.training.observers import Closing, Evaluation, Observer
 from lrpt.training.program import Program
 from lrpt.training.run import Run
 from lrpt.training.step import TrainState
@@ -63,6 +63,7 @@ class Trainer:
             self._save_if_due(stop)
             self._finish()
             self._save_if_due(stop)
+        self._close_observers()
         return dict(zip(self.runs, self.states(), strict=True))
 
     def _train_call(self, bar: Bar) -> None:
@@ -107,6 +108,13 @@ class Trainer:
         evaluation = Evaluation(run.path, run.label, self.update, run.latest, run.task, run.model, state.variables)
         for observer in self.observers:
             observer.evaluated(evaluation)
+
+    def _close_observers(self) -> None:
+        """Let the observers close what they hold open for runs that have finished or failed."""
+        for observer in self.observers if processes.is_primary() else ():
+            for run in self.runs:
+                if isinstance(observer, Closing) and (run.result or run.error):
+                    observer.ended(run.path)
 
     def _annealed(self, run: Run, state: TrainState) -> TrainState:
         """Return the state from which training continues with a lower learning rate: this one, or the best one if the recipe says so."""

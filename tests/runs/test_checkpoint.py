@@ -228,7 +228,7 @@ def test_a_checkpoint_that_does_not_fit_is_passed_over_where_another_does(copy):
 
 
 def test_checkpoints_of_which_none_was_finished_are_a_start_over(copy):
-    """As versions before 0.2 left the first one where they died before its seal."""
+    """As early code left the first one where it died before its seal."""
     for update in (8, 12):
         (copy / str(update) / SEAL).unlink()
     said = []

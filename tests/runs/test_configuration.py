@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
 import experiments
@@ -54,6 +55,11 @@ def test_a_configuration_comes_back(config):
 class Containers:
     numbers: list[int] = field(default_factory=list)
     weights: dict[str, float] = field(default_factory=dict)
+
+
+def test_numbers_of_numpy_become_those_of_python():
+    config = Outer(np.int64(1), np.float32(0.5), on=np.bool_(True), inner=Inner(numbers=(np.int32(7),)))
+    assert from_json(Outer, through_json(config)) == Outer(1, 0.5, on=True, inner=Inner(numbers=(7,)))
 
 
 def test_lists_and_dictionaries_come_back():

@@ -193,3 +193,12 @@ def test_arrays_have_the_types_of_the_template():
     found = from_named(template, {"steps": np.float32(3), "kernel": np.ones(2)})
     assert {name: array.dtype for name, array in found.items()} == {"steps": jnp.int32, "kernel": jnp.bfloat16}
     assert found["steps"] == 3
+
+
+def test_numbers_keep_the_digits_that_the_template_can_hold():
+    found = from_named({"steps": jax.ShapeDtypeStruct((), jnp.int32)}, {"steps": np.int64(2**24 + 1)})
+    assert found["steps"] == 2**24 + 1
+    with jax.enable_x64(True):
+        wide = from_named({"kernel": jax.ShapeDtypeStruct((1,), jnp.float64)}, {"kernel": np.array([1 + 1e-12])})
+        assert wide["kernel"].dtype == jnp.float64
+        assert wide["kernel"][0] == 1 + 1e-12

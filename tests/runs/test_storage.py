@@ -9,16 +9,18 @@ import errno
 import io
 import os
 import shutil
+import stat
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny import EVEN, EXPERIMENT, flags, numbers, tree
 
 from lrpt.cli.command import main
 from lrpt.runs import checkpoint
 from lrpt.runs.checkpoint import Checkpoints
-from lrpt.runs.files import naming
+from lrpt.runs.files import naming, write_bytes, write_text
 
 train = partial(main, EXPERIMENT)
 
@@ -76,6 +78,46 @@ def test_an_error_that_is_not_of_the_system_keeps_its_text(tmp_path):
         raise OSError("nothing to do with a disk")
     with pytest.raises(OSError, match=f"{os.strerror(errno.ENOSPC)}: '{tmp_path}'"), naming(tmp_path):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system cannot sync a directory")
+def test_a_file_is_on_disk_before_it_takes_its_place_and_its_name_after_it(tmp_path, monkeypatch):
+    """Else a power failure could leave an empty file in the place of the old one."""
+    done, sync, replace = [], os.fsync, Path.replace
+
+    def kept(descriptor):
+        content = (
+            sorted(path.name for path in tmp_path.iterdir()) if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.pread(descriptor, 9, 0)
+        )
+        done.append(content)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", kept)
+    monkeypatch.setattr(Path, "replace", lambda *paths: done.append("replace") or replace(*paths))
+    for write, content in ((write_text, "text"), (write_bytes, b"bytes")):
+        write(tmp_path / "file", content)
+    assert done == [b"text", "replace", ["file"], b"bytes", "replace", ["file"]]
+
+
+def test_a_file_system_that_cannot_sync_directories(tmp_path, monkeypatch):
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda at: full() if stat.S_ISDIR(os.fstat(at).st_mode) else sync(at))
+    write_text(tmp_path / "file", "text")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_checkpoint_is_on_disk_before_it_is_visible(tmp_path, monkeypatch):
+    synced, rename = [], Path.rename
+    monkeypatch.setattr(os, "fsync", lambda at: synced.append(os.fstat(at).st_ino))
+
+    def visible(hidden, path):
+        assert {entry.stat().st_ino for entry in (hidden, *hidden.rglob("*"))} <= {*synced}
+        synced.clear()
+        return rename(hidden, path)
+
+    monkeypatch.setattr(Path, "rename", visible)
+    Checkpoints(tmp_path, pytest.fail).save(1, {"a": np.ones(3)}, {})
+    assert synced == [tmp_path.stat().st_ino]
 
 
 @pytest.mark.slow

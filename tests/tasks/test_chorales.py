@@ -145,6 +145,13 @@ def test_synthetic_pieces_equal_a_loop(seed):
     np.testing.assert_array_equal(found, bits(progression_by_a_loop(tonic, mode, uniform)))
 
 
+def test_synthetic_pieces_with_64_bit_numbers():
+    uniform = np.random.default_rng(0).random((6, 5))
+    with jax.enable_x64(True):
+        found = np.asarray(jax.jit(chord_progression)(*map(jnp.float32, (0.1, 0.2)), jnp.asarray(uniform, jnp.float32)))
+    np.testing.assert_array_equal(found, bits(progression_by_a_loop(0.1, 0.2, uniform)))
+
+
 def test_synthetic_pieces_of_a_seed_are_those_of_earlier_versions():
     """Else a kept result could not be computed again: the tables of chords and scales, and the random numbers, stay as they are."""
     found = hashlib.sha256()

@@ -1,5 +1,6 @@
 """Which settings may differ between runs that share a compiled program."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tiny import CONFIG, changed
 
+from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.training.config import dense_width
@@ -44,6 +46,14 @@ def test_what_a_program_gets_as_an_argument_may_differ(groups):
 )
 def test_what_is_compiled_into_a_program_may_not(groups):
     assert changed(**groups).program != CONFIG.program
+
+
+@pytest.mark.parametrize("field", ["checkpoint_minutes", "stop_below"])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 0.0, -1.0])
+def test_times_and_losses_are_finite_and_above_0(field, value):
+    """JSON has no infinity: `config.json` would hold null."""
+    with pytest.raises(UsageError, match=rf"train\.{field} is {value}: expected a finite number above 0"):
+        changed(train={field: value})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
 """Observers see every evaluation and change no number; event files of TensorBoard; texts at evaluations and at the end."""
 
+import math
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from tiny import CONFIG, lines, numbers
@@ -13,6 +17,7 @@ from lrpt.errors import UsageError
 from lrpt.runs.console import Bar, Console
 from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, fit_all
+from lrpt.training.run import Run
 
 
 class Recorder:
@@ -77,6 +82,46 @@ def test_event_files_hold_every_evaluation(observed, tmp_path):
         found = [(event.step, event.tensor_proto.float_val[0]) for event in read.Tensors(f"{split}/loss")]
         assert [step for step, _ in found] == [step for step, _ in expected]
         assert [value for _, value in found] == pytest.approx([value for _, value in expected])
+
+
+class Writer:
+    """What `EventFiles` uses of TensorBoard's writer. Each open one has a file and a thread."""
+
+    open: ClassVar[list[str]] = []
+
+    def __init__(self, path):
+        self.path = path
+        self.open.append(path)
+
+    def add_scalar(self, *_):
+        pass
+
+    def flush(self):
+        pass
+
+    def close(self):
+        self.open.remove(self.path)
+
+
+@pytest.mark.parametrize("ends", ["well", "by a loss that is not finite"])
+def test_event_files_of_runs_that_have_ended_are_closed(ends, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary", SimpleNamespace(Writer=Writer))
+    seen, evaluated, had_failed = [], Run.evaluated, ends != "well"
+
+    def fails(run, update, metrics, *more):
+        return evaluated(run, update, {**metrics, "loss": math.inf} if had_failed and update == 8 else metrics, *more)
+
+    class Counter(Recorder):
+        def evaluated(self, evaluation):
+            seen.append(len(Writer.open))
+
+    monkeypatch.setattr(Run, "evaluated", fails)
+    monkeypatch.setattr(Writer, "open", [])
+    jobs = [Job(CONFIG, seed, tmp_path / str(seed)) for seed in (0, 1)]
+    with pytest.raises(UsageError) if had_failed else nullcontext():
+        fit_all(jobs, devices=1, observers=[EventFiles(), Counter()])
+    assert seen == [1] * (2 if had_failed else 6)
+    assert not Writer.open
 
 
 def test_tensorboard_that_is_not_installed_is_named(monkeypatch):

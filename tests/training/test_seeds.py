@@ -69,6 +69,14 @@ def test_the_best_state_is_read_only_when_a_run_ends(tmp_path, monkeypatch):
     assert read == [(1, 4), (0, 12)]
 
 
+def test_seeds_and_settings_may_be_numbers_of_numpy(tmp_path):
+    config = changed(EVEN, train={"updates": np.int64(12), "checkpoint_minutes": np.float32(0.5)})
+    (result,) = fit(config, {np.int64(3): tmp_path / "run"}, devices=1)
+    train = result["config"]["train"]
+    assert (result["seed"], train["updates"], train["checkpoint_minutes"]) == (3, 12, 0.5)
+    assert fit(config, {3: tmp_path / "run"}, devices=1) == [result]
+
+
 def test_two_seeds_do_not_have_one_directory(tmp_path):
     with pytest.raises(UsageError, match=f"two runs have the directory {tmp_path}: give each run one of its own"):
         fit(EVEN, {0: tmp_path, 1: tmp_path})

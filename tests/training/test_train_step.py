@@ -258,6 +258,18 @@ def test_devices_that_share_a_batch_average_its_statistics():
         assert_close(jax.tree.map(lambda leaf, k=device: leaf[k], found), jax.tree.map(lambda a, b: (a + b) / 2, one, other), atol=1e-6)
 
 
+def test_running_averages_have_the_type_of_the_inputs():
+    """Else several updates in one program, which is a loop, would not begin and end with the same types."""
+    task, descent = ImageVectors("digits").build(0), optax.sgd(0.1)
+    model = HighwayConfig(size=3, depth=1, rank=2).build(task.input_size, 10, task.reads)
+    for wide, kind in ((False, jnp.float32), (True, jnp.float64)):
+        with jax.enable_x64(wide):
+            start = jax.eval_shape(lambda: init_state(model, task, descent, 0))
+            steps = partial(train_steps, model, task, lambda update: descent)
+            after = jax.eval_shape(steps, start, task.splits["train"].arrays, np.zeros((3, 4), np.int32))[0]
+            assert {leaf.dtype for leaf in jax.tree.leaves(after.collections["batch_stats"]["layer_0"])} == {jnp.dtype(kind)}
+
+
 @pytest.mark.devices(2)
 def test_programs_for_several_devices_give_each_its_own_masks():
     """Else two devices with the same examples would have the mean loss of one with these examples, and the same masks."""
