@@ -9,7 +9,7 @@
     python -m experiments.inspect_rhn monte-carlo RUN_DIRECTORY    loss of the mean of many networks with dropout
 
 Source: Zilly et al. 2017. RUN_DIRECTORY is a run or a kept result. Each subcommand prints a table. Numbers are written to the run, as
-discs.json and so on, and plots to its figures/, or both to --output; those of a kept result go to the current directory.
+discs.json and so on, and plots to its figures/, or both to --output; those of a kept result go to runs/EXPERIMENT/NAME-kept.
 
 `discs`, `flow`, `bounds` and `gates` look at the network at initialization and after training. Examples are the first ones of the training
 split; windows of a stream are read from the initial state. `lesions` reads the whole training split, or its first --examples. `discs`,

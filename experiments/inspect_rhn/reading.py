@@ -41,7 +41,7 @@ def reading(trained: Loaded, variables: Any, examples: int) -> Reading:
     batch = train.batch(train.arrays, jnp.arange(examples))
     xs = trained.embed(variables, jnp.swapaxes(batch.inputs, 0, 1))
     mask = None if batch.mask is None else batch.mask.T
-    return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)  # type: ignore[arg-type]
+    return Reading(network, cell_params(params, network), initial_carry(params, network, examples), xs, mask)
 
 
 def both(trained: Loaded) -> dict[str, Any]:

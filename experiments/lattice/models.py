@@ -83,7 +83,7 @@ LATTICE = ModelConfig(matrices=TiedStorageConfig("dense"), initial=InitialConfig
 def sized(name: str, budget: int, symbols: int, layers: int = 2) -> ModelConfig:
     """Return the network with a name in `MODELS` whose number of parameters is closest to the budget."""
     changes: Mapping[str, object] = fields(name, budget, symbols, layers)
-    return replace(LATTICE, **changes)  # type: ignore[arg-type]
+    return replace(LATTICE, **changes)
 
 
 def name_of(model: Any) -> str:

@@ -87,7 +87,7 @@ def one_step(
     network = portable(model)
 
     def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
-        return network.apply(dequantize(variables), scaling.standardize(x)[:, None], None, start, method="advance")  # type: ignore[return-value]
+        return network.apply(dequantize(variables), scaling.standardize(x)[:, None], None, start, method="advance")
 
     x = jax.ShapeDtypeStruct((rows, *step), dtype)
     state = jax.eval_shape(lambda x: advance(x, None)[1], x)

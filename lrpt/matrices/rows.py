@@ -11,7 +11,7 @@ from lrpt.symbols import Weighted, as_vectors, is_symbols, select, type_of_input
 def product(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o"]:
     """Return v @ kernel. Symbols select rows; one or two inputs need no matrix product."""
     if is_symbols(v):
-        return select(kernel, v)  # type: ignore[arg-type]
+        return select(kernel, v)
     if kernel.shape[0] not in (1, 2):
         return v @ kernel  # type: ignore[operator]
     rows = kernel.reshape((kernel.shape[0],) + (1,) * (v.ndim - 1) + (kernel.shape[1],))  # type: ignore[union-attr]

@@ -307,7 +307,7 @@ class Loaded:
         return jax.jit(step)
 
     def _advance(self, variables: Any, inputs: Array, start: Start | None) -> tuple[Array, Any]:
-        return self.model.apply(variables, inputs, None, start, method="advance")  # type: ignore[return-value]
+        return self.model.apply(variables, inputs, None, start, method="advance")
 
     def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, Any]:
         """Return the number of updates and the variables of a state."""

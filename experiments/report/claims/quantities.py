@@ -145,8 +145,8 @@ def mean_share() -> Quantity:
 
 
 def autocorrelation(lag: int) -> Quantity:
-    """Read the autocorrelation of m at a lag, such as the length of a character in bits."""
-    return Quantity(f"autocorrelation of m at lag {lag}", lambda run: run.tested("autocorrelation"), "{:+.2f}", best=True)
+    """Read the autocorrelation of m at a lag, such as the length of a character in bits, over the steps that give that of the bits."""
+    return analysed(f"autocorrelation of m at lag {lag}", "{:+.2f}", "schedule", "autocorrelation", str(lag))
 
 
 def mean_of_m(published: float, *names: str) -> Quantity:

@@ -116,7 +116,8 @@ def _of_most(relation: JudgedRelation, mean: float) -> str:
     """Return that most seeds are on the other side than the mean, such as ', 2 of them ahead'; nothing if they are not."""
     known = [pair.advantage for pair in relation.pairs if pair.advantage is not None]
     others = sum(advantage > 0 if mean < 0 else advantage < 0 for advantage in known)
-    return f", {others} of them {'ahead' if mean < 0 else 'behind'}" if 2 * others > len(known) else ""
+    so_far = " so far" * any(pair.may_change for pair in relation.pairs)
+    return f", {others} of them {'ahead' if mean < 0 else 'behind'}{so_far}" if 2 * others > len(known) else ""
 
 
 def _says_of(relation: JudgedRelation) -> str:
