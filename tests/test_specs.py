@@ -1,7 +1,9 @@
 """What a cell may ask for, by the example in the docstring of `lrpt.specs`."""
 
+from collections import OrderedDict
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,6 +72,24 @@ def filled(template):
 def test_a_template_may_be_made_of_dictionaries():
     found = filled({"a": MatrixSpec(2, 3, "input"), "b": {"bias": BiasSpec(3)}})
     assert (found["input"].keys(), found["bias"].keys()) == ({"a"}, {"b"})
+
+
+@pytest.mark.parametrize("kind", [dict, list, OrderedDict])
+def test_a_step_gets_the_containers_of_its_template(kind):
+    """Flax turns the containers among attributes of modules into others, which step functions may not expect."""
+    specs = {"b": MatrixSpec(2, 3, "input"), "a": [BiasSpec(3), {"c": BiasSpec(4)}]}
+    template = list(specs.values()) if kind is list else kind(specs)
+
+    class Outer(nn.Module):
+        @nn.compact
+        def __call__(self):
+            return Parameters(template, MatrixConfig(), MatrixConfig(), name="cell")()
+
+    for module in (Outer(), Parameters(template, MatrixConfig(), MatrixConfig())):
+        found, stored = module.init_with_output(jax.random.key(0))
+        assert jax.tree.structure(template).flatten_up_to(found)
+        assert jax.tree.structure(module.clone().apply(stored)) == jax.tree.structure(found)
+        assert hash(module) == hash(module.clone())
 
 
 def test_what_is_no_specification_is_one_line():

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lrpt.analysis.timing import in_turns
-from lrpt.cells import CELLS, VariableParams, block_step, blocks
-from lrpt.cells.variable_computation import BASE
+from lrpt.cells import CELLS, VariableParams, block_step, blocks, variable_cell
+from lrpt.cells.variable_computation import BASE, EPSILON, ROUNDINGS
 from lrpt.matrices import Bias, Dense
 from lrpt.networks.operations import multiplications
 from lrpt.recurrence import recur
@@ -24,8 +24,8 @@ class Timing(NamedTuple):
       name: 'unit' (constant computation), 'unit of equal operations', 'masked' (all products, and the mask), 'blocks, m = 0.25' or
         'blocks, as trained'.
       proportion: mean m, None for the units with constant computation.
-      multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first ceil(m n)
-        dimensions.
+      multiplications: multiplications of a mean step inside matrices. A contender with blocks counts those of the first d dimensions,
+        where d is m n, rounded as the hard mask does.
       microseconds: time per step in microseconds, one value for each round.
     """
 
@@ -55,6 +55,8 @@ def time_steps(
     xs: Float[Array, "t 1 n"],
     proportions: tuple[float, ...],
     *,
+    rounding: str = "ceil",
+    epsilon: float = EPSILON,
     count: int = 8,
     rounds: int = 9,
 ) -> list[Timing]:
@@ -72,22 +74,25 @@ def time_steps(
       carry: the state before the first step, with one row.
       xs: inputs.
       proportions: m of the constant schedules.
+      rounding: rounding of the network's hard mask, which the blocks compute.
+      epsilon: threshold of the network's soft mask, which the masked twin computes.
       count: number of block sizes.
       rounds: number of turns of each contender.
     """
     n = xs.shape[-1]
-    sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell))
+    sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell, rounding))
     cut = {f"blocks, m = {m:g}": blocks(at_constant_schedule(params, m), sizes) for m in proportions} | {
         "blocks, as trained": blocks(params, sizes)
     }
     contenders: dict[str, Callable[[], Any]] = {
         "unit": partial(_loop(CELLS[BASE[cell]].step), params.unit, carry, xs),
-        "masked": partial(_loop(CELLS[cell].step), params, carry, xs),
+        "masked": partial(_loop(variable_cell(cell, epsilon).step), params, carry, xs),
         **{name: partial(by_blocks, own, carry, xs) for name, own in cut.items()},
     }
     found = {name: np.asarray(run()[1]) for name, run in contenders.items()}  # compiles
-    counted = {name: _counted(params, m, n, full=name == "masked") for name, m in found.items() if name != "unit"}
-    small, *inputs = _of_equal_operations(params, carry, xs, found["blocks, as trained"])
+    updated = {name: np.asarray(ROUNDINGS[rounding](m * n)) / n for name, m in found.items() if name.startswith("blocks")}
+    counted = {name: float(np.mean(multiplications(params, share))) for name, share in {"masked": 1.0, **updated}.items()}
+    small, *inputs = _of_equal_operations(params, carry, xs, updated["blocks, as trained"])
     contenders["unit of equal operations"] = partial(_loop(CELLS[BASE[cell]].step), small, *inputs)
     contenders["unit of equal operations"]()  # compiles
     counted |= {"unit": float(multiplications(params.unit)), "unit of equal operations": float(multiplications(small))}
@@ -96,10 +101,10 @@ def time_steps(
     return [Timing(name, means.get(name), counted[name], tuple(1e6 * seconds / len(xs) for seconds in times[name])) for name in contenders]
 
 
-def _of_equal_operations(params: VariableParams, carry: Any, xs: Array, m: Float[np.ndarray, "..."]) -> tuple[Any, Any, Array]:
-    """Cut a unit, its state and its inputs to the size d with d^2 = mean of ceil(m n)^2."""
+def _of_equal_operations(params: VariableParams, carry: Any, xs: Array, updated: Float[np.ndarray, "..."]) -> tuple[Any, Any, Array]:
+    """Cut a unit, its state and its inputs to the size d whose square is the mean square of the updated dimensions."""
     n = xs.shape[-1]
-    d = max(1, round(float(np.sqrt(np.mean(np.ceil(m * n) ** 2)))))
+    d = max(1, round(float(np.sqrt(np.mean((updated * n) ** 2)))))
     unit = blocks(params, sorted({d, n})).units[0]
     return unit, jax.tree.map(lambda a: a[..., :d], carry), xs[..., :d]
 
@@ -117,8 +122,3 @@ def _loop(step: Any) -> Any:
         return ys[-1], m
 
     return run
-
-
-def _counted(params: VariableParams, m: Float[np.ndarray, "..."], n: int, full: bool) -> float:
-    used = np.ones_like(m) if full else np.ceil(m * n) / n
-    return float(np.mean(multiplications(params, used)))

@@ -253,11 +253,11 @@ def _cut(unit: Any, size: int) -> Any:
 
 
 @cache
-def block_step(name: str, rounding: str = "ceil") -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
+def block_step(name: str, rounding: str) -> Callable[..., tuple[Any, tuple[Array, VariableInfo]]]:
     """Return `hard_step` for one example at a time, with products by the smallest of several blocks that has the d dimensions.
 
-    It computes the values of `hard_step` in about the time of a unit of that size. Its parameters are `Blocks`, which only the plain loop
-    takes.
+    It computes the values of `hard_step` with the same rounding, in about the time of a unit of that size. Its parameters are `Blocks`,
+    which only the plain loop takes.
 
     Returns:
       The function `(blocks, carry, x) -> (carry, (y, info))` for a batch of one. The info has no gates: their width changes.

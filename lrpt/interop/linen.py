@@ -82,22 +82,28 @@ class Cell(nn.RNNCellBase):
         return CellSpec(width, self.features, self.carry_bias, self.depth)
 
     @nn.nowrap
+    def bound_spec(self, shape: tuple[int, ...]) -> CellSpec:
+        """Return the sizes of the cell for inputs of a given shape, which are embedded if the cell needs another width."""
+        given = self.spec(shape[-1] if self.symbols is None else self.symbols)
+        return self.spec(self.network.input_size(given)) if self.network.input_size else given
+
+    @nn.nowrap
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
         """Return a state of zeros for inputs of one step, (*batch, features). The key is not used."""
         batch = tuple(input_shape[: len(input_shape) - self.num_feature_axes])
-        return zero_carry(self.network, self.spec(1), batch)
+        return zero_carry(self.network, self.bound_spec(input_shape), batch)
 
     @nn.compact
     def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Array]:
         """Return the parameters of the cell's step, and the inputs as the cell takes them, for any number of steps at once."""
         inputs = self._checked(inputs)
         given = inputs.shape[-1] if self.symbols is None else self.symbols
-        needed = self.network.input_size(self.spec(given)) if self.network.input_size else given
+        needed = (spec := self.bound_spec(inputs.shape)).input_size
         if self.network.input_size and self.symbols is not None:
             inputs = rows_of(nn.Embed(given, needed, name="embedding").embedding, inputs)
         elif needed != given:
             inputs = nn.Dense(needed, use_bias=False, name="embedding")(inputs)
-        parameters = Parameters(self.network.template(self.spec(needed)), self.matrices, self.inputs)
+        parameters = Parameters(self.network.template(spec), self.matrices, self.inputs)
         nn.share_scope(self, parameters)
         return parameters(), inputs
 
@@ -118,7 +124,7 @@ class Cell(nn.RNNCellBase):
     def __call__(self, carry: Any, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Float[Array, "*b n"]]:
         """Return (new state, output) of one step."""
         params, x = self.bind_to(inputs)
-        own = as_own(carry, self.network.carry(self.spec(1)))
+        own = as_own(carry, self.network.carry(self.bound_spec(jnp.shape(inputs))))
         new, (y, _) = self.network.step(params, own, x)
         return as_own(new, carry), y
 
@@ -173,7 +179,7 @@ class RNN(nn.Module):
         returns = self.return_carry if return_carry is None else return_carry
         params, xs = self.cell.bind_to(inputs)
         order = Order(**chosen, feature_axes=int(jnp.issubdtype(xs.dtype, jnp.inexact)))
-        own = zero_carry(self.cell.network, self.cell.spec(1), order.batch(xs))
+        own = zero_carry(self.cell.network, self.cell.bound_spec(jnp.shape(inputs)), order.batch(xs))
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys

@@ -136,7 +136,7 @@ class ConditionalNetwork(nn.Module):
         spec = CellSpec(self.symbols, config.size)
         params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
         zeros = jax.tree.map(lambda width: jnp.zeros((inputs.shape[0], width)), self.cell.carry(spec))
-        carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros))
+        carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros), inputs.shape[0])
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T
         carry, y = recur(self.cell.step, params, carry, xs, counts, loop=config.loop.kind, tuning=tuning)

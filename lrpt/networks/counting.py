@@ -1,18 +1,19 @@
 """Counts of parameters, computed from the shapes of a model's own parameters."""
 
-from functools import lru_cache
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 
-from lrpt.cells import CELLS
+from lrpt.cells import CellSpec
 from lrpt.matrices import num_params
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import NetworkConfig
-from lrpt.networks.sequence_model import ModelConfig
-from lrpt.parametrizations import PARAMETRIZATIONS
+from lrpt.networks.registered import cached_by_tables
+from lrpt.networks.sequence_model import ModelConfig, recurrent_of
+from lrpt.specs import MatrixSpec, name_of
 
 
 class Counts(NamedTuple):
@@ -43,7 +44,7 @@ def count(config: NetworkConfig, input_size: int, output_size: int) -> Counts:
     true = num_params(params)
     if not isinstance(config, ModelConfig):
         return Counts(true, true)
-    parts = _by_purpose(params, config.build(input_size, output_size, "all"))
+    parts = count_parts(config, input_size, output_size)
     return Counts(true, true - parts["further_input"] - parts["initial_state"])
 
 
@@ -70,7 +71,8 @@ def count_parts(config: ModelConfig | ConditionalConfig, input_size: int, output
     (matrix and bias, or only the bias if the readout uses the embedding matrix). Scales of weight normalization are counted with their
     matrices. Of a conditional network, the matrix Q between the levels is counted as an input matrix.
     """
-    return _by_purpose(_shapes(config, input_size, output_size), config.build(input_size, output_size, "all"))
+    network, params = config.build(input_size, output_size, "all"), _shapes(config, input_size, output_size)
+    return _by_purpose(params, network, _input_gates(config, input_size, output_size))
 
 
 def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> int:
@@ -90,35 +92,32 @@ def count_in_step(config: NetworkConfig, input_size: int, output_size: int) -> i
 
 def _shapes(config: NetworkConfig, input_size: int, output_size: int) -> Any:
     """Return the shapes of the parameters. They are kept, because commands count a network several times, and tracing it takes a while."""
-    try:
-        hash(config)
-    except TypeError:  # a configuration of the user's own, with a list in it
-        return config.parameter_shapes(input_size, output_size)
-    return _kept_shapes(config, input_size, output_size, getattr(input_size, "symbols", None), _registered())
+    return _shapes_of(config, input_size, output_size, getattr(input_size, "symbols", None))
 
 
-def _registered() -> tuple[int, ...]:
-    """Return numbers that change if a name of a cell or a parametrization is registered again, as in a notebook."""
-    return tuple(id(entry) for table in (CELLS, PARAMETRIZATIONS) for entry in table.values())
-
-
-@lru_cache(maxsize=64)
-def _kept_shapes(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None, registered: tuple[int, ...]) -> Any:
-    """Return the shapes.
-
-    Args:
-      config, input_size, output_size: the network.
-      symbols: tells input sizes apart that are equal as integers: those of codes (`CodedSize`).
-      registered: tells apart cells and parametrizations that have had one name.
-    """
+@cached_by_tables
+def _shapes_of(config: NetworkConfig, input_size: int, output_size: int, symbols: int | None) -> Any:
+    """Return the shapes. `symbols` tells input sizes apart that are equal as integers: those of codes (`CodedSize`)."""
     return config.parameter_shapes(input_size, output_size)
 
 
-def _by_purpose(params: Any, network: nn.Module) -> dict[str, int]:
+def _input_gates(config: ModelConfig | ConditionalConfig, input_size: int, output_size: int) -> set[str]:
+    """Return the names of the gates that have an input matrix."""
+    if isinstance(config, ModelConfig):
+        network = recurrent_of(config, input_size)
+        template = network.cell.template(network.spec)
+    else:
+        network = config.build(input_size, output_size, "all")
+        template = network.cell.template(CellSpec(network.symbols, config.size))
+    leaves = jax.tree_util.tree_leaves_with_path(template)
+    return {name_of(path, spec) for path, spec in leaves if isinstance(spec, MatrixSpec) and spec.role == "input"}
+
+
+def _by_purpose(params: Any, network: nn.Module, gates: Set[str]) -> dict[str, int]:
     recurrent = params.get("recurrent", params)  # a conditional network has its cell at the top
     cell = recurrent["cell"]
     stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
-    further = sum(_further_gates(part, network) for part in stored["input"])
+    further = sum(_further_gates(part, network, gates) for part in stored["input"])
     return {
         "recurrent": num_params(stored["recurrent"]),
         "bias": num_params(cell.get("bias")),
@@ -131,8 +130,8 @@ def _by_purpose(params: Any, network: nn.Module) -> dict[str, int]:
     }
 
 
-def _further_gates(part: dict[str, object], network: nn.Module) -> int:
+def _further_gates(part: dict[str, object], network: nn.Module, gates: Set[str]) -> int:
     """Sum the sizes of all gates but the largest of each layer. Exclude projections shared between gates."""
-    sizes = {name: num_params(factors) for name, factors in part.items() if not name.startswith("shared")}
+    sizes = {name: num_params(factors) for name, factors in part.items() if name in gates}
     layers: Any = network.by_layer({"recurrent": {"cell": sizes}}) if isinstance(network, Layered) else {}
     return sum(sum(layer) - max(layer, default=0) for layer in (layers or {0: [*sizes.values()]}).values())

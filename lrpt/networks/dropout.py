@@ -151,7 +151,7 @@ def mask_role(template: Any, params: Any, role: str, mask: Callable[[Hashable, i
       template: template of the cell.
       params: parameters of the cell.
       role: 'recurrent' or 'input'.
-      mask: `(key, width) -> mask`; matrices with the same `key` share a mask.
+      mask: `(key, width) -> mask`; matrices with the same `key` and width share a mask.
       gate_masks: which gates share masks, as in `DropoutConfig`.
       deep: whether the transitions inside a step share masks, as in the original codes of recurrent highway networks.
     """

@@ -31,8 +31,8 @@ class Start(NamedTuple):
     carry: Any
     fresh: Bool[Array, "*b"] | bool = False
 
-    def instead_of(self, initial: Any) -> Any:
-        """Return the state to start from, given the network's own initial state.
+    def instead_of(self, initial: Any, rows: int) -> Any:
+        """Return the state to start from, given the network's own initial state and the number of rows of the inputs.
 
         Raises:
           UsageError: the carry is no state of this network and number of rows, or `fresh` has another number of rows.
@@ -42,9 +42,8 @@ class Start(NamedTuple):
         if given != own or jax.tree.structure(carry) != jax.tree.structure(initial):  # a tuple equals a named tuple
             raise UsageError(f"the state to start from has shapes {given}: expected {own}, as `advance` returned it for as many rows")
         start = jnp.asarray(self.fresh)
-        rows = jnp.shape(jax.tree.leaves(initial)[0])[:1]
-        if start.shape not in ((), rows):
-            raise UsageError(f"fresh has shape {start.shape}: expected {rows}, one entry for each row, or one for all, ()")
+        if start.shape not in ((), (rows,)):
+            raise UsageError(f"fresh has shape {start.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
 
         def chosen(own: Array, other: Array) -> Array:
             return jnp.where(start.reshape(start.shape + (1,) * (other.ndim - start.ndim)), own, other)
@@ -52,8 +51,8 @@ class Start(NamedTuple):
         return jax.tree.map(chosen, initial, carry)
 
 
-def start_from(start: Start | None, initial: Any) -> Any:
-    """Return the state to start from: `start`, or the network's own initial state if it is None.
+def start_from(start: Start | None, initial: Any, rows: int) -> Any:
+    """Return the state of `rows` rows to start from: `start`, or the network's own initial state if it is None.
 
     Raises:
       UsageError: `start` is no `Start`, or its carry is no state of this network and number of rows.
@@ -62,7 +61,7 @@ def start_from(start: Start | None, initial: Any) -> Any:
         return initial
     if not isinstance(start, Start):
         raise UsageError(f"the state to start from is a {type(start).__name__}: give lrpt.Start(carry)")
-    return start.instead_of(initial)
+    return start.instead_of(initial, rows)
 
 
 def as_state(row: Any, own: Any) -> Any:

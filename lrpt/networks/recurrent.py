@@ -172,7 +172,7 @@ class Recurrent(nn.Module):
         if not config.needs_gpu:
             params = materialized(params, config.loop.materialize, steps * rows)
         read = xs.symbols if isinstance(xs, Weighted) else xs  # neither weights nor masks of dropout decide the type of the state
-        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, read))))
+        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, read))), rows)
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
         tuning = config.loop.tuning(self.sharers)
@@ -185,9 +185,9 @@ class Recurrent(nn.Module):
         config, deep = self.config.dropout, self.cell.deep
 
         def mask(role: str, rate: float, key: Any, width: int) -> Array:
-            if (role, key) not in drawn:
-                drawn[role, key] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
-            return drawn[role, key]
+            if (role, key, width) not in drawn:
+                drawn[role, key, width] = draw_mask(self.make_rng("dropout"), rate, (rows, width))
+            return drawn[role, key, width]
 
         for role, rate in (("input", config.inputs), ("recurrent", config.states)):
             if rate:
@@ -220,7 +220,8 @@ def cell_params(params: Any, network: Recurrent, settings: Any = None, frozen: A
     Args:
       params: parameters of the network: the part 'recurrent' of the parameters of a `SequenceModel`.
       network: the trained network.
-      settings: the same part of the collection 'settings', for cells that have settings; by default the final values.
+      settings: the same part of the collection 'settings', for cells that have settings. By default settings have the initial values of
+        the cell's template, which differ from those after training.
       frozen: the same part of the collection 'frozen', for networks with adapters.
 
     Raises:

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Integer
+from jaxtyping import Array, Bool, Int, Integer
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.conditional import ConditionalNetwork
@@ -36,7 +36,8 @@ def sample(
       length: number of symbols to draw.
       key: PRNG key.
       temperature: values below 1 favour probable symbols; 0 always takes the most probable one.
-      end: the symbol after which the network restarts from its initial state, if it was trained on sentences that end with it.
+      end: the symbol after which the network restarts from its initial state, if it was trained on sentences that end with it. The prompt
+        is read from its last `end` on, if it has one.
       top_k: draw from the k most probable symbols only (None: from all).
 
     Raises:
@@ -60,10 +61,17 @@ def sample(
         predictions, carry = model.apply(variables, symbol[None, None], None, start, method="advance")  # type: ignore[misc]
         return (carry, predictions[0, 0]), symbol
 
-    predictions, carry = model.apply(variables, prompt[None], method="advance")  # type: ignore[misc]
+    counts = None if end is None else _from_last(prompt, end)[None]
+    predictions, carry = model.apply(variables, prompt[None], counts, method="advance")  # type: ignore[misc]
     _check_predictions(predictions, end)
     _, symbols = jax.lax.scan(step, (carry, predictions[0, -1]), jax.random.split(key, length))
     return symbols
+
+
+def _from_last(prompt: Int[Array, " p"], end: int) -> Bool[Array, " p"]:
+    """Return which symbols of a prompt count: those from the last `end` on, or all if there is none. The prompt may be traced."""
+    places = jnp.arange(prompt.size)
+    return places >= jnp.max(jnp.where(prompt == end, places, 0))
 
 
 def reads_units(model: Any) -> bool:

@@ -13,7 +13,6 @@ print them. The sharpness of the mask is 0.1 in the first epoch and grows by 0.1
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 import jax
@@ -26,6 +25,7 @@ from lrpt.errors import UsageError, check_at_least, check_choice, check_not_nega
 from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
 from lrpt.networks.recurrent import Recurrent
+from lrpt.networks.registered import cached_by_tables
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
@@ -248,7 +248,7 @@ def _autocorrelation(steps: float, pairs: float, total: float, squares: float, p
     return (products / pairs - square) / variance if variance > CONSTANT * square else 0.0
 
 
-@cache
+@cached_by_tables
 def _operators(config: VariableConfig) -> Any:
     """Return the operators of a network's cell, with shapes instead of arrays."""
     network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]

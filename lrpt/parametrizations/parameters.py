@@ -1,6 +1,7 @@
 """The parameters of a cell: its template, filled in with what the parametrizations own."""
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,22 @@ from lrpt.parametrizations.weight_norm import WeightNorm
 from lrpt.specs import BiasSpec, OperatorSpec, SettingSpec, Spec, name_of, role_of
 
 
+@dataclass(frozen=True)
+class Flat:
+    """A template that Flax leaves as it is. Flax turns dicts and lists among attributes into `FrozenDict` and tuples."""
+
+    leaves: tuple[Any, ...]
+    structure: Any
+
+    @classmethod
+    def of(cls, template: Any) -> "Flat":
+        """Return a template without its containers, which may be so already."""
+        if isinstance(template, Flat):
+            return template
+        leaves, structure = jax.tree.flatten(template)
+        return cls(tuple(leaves), structure)
+
+
 class Parameters(nn.Module):
     """The parameters of a cell. Calling it returns the cell's template, filled in.
 
@@ -29,7 +46,7 @@ class Parameters(nn.Module):
     have their initial values if that collection is missing.
 
     Attributes:
-      template: what the cell asks for (see `lrpt.specs`).
+      template: what the cell asks for (see `lrpt.specs`), which the module stores as a `Flat`.
       recurrent: how matrices of the role 'recurrent' are stored.
       input: how matrices of the role 'input' are stored.
     """
@@ -38,9 +55,13 @@ class Parameters(nn.Module):
     recurrent: MatrixConfig
     input: MatrixConfig
 
+    def __post_init__(self) -> None:
+        self.template = Flat.of(self.template)
+        super().__post_init__()
+
     @nn.compact
     def __call__(self) -> Any:
-        leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template)
+        leaves, treedef = jax.tree_util.tree_flatten_with_path(self.template.structure.unflatten(self.template.leaves))
         named = [(name_of(path, leaf), leaf) for path, leaf in leaves]
         _check_names(named)
         owned = {

@@ -114,7 +114,7 @@ def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, row
 
     def last() -> Any:
         example = split.batch(arrays, jnp.zeros((rows,), jnp.int32))
-        return model.apply(variables, example.inputs, example.mask, method="advance")[1]  # type: ignore[index]
+        return model.apply(variables, example.inputs, example.mask, method="advance")[1]
 
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(last))
 
@@ -131,7 +131,7 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
       key: PRNG key for training; None evaluates the network.
     """
     changing = [name for name in variables if name not in ("params", FROZEN)] if key is not None else []
-    (predictions, carry), new = model.apply(  # type: ignore[misc]
+    (predictions, carry), new = model.apply(
         variables,
         batch.inputs,
         batch.mask,
@@ -144,7 +144,7 @@ def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start:
     penalty, sown = (jax.tree_util.tree_leaves_with_path(new.get(name, {})) for name in SOWN)
     metrics = task.metrics_of(predictions, batch)
     for path, value in sown:
-        name = str(path[-2].key)  # pyright: ignore[reportAttributeAccessIssue]
+        name = str(path[-2].key)
         if name in metrics:
             raise UsageError(f"the network sows the metric '{name}', which the task or another module has, too: give it another name")
         metrics[name] = value
@@ -205,10 +205,10 @@ def train_step(
     return TrainState(params, opt_state, state.update + 1, carry, kept, state.key), metrics
 
 
-def _broken_rows(carry: Any) -> Bool[Array, " b"]:
-    """Return which rows of a state have numbers that are not finite."""
+def _broken_rows(carry: Any) -> Bool[Array, "*b"]:
+    """Return which rows of a state have numbers that are not finite: False for a state without arrays."""
     finite = [jnp.isfinite(leaf).reshape(len(leaf), -1).all(axis=1) for leaf in jax.tree.leaves(carry)]
-    return ~jnp.stack(finite).all(axis=0)
+    return ~jnp.stack(finite).all(axis=0) if finite else jnp.asarray(False)
 
 
 def _if_finite(new: Array, old: Array) -> Array:

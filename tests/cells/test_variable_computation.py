@@ -124,7 +124,7 @@ def test_the_smallest_block_that_fits_is_used():
     cut = blocks(always(net.params, 0.5), (3, SIZE))
     spoiled = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), cut.units[1])
     cut = type(cut)(cut.scheduler, (cut.units[0], spoiled), cut.sizes)
-    carry, _ = jax.jit(block_step("vcrnn"))(cut, net.carry[:1], net.xs[0, :1])
+    carry, _ = jax.jit(block_step("vcrnn", "ceil"))(cut, net.carry[:1], net.xs[0, :1])
     assert np.all(np.isfinite(carry))
 
 
@@ -134,7 +134,7 @@ def test_blocks_are_chosen_by_exact_counts_in_half_precision():
     shapes = jax.eval_shape(Parameters(CELLS["vcrnn"].template(CellSpec(n, n)), MatrixConfig(), MatrixConfig()).init_with_output, KEY)[0]
     params = jax.tree.map(lambda a: jnp.zeros(a.shape, jnp.bfloat16), shapes)  # a schedule of 1/2
     h = jnp.ones((1, n), jnp.bfloat16)
-    carry, (_, info) = jax.jit(block_step("vcrnn"))(blocks(params, (256, n)), h, h)
+    carry, (_, info) = jax.jit(block_step("vcrnn", "ceil"))(blocks(params, (256, n)), h, h)
     assert np.sum(info.mask > 0) == 257
     assert_equal(carry, h - info.mask)
 
@@ -161,7 +161,7 @@ def test_bad_input_is_refused():
     net = unit("vcrnn", "dense")
     with pytest.raises(UsageError, match=r"epsilon is 0\.5"):
         variable_cell("vcrnn", 0.5)
-    for make in (hard_step, block_step, variable_cell):
+    for make in (hard_step, partial(block_step, rounding="ceil"), variable_cell):
         with pytest.raises(UsageError, match="'vcrrn': choose from vcrnn, vcgru, vclstm"):
             make("vcrrn")
     with pytest.raises(UsageError, match="rounding is 'up'"):
@@ -170,7 +170,7 @@ def test_bad_input_is_refused():
         with pytest.raises(UsageError, match="blocks of sizes"):
             blocks(net.params, sizes)
     with pytest.raises(UsageError, match=r"a batch of shape \(4,\)"):
-        block_step("vcrnn")(blocks(net.params, (SIZE,)), net.carry, net.xs[0])
+        block_step("vcrnn", "ceil")(blocks(net.params, (SIZE,)), net.carry, net.xs[0])
     with pytest.raises(UsageError, match="vcgru has inputs of width 3"):
         CELLS["vcgru"].template(SPEC)
 

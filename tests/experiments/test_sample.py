@@ -45,6 +45,22 @@ def test_a_network_of_sentences_begins_afresh_at_each():
     assert written[1:] == expected
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("prompt", [[0, 2, 1, 0, 1, 2], [1, 2, 0], [2, 1, 0, 0], [1, 2]])
+def test_a_prompt_is_read_from_its_last_end_on(prompt, compiled):
+    """As in training, where a network of sentences reads each from its initial state."""
+    variables = jax.tree.map(lambda a: 5 * a, VARIABLES)  # so that symbols before the last end would change what is drawn
+    begins = max((place for place, symbol in enumerate(prompt) if symbol == 0), default=0)
+
+    def drawn(text, end):
+        draw = jax.vmap(lambda text, key: sample(MODEL, variables, text, 5, key, end=end), (None, 0))
+        return np.asarray((jax.jit(draw) if compiled else draw)(jnp.asarray(text), jax.random.split(jax.random.key(0), 100)))
+
+    expected = drawn(prompt[begins:], 0)
+    np.testing.assert_array_equal(drawn(prompt, 0), expected)
+    assert np.array_equal(drawn(prompt, None)[:, 0], expected[:, 0]) == (begins == 0)
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [

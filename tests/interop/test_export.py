@@ -92,6 +92,15 @@ def test_quantized_matrices_are_near_and_small():
     assert np.abs(found["left"].values[[0, 2]]).max() == 127
 
 
+@pytest.mark.parametrize("largest", [1e-44, 2.54e-43, 1e-38])
+def test_numbers_too_small_for_a_scale_become_zero(largest):
+    """The scale 1e-44 / 127 is 0 in float32. Subnormal ones are so coarse that w / s exceeds 127."""
+    found = quantize(np.array([[largest, 0, 0], [1, 2, 3]], np.float32))
+    np.testing.assert_array_equal(found.values[0], 0)
+    assert found.scale[0] == 1
+    np.testing.assert_array_equal(found.values[1], [42, 85, 127])
+
+
 def test_readouts_have_a_scale_for_each_output():
     kernel = np.stack([np.ones(20), 100 * np.ones(20)], 1)
     assert_close(dequantize(quantize(kernel)), jnp.asarray(kernel, jnp.float32), 1e-6)

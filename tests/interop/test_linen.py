@@ -11,6 +11,7 @@ from flax import serialization
 from flax.training.train_state import TrainState
 from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_close, assert_equal, can_be_tied, has_rows, weighted_sum
 
+from lrpt.cells import Cell as TableCell
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
 from lrpt.interop.linen import RNN, Bidirectional, Cell
@@ -19,6 +20,7 @@ from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import MatrixConfig
+from lrpt.specs import MatrixSpec
 
 BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
@@ -154,6 +156,30 @@ def test_symbols(name):
         )
     with pytest.raises(UsageError, match="give integers"):
         ours.apply({"params": params}, inputs())
+
+
+@pytest.mark.parametrize(("width", "embeds"), [(WIDTH, False), (1, False), (WIDTH, True)])
+def test_a_state_as_wide_as_the_inputs(width, embeds, tables):
+    """The state of a cell that keeps its last input, which is embedded if the cell needs inputs of another width."""
+
+    def step(params, carry, x):
+        h = jnp.tanh(params["a"].apply(x) + params["a"].apply(carry["x"]) + params["u"].apply(carry["h"]))
+        return {"h": h, "x": x}, (h, ())
+
+    def template(spec):
+        return {"a": MatrixSpec(spec.input_size, spec.size, "input"), "u": MatrixSpec(spec.size, spec.size, "recurrent")}
+
+    sizes = {"carry": lambda spec: {"h": spec.size, "x": spec.input_size}, "input_size": (lambda spec: 2) if embeds else None}
+    CELLS["mine"] = TableCell(step, template, **sizes)
+    ours, xs = RNN(Cell("mine", SIZE), return_carry=True), inputs()[..., :width]
+    params = ours.init(jax.random.key(1), xs)
+    found = ours.apply(params, xs, seq_lengths=LENGTHS)
+    assert_close(found, nn.RNN(ours.cell, return_carry=True).apply(params, xs, seq_lengths=LENGTHS))
+    assert jax.tree.map(jnp.shape, found[0]) == {"h": (BATCH, SIZE), "x": (BATCH, 2 if embeds else width)}
+    if not embeds:
+        network = Recurrent(ModelConfig("mine", SIZE, parametrization="dense", trainable_initial_state=False), width)
+        _, expected = network.apply(params, jnp.swapaxes(xs, 0, 1))
+        assert_close(ours.apply(params, xs)[1], jnp.swapaxes(expected, 0, 1))
 
 
 def test_integers_are_vectors_without_symbols():

@@ -7,10 +7,12 @@ import pytest
 from flax import nnx
 from table import CELLS, RANK, SIZE, assert_close, weighted_sum
 
+from lrpt.cells import Cell as TableCell
 from lrpt.errors import UsageError
 from lrpt.interop import linen
 from lrpt.interop.nnx import RNN, Bidirectional, Cell, Frozen
 from lrpt.parametrizations import MatrixConfig
+from lrpt.specs import MatrixSpec
 
 BATCH, STEPS, WIDTH = 3, 7, 4
 LENGTHS = jnp.array([7, 1, 4])
@@ -182,3 +184,18 @@ def test_frozen_matrices_are_no_parameters(kind):
     trained = nnx.to_flat_state(nnx.grad(lambda rnn: weighted_sum(rnn(xs)))(rnn))
     assert not {path for path, _ in trained} & {path for path, _ in nnx.to_flat_state(frozen)}
     assert_close(rnn(xs), linen.RNN(rnn.cell.module).apply({name: {"cell": part} for name, part in rnn.cell.variables().items()}, xs))
+
+
+def test_a_state_as_wide_as_the_inputs(tables):
+    def step(params, carry, x):
+        h = jnp.tanh(params["a"].apply(x) + params["a"].apply(carry["x"]))
+        return {"h": h, "x": x}, (h, ())
+
+    def template(spec):
+        return {"a": MatrixSpec(spec.input_size, spec.size, "input")}
+
+    CELLS["mine"] = TableCell(step, template, carry=lambda spec: {"h": spec.size, "x": spec.input_size})
+    cell = Cell("mine", WIDTH, SIZE, rngs=nnx.Rngs(0))
+    found, expected = (kind(cell)(inputs()) for kind in (RNN, nnx.RNN))
+    assert_close(found, expected)
+    assert jax.tree.map(jnp.shape, cell.initialize_carry((BATCH, WIDTH))) == {"h": (BATCH, SIZE), "x": (BATCH, WIDTH)}

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lrpt.cells import CELLS
+from lrpt.cells import CELLS, Cell
 from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.configuration import EmbeddingConfig, InputStorageConfig, TiedStorageConfig
 from lrpt.networks.counting import count, count_in_step, count_parts
 from lrpt.networks.highway_classifier import HighwayConfig
 from lrpt.networks.sequence_model import ModelConfig
+from lrpt.specs import BiasSpec, MatrixSpec
 from lrpt.symbols import CodedSize
 
 N = 16
@@ -107,3 +108,32 @@ def test_a_cell_that_is_registered_again_is_counted_again(monkeypatch):
         assert count(mine, 1, 2) == count(original, 1, 2)
         found.append(count(mine, 1, 2).true)
     assert found[0] == found[2] > found[1]
+
+
+def test_a_cell_that_takes_the_place_of_one_that_was_deleted_is_counted_again(tables):
+    """Python reuses the addresses of deleted objects."""
+    for width in range(1, 40):
+        CELLS.pop("mine", None)
+        CELLS["mine"] = Cell(lambda params, carry, x: (carry, (x, ())), lambda spec, width=width: {"b": BiasSpec(width)})
+        assert count_parts(ModelConfig("mine", 8, parametrization="dense"), 3, 2)["bias"] == width
+
+
+def test_entries_that_swap_their_names_are_counted_again(tables):
+    first, second = (Cell(lambda params, carry, x: (carry, (x, ())), lambda spec, width=width: {"b": BiasSpec(width)}) for width in (3, 5))
+    for names in (("one", "other"), ("other", "one")):
+        for name, cell in zip(names, (first, second), strict=True):
+            CELLS.pop(name, None)
+            CELLS[name] = cell
+        found = [count_parts(ModelConfig(name, 8, parametrization="dense"), 3, 2)["bias"] for name in names]
+        assert found == [3, 5]
+
+
+@pytest.mark.parametrize("inputs", [InputStorageConfig("dense"), InputStorageConfig("low_rank", 2, tied=True)], ids=["dense", "tied"])
+def test_gates_whose_names_begin_like_that_of_the_shared_projection_are_gates(inputs, tables):
+    def template(spec):
+        return {name: MatrixSpec(spec.input_size, spec.size, "input", group="x") for name in ("shared_y", "own", "shared")}
+
+    CELLS["mine"] = Cell(lambda params, carry, x: (carry, (x, ())), template)
+    parts = count_parts(ModelConfig("mine", N, inputs=inputs, embeddings=EmbeddingConfig(N)), 50, 50)
+    of_gate, projection = (N * N, 0) if inputs.kind == "dense" else (2 * N, 2 * N)
+    assert (parts["input"], parts["further_input"]) == (of_gate + projection, 2 * of_gate)

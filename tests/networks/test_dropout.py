@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from table import BATCH, INPUT_SIZE, PLAIN_ROWS, RANK, SIZE, STEPS, assert_close, network
 
-from lrpt.cells import CELLS
+from lrpt.cells import CELLS, Cell
 from lrpt.cells.cell import Gate, StateGate
 from lrpt.errors import UsageError
 from lrpt.networks import recurrent
 from lrpt.networks.dropout import Masked, biases_with_inputs, draw_mask, draw_word_weights, mask_role
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.recurrence import recur
+from lrpt.specs import MatrixSpec
 from lrpt.symbols import Weighted
 
 SYMBOLS = np.random.default_rng(0).integers(0, INPUT_SIZE, (BATCH, STEPS))
@@ -137,6 +138,42 @@ def test_inputs_and_states_of_one_width_have_masks_and_shares_of_their_own(masks
     assert len(drawn) == 6
     assert sorted(map(max, drawn.values())) == [np.float32(1 / 0.75)] * 3 + [2] * 3
     assert all(min(values) == 0 for values in drawn.values())
+
+
+@pytest.mark.parametrize("dropout", ["input_dropout", "state_dropout"])
+@pytest.mark.parametrize("kind", ["dict", "list"])
+def test_masks_are_for_templates_of_any_containers(kind, dropout, masks, tables):
+    def template(spec):
+        specs = {"a": MatrixSpec(spec.input_size, spec.size, "input"), "u": MatrixSpec(spec.size, spec.size, "recurrent")}
+        return specs if kind == "dict" else [*specs.values()]
+
+    def step(params, h, x):
+        a, u = params if isinstance(params, list) else (params["a"], params["u"])
+        h = jnp.tanh(a.apply(x) + u.apply(h))
+        return h, (h, ())
+
+    CELLS["mine"] = Cell(step, template)
+    assert np.all(np.isfinite(outputs(build(cell="mine", parametrization="dense", **{dropout: 0.5}), VECTORS)))
+    assert [mask.shape for mask in masks] == [(BATCH, INPUT_SIZE if dropout == "input_dropout" else SIZE)]
+
+
+@pytest.mark.parametrize("middle", [1, 2])
+@pytest.mark.parametrize(("gate_masks", "count"), [("each", 3), ("candidate_apart", 2), ("shared", 2)])
+def test_matrices_of_several_widths_have_a_mask_of_each_width(middle, gate_masks, count, masks, tables):
+    def template(spec):
+        matrices = {"down": (spec.size, middle), "up": (middle, spec.size), "whole": (spec.size, spec.size)}
+        return {"a": MatrixSpec(spec.input_size, spec.size, "input")} | {
+            name: MatrixSpec(*shape, "recurrent") for name, shape in matrices.items()
+        }
+
+    def step(params, h, x):
+        h = jnp.tanh(params["a"].apply(x) + params["up"].apply(params["down"].apply(h)) + params["whole"].apply(h))
+        return h, (h, ())
+
+    CELLS["mine"] = Cell(step, template)
+    outputs(build(cell="mine", parametrization="dense", state_dropout=0.5, gate_masks=gate_masks), VECTORS)
+    assert [mask.shape for mask in masks] == [(BATCH, SIZE), (BATCH, middle), (BATCH, SIZE)]
+    assert len({(mask.shape, mask.tobytes()) for mask in masks}) == count
 
 
 REFUSED = {

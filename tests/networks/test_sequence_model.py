@@ -24,7 +24,7 @@ from table import (
     width_of_input,
 )
 
-from lrpt.cells import CELLS, title_of
+from lrpt.cells import CELLS, Cell, title_of
 from lrpt.errors import UsageError
 from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
@@ -36,6 +36,7 @@ from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
+from lrpt.specs import MatrixSpec
 
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
@@ -381,6 +382,21 @@ def test_what_is_read_is_checked_when_a_network_is_built():
     for config in (LRD.config(), VariableConfig("vcgru", SIZE, rank=2)):
         with pytest.raises(UsageError, match="reads is 'first': choose from last, all"):
             config.build(2, 2, "first")
+
+
+@pytest.mark.parametrize("state", [(), None])
+def test_a_cell_without_a_state_goes_on_from_it(state, tables):
+    def step(params, carry, x):
+        return carry, (jnp.tanh(params["a"].apply(x)), ())
+
+    CELLS["mine"] = Cell(step, lambda spec: {"a": MatrixSpec(spec.input_size, spec.size, "input")}, carry=lambda spec: state)
+    model = SequenceModel(ModelConfig("mine", SIZE, parametrization="dense"), INPUT_SIZE, OUTPUT_SIZE, "all")
+    params = model.init(jax.random.key(0), XS)
+    predictions, carry = model.apply(params, XS, method="advance")
+    for fresh in (False, jnp.arange(BATCH) == 1):
+        assert_equal(model.apply(params, XS, None, Start(carry, fresh), method="advance"), (predictions, state))
+    with pytest.raises(UsageError, match=rf"fresh has shape \({BATCH + 1},\): expected \({BATCH},\), one entry for each row"):
+        model.apply(params, XS, None, Start(carry, jnp.zeros(BATCH + 1, bool)), method="advance")
 
 
 def test_a_state_starts_the_next_window_for_as_many_rows():

@@ -9,10 +9,11 @@ import oracles
 import pytest
 from table import assert_close, assert_equal
 
-from lrpt.cells import CELLS, Schedule, VariableInfo, stacked
+from lrpt.cells import CELLS, Cell, Schedule, VariableInfo, block_step, blocks, stacked
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import SOWN
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.recurrent import cell_params, initial_carry
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.networks.variable_computation import (
     SUMS,
     VariableConfig,
@@ -21,7 +22,8 @@ from lrpt.networks.variable_computation import (
     mean_over_steps,
     schedule_penalty,
 )
-from lrpt.recurrence import LOOPS
+from lrpt.recurrence import LOOPS, recur
+from lrpt.specs import MatrixSpec
 
 SYMBOLS, SIZE, STEPS, BATCH = 4, 5, 6, 3
 MASK = jnp.arange(STEPS)[None] < jnp.array([6, 4, 1])[:, None]
@@ -164,6 +166,19 @@ def test_the_hard_mask_is_the_hard_cell_and_is_compared_with_the_soft_one():
     assert_close(shares, np.ceil(np.asarray(other["proportion"][2]) * SIZE))
 
 
+@pytest.mark.parametrize("rounding", ["ceil", "floor"])
+def test_blocks_compute_what_the_network_with_a_hard_mask_does(rounding):
+    config = VariableConfig(**{**vars(CONFIG), "evaluation": "hard", "rounding": rounding})
+    (expected, last), _ = advance(config, VARIABLES, masked=False)
+    params, network = VARIABLES["params"]["recurrent"], recurrent_of(config, SYMBOLS)
+    cut = blocks(cell_params(params, network, VARIABLES["settings"]["recurrent"]), (2, SIZE))
+    xs = VARIABLES["params"]["embedding"]["table"][INPUTS[:1].T]
+    h, ys = recur(block_step(config.cell, rounding), cut, initial_carry(params, network, 1), xs, loop="plain")
+    assert_close(h, last[:1])
+    readout = VARIABLES["params"]["readout"]
+    assert_close(ys[:, 0] @ readout["kernel"] + readout["bias"][None], expected[0])
+
+
 def test_a_sharp_soft_mask_agrees_with_the_hard_one():
     sharp = {**VARIABLES, "settings": jax.tree.map(lambda _: jnp.float32(1e6), VARIABLES["settings"])}
     figures = sown(VariableConfig(**{**vars(CONFIG), "rounding": "floor"}), sharp)
@@ -298,6 +313,21 @@ def test_operations_of_a_run():
     assert dense.summarize({"loss": 1.0}) == {"loss": 1.0}
     for uncounted in (VariableConfig("elman", 20), VariableConfig("unitary", 20, embedding=20)):
         assert uncounted.summarize({"loss": 1.0}) == {"loss": 1.0}
+
+
+def test_operations_of_a_cell_that_is_registered_again_are_counted_again(tables):
+    """As in a notebook, where the cell of one name changes."""
+
+    def own(matrices):
+        def template(spec):
+            return tuple(MatrixSpec(spec.size, spec.size, "recurrent") for _ in range(matrices))
+
+        return Cell(lambda params, carry, x: (carry, (carry, ())), template)
+
+    for matrices in (1, 2, 1):
+        CELLS["mine"] = own(matrices)
+        found = VariableConfig("mine", 20, embedding=20, parametrization="dense").summarize({})
+        assert found["multiplications"] == matrices * 400
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from table import assert_close
 from tiny import interrupted_after, lines, tree
 
 import lrpt
+from lrpt.cells import CELLS, Cell
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.runs.files import sealed, write_json
+from lrpt.specs import MatrixSpec
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
@@ -108,6 +110,19 @@ def test_rows_that_start_afresh_read_from_the_initial_state(config):
     alone = update(start._replace(carry=jax.tree.map(jnp.ones_like, start.carry)), indices[0], jnp.arange(ROWS) == 1).carry.h
     assert_close(alone[1], own[1])
     assert np.abs(np.asarray(alone[0] - own[0])).max() > 1e-4
+
+
+def test_a_cell_without_a_state_reads_streams(config, tables, tmp_path):
+    """With an optimizer that recovers, which looks for states that are not finite."""
+
+    def step(params, carry, x):
+        return carry, (jnp.tanh(params["a"].apply(x)), ())
+
+    CELLS["mine"] = Cell(step, lambda spec: {"a": MatrixSpec(spec.input_size, spec.size, "input")}, carry=lambda spec: ())
+    train = dataclasses.replace(config.train, updates=4, evaluate_every=2, updates_per_call=2)
+    own = dataclasses.replace(config, model=ModelConfig("mine", 4, parametrization="dense"), optim=OptimConfig("char_lm"), train=train)
+    fit(own, {0: tmp_path / "run"}, devices=1)
+    assert lrpt.load(tmp_path / "run").update == 4
 
 
 @pytest.mark.parametrize("every", [None, 5])

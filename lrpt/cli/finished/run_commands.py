@@ -13,6 +13,7 @@ from lrpt.cli.finished.trained import read_run
 from lrpt.errors import check_at_least
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded, State, is_kept_result
+from lrpt.training.recorded import identity_of
 
 
 @dataclass(frozen=True)
@@ -46,23 +47,29 @@ class OnRun(Reading):
     """Options of commands that also write plots and numbers."""
 
     output: Path | None = None
-    """directory of plots and numbers (None: the run directory, or the current directory for a kept result)"""
+    """directory of plots and numbers (None: the run directory, or runs/EXPERIMENT/NAME-kept for a kept result)"""
 
     @property
     def figures(self) -> Path:
         """Return the directory of plots."""
-        return self.run / "figures" if self._in_run else self.output or Path()
+        return self.run / "figures" if self._in_run else self._elsewhere
 
     @property
     def numbers(self) -> Path:
         """Return the directory of files of numbers."""
-        folder = self.run if self._in_run else self.output or Path()
+        folder = self.run if self._in_run else self._elsewhere
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     @property
     def _in_run(self) -> bool:
         return self.output is None and not is_kept_result(self.run)
+
+    @property
+    def _elsewhere(self) -> Path:
+        """Return `output`, or a directory for what is computed from a kept result, which is not the directory of a run of that name."""
+        name = f"{self.run.resolve().name}-kept"
+        return self.output or Path("runs") / identity_of(self.run)["experiment"] / name
 
 
 def on_run(kind: type[Reading], show: Callable[[Any, Loaded, Console], Path | None], about: str | None = None) -> Subcommand:

@@ -189,6 +189,8 @@ def both_masks(trained: Loaded) -> dict[str, dict[str, dict[str, float]]]:
 def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, rounds: int = 9, blocks: int = 8) -> list[Timing]:
     """Time a step at batch 1 over the beginning of the validation split: the unit with constant computation first, then by blocks.
 
+    The masks are those of the run: with its sharpness, its threshold and its rounding.
+
     Args:
       trained: the network.
       proportions: m of constant schedules that are timed beside the trained one.
@@ -202,7 +204,8 @@ def step_times(trained: Loaded, proportions: Sequence[float], steps: int = 200, 
     config, read = scheduler_of(trained), read_schedule(trained, "valid", steps)
     if config.layers > 1:
         raise UsageError(f"{trained.path} holds a run of {config.label}: steps by blocks are for one layer")
-    network, params = trained.recurrent, trained.variables["params"]["recurrent"]
+    network, (params, settings) = trained.recurrent, (trained.variables[name]["recurrent"] for name in ("params", "settings"))
     xs = trained.embed(trained.variables, jnp.asarray(read.symbols)[:, None])
-    own = cell_params(params, network), initial_carry(params, network, 1)
-    return time_steps(config.cell, *own, xs, tuple(proportions), count=blocks, rounds=rounds)
+    own = cell_params(params, network, settings), initial_carry(params, network, 1)
+    mask: dict[str, Any] = {"rounding": config.mask.rounding, "epsilon": config.mask.epsilon}
+    return time_steps(config.cell, *own, xs, tuple(proportions), **mask, count=blocks, rounds=rounds)

@@ -5,7 +5,7 @@
     python -m experiments.variable_computation timing RUN_DIRECTORY      time of a step against m, beside counted operations
 
 Source: Jernite et al. 2017. Each subcommand prints a table. Plots are in the figures/ of the run, numbers in its schedule.npz, hard.json
-and timing.json.
+and timing.json. Those of a kept result are in runs/EXPERIMENT/NAME-kept.
 """
 
 from collections.abc import Mapping, Sequence
