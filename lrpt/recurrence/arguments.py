@@ -81,7 +81,7 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
         except jax.errors.JAXTypeError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
-            if "Intercepted" in str(error):
+            if "Intercepted" in str(error) and hasattr(step, "__wrapped__"):
                 raise UsageError(
                     f"the step is wrapped in a transformation of JAX, such as jax.jit or jax.checkpoint, which takes arrays only: give the "
                     f"function itself, or use {in_words('plain')}"

@@ -288,5 +288,5 @@ def test_options_that_do_not_fit(options, says):
 def test_without_the_extra_ray_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     monkeypatch.delitem(__import__("sys").modules, "lrpt.engines.cluster", raising=False)
-    with pytest.raises(UsageError, match=r"engine is ray, which is not installed: pip install '\.\[cluster\]'"):
+    with pytest.raises(UsageError, match=r"engine is ray, which is not installed: pip install -e '\.\[cluster\]'"):
         schedule.open_engine(EngineOptions(engine="ray"))
