@@ -66,6 +66,12 @@ def no_modules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lrpt.runs.imports._imported", {})
 
 
+@pytest.fixture(autouse=True)
+def files_need_not_be_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait for the disk, which would take minutes in all. Tests that look for the waiting replace this function themselves."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Return the directory of real data sets, for tests that cannot do without."""
