@@ -5,6 +5,7 @@ Warnings are errors: see pyproject.toml.
 
 import gc
 import os
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +25,7 @@ DEFAULTS = {
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
 MAPPED = Path("/proc/self/maps")  # a line for each piece of memory, on Linux
+DEADLINE = "LRPT_DEADLINE"  # seconds since 1970 after which no slow test starts, so that CI ends in time on a slow machine, too
 
 if version("jax") in ("0.10.0", "0.10.1"):  # these print errors when they load programs (lrpt.devices.compilation.QUIET)
     del DEFAULTS["JAX_COMPILATION_CACHE_DIR"]
@@ -54,10 +56,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs more devices than there are. A CPU has four here, a machine with accelerators as many as it has."""
+    """Skip what needs more devices than there are, and slow tests after the deadline.
+
+    A CPU has four devices here, a machine with accelerators as many as it has.
+    """
+    if item.get_closest_marker("slow") and time.time() > float(os.environ.get(DEADLINE, "inf")):
+        pytest.skip(f"{DEADLINE} has passed")
     needed, found = max((mark.args[0] for mark in item.iter_markers("devices")), default=1), jax.local_device_count()
     if needed > found:
         pytest.skip(f"needs {needed} devices, and {found} {jax.default_backend()} device(s) were found")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many slow tests were left out."""
+    count = sum(DEADLINE in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    if count:
+        terminalreporter.write_line(f"{count} slow tests were left out: {DEADLINE} has passed")
 
 
 @pytest.fixture(autouse=True)
