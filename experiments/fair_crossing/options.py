@@ -1,4 +1,4 @@
-"""Flags of the comparison, and the command line that a summary was made by."""
+"""Flags of the comparison."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -88,7 +88,7 @@ class Pair:
     def _loss(self, rate: float) -> float | None:
         """Return the validation loss of the run that tries a rate, infinity if any seed diverged at that rate, None if it has not ended."""
         runs = [RunDirectory(self.job(rate, self.options.seed + k).path) for k in range(self.options.seeds)]
-        if any(run.result() is None and run.failure() is not None for run in runs):
+        if any(run.divergence() is not None for run in runs):
             return math.inf
         result = runs[0].result()
         return None if result is None else result["metrics"]["valid"]["loss"]

@@ -98,11 +98,11 @@ class Study(Generic[O]):
 
     def diverged(self, options: O, jobs: Sequence[Job]) -> list[Row]:
         """Return for each run whose training diverged what tells it from the others, and 'update', the update at which it did."""
-        failures = [(job, RunDirectory(job.path).failure()) for job in jobs]
+        found = [(job, RunDirectory(job.path).divergence()) for job in jobs]
         return [
             {**(self.identify(options, job) if self.identify else {}), "update": failure["update"]}
-            for job, failure in failures
-            if failure is not None and RunDirectory(job.path).result() is None
+            for job, failure in found
+            if failure is not None
         ]
 
     def described(self, options: O) -> dict[str, Any]:

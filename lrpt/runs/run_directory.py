@@ -277,6 +277,10 @@ class RunDirectory:
         """Return what `write_failure` recorded, or None."""
         return self._read_json(FAILURE)
 
+    def divergence(self) -> dict[str, Any] | None:
+        """Return what `write_failure` recorded of a run that has no result, or None."""
+        return self.failure() if self.result() is None else None
+
     # Reading
 
     def _text(self, name: str) -> str | None:

@@ -205,7 +205,8 @@ def test_further_rates_are_tried_while_the_best_one_lies_at_an_end(best, tried, 
         rate = trained.get(path)
         diverged = rate is not None and best < 3e-3 and rate > 0.02
         result = None if rate is None or diverged else {"metrics": {"valid": {"loss": abs(np.log10(rate / best))}}}
-        return SimpleNamespace(result=lambda: result, failure=lambda: {} if diverged else None)
+        failure = {} if diverged else None
+        return SimpleNamespace(result=lambda: result, failure=lambda: failure, divergence=lambda: failure)
 
     monkeypatch.setattr("experiments.fair_crossing.pairs.RunDirectory", directory)
     while jobs := [job for job in pair.search() if not ended(job)]:
@@ -228,7 +229,8 @@ def test_a_rate_at_which_any_seed_diverges_is_not_chosen(tmp_path, monkeypatch):
         diverged = (rate, seed) == (1e-2, 1)
         score = {"valid": {"loss": abs(np.log10(rate / 9e-3)) if rate else 0}, "test": {pair.problem.score: 0.5}}
         result = None if rate is None or diverged else {"metrics": score, "seconds": 1.0}
-        return SimpleNamespace(result=lambda: result, failure=lambda: {} if diverged else None)
+        failure = {} if diverged else None
+        return SimpleNamespace(result=lambda: result, failure=lambda: failure, divergence=lambda: failure)
 
     monkeypatch.setattr("experiments.fair_crossing.pairs.RunDirectory", directory)
     while jobs := pair.missing():

@@ -96,12 +96,13 @@ def runs_of(config: RunConfig[Any], experiment: Experiment[Any], records: Sequen
     the one that went furthest.
     """
 
+    wanted = Wanted(config, best)
+
     def suitability(run: Record) -> tuple[bool, bool, int]:
         own = recorded(run)
-        exact = all(own.get(name, setting(config, name)) == setting(config, name) for name in _LENGTH)
+        exact = all(own.get(name, wanted.settings[name]) == wanted.settings[name] for name in _LENGTH)
         return (True, exact, -own.get("train.updates", run.updates)) if is_over(config, run) else (False, False, run.updates)
 
-    wanted = Wanted(config, best)
     runs = [r for r in records if r.experiment == experiment.name and wanted.trained(r.config)]
     by_seed = {run.seed: run for run in sorted(runs, key=suitability)}
     return {seed: by_seed[seed] for seed in sorted(by_seed)}

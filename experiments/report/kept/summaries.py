@@ -175,8 +175,10 @@ def _joined(before: Summary, now: dict[str, Any]) -> dict[str, Any]:
 
 def _diverged(before: Summary, now: Summary, runs: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return the runs of two summaries that diverged and have not been trained again since, each once."""
-    every = {json.dumps(one, sort_keys=True): one for summary in (before, now) for one in summary.get(DIVERGED, ())}
-    own = [(one, {name: value for name, value in one.items() if name != "update"}) for one in every.values()]
+    old, new = (summary.get(DIVERGED, []) for summary in (before, now))
+    own = [
+        (one, {name: value for name, value in one.items() if name != "update"}) for one in [*old, *(one for one in new if one not in old)]
+    ]
     return [one for one, identity in own if not any(identity.items() <= run.items() for run in runs)]
 
 

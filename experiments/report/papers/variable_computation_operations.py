@@ -1,0 +1,218 @@
+"""Takeaway about units with variable computation and usual ones of as many operations; every number is computed from the kept results."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from experiments.report.claims.judged import Judged, JudgedRelation, summarize
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.relations import OnCurve, Relation, Versus
+from experiments.report.claims.rows import Network, Quantity
+from experiments.report.claims.verdicts import Finding
+from experiments.report.papers.variable_computation_networks import (
+    ANNEALED_BITS_SCALE,
+    ANNEALED_SCALE,
+    CHAR_NETWORKS,
+    CONSTANT_SCALE,
+    CURVE_TARGETS,
+    GRU_CURVE,
+    LARGE_RNNS,
+    RNN_CURVE,
+    SMALL_BITS_SCALE,
+    SMALL_CHARS_SCALE,
+    SMALL_VC,
+    SMALL_VCGRU,
+    UNPRINTED,
+)
+from experiments.report.papers.variable_computation_relations import BPC
+from experiments.report.wording.texts import gap, seeds_in_words, still_improving
+from lrpt.runs.console import in_series
+
+BITS = "bits per character"
+
+
+def at_equal_operations(judged: Judged) -> Takeaway:
+    """Return how units with variable computation compare with usual ones of as many operations."""
+    bits, characters = (judged.relation(f"VCRNN-{size} > an RNN of as many") for size in (128, 256))
+    large, gated = judged.relation("VCRNN-1024 > RNN-760"), judged.relation("VCGRU-1024 > GRU-458")
+    plain = SMALL_VC, *RNN_CURVE
+    gates = (SMALL_VCGRU, *GRU_CURVE) if _is_small(gated) else (CHAR_NETWORKS["VCGRU-1024"], CHAR_NETWORKS["GRU-458"])
+    of_size = _of_the_published_size(judged)
+    all_small = not of_size and all(map(_is_small, (bits, characters, gated)))
+    so = gated.smaller == characters.smaller == ANNEALED_SCALE
+    alike = "A VCGRU with that falling learning rate" if so else f"{_trained(gated)} VCGRU on characters"
+    return Takeaway(
+        f"**Equal operations.** In the paper, VCRNNs and VCGRUs beat RNNs and GRUs with as many operations, in {BITS}: "
+        f"{_published(judged, 'VCRNN-1024', 'RNN-760')}, and {_published(judged, 'VCGRU-1024', 'GRU-458')}. "
+        f"{'All is at smaller scale here. ' * (all_small and not large.pairs)}{_large_and_small(judged, large, characters)} "
+        f"{_with_other_masks_and_rates(judged, characters)}{gap(gated, alike, 'such GRUs', '')} "
+        f"{gap(bits, f'{_trained(bits)} VCRNN on bits', 'such RNNs', '')}",
+        (
+            of_size,
+            _otherwise(judged, characters, ANNEALED_SCALE, CONSTANT_SCALE, "After 20 epochs at a constant learning rate, VCRNN-256"),
+            _otherwise(
+                judged, bits, ANNEALED_BITS_SCALE, SMALL_BITS_SCALE, "After 4 epochs at a constant learning rate, the VCRNN on bits"
+            ),
+            _with_hard_masks(judged, bits, gated),
+            _by_parameters(judged, characters),
+            _at_targets(judged),
+            *([] if characters.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCRNNs and RNNs on characters", plain)]),
+            *([] if gated.smaller == ANNEALED_SCALE else [_unfinished(judged, "VCGRUs and GRUs on characters", gates)]),
+        ),
+    )
+
+
+INTERPOLATED = "interpolated RNNs of as many operations"
+
+
+def _is_small(relation: JudgedRelation) -> bool:
+    """Return whether its runs are smaller than published, and do not differ by a recipe of this project alone."""
+    return relation.smaller not in ("", UNPRINTED)
+
+
+def _large_and_small(judged: Judged, large: JudgedRelation, small: JudgedRelation) -> str:
+    """Return how VCRNNs of 1,024 and of 256 units compare with RNNs; the learning rate of the large one falls in 8 of 20 epochs."""
+    if not large.pairs:
+        return gap(small, f"{_trained(small)} VCRNN of 256 units", INTERPOLATED, BITS)
+    if small.smaller != ANNEALED_SCALE:
+        first = gap(large, "Here VCRNN-1024", INTERPOLATED, BITS)
+        return f"{first} {gap(small, f'{_trained(small)} VCRNN of 256 units', 'such RNNs', BITS)}"
+    when = f"Here the learning rate falls in the last {FALLING[ANNEALED_SCALE]} epochs. "
+    fewer = _against_fewer_operations(judged)
+    return f"{when}{gap(large, 'VCRNN-1024', INTERPOLATED, BITS)} {fewer}{gap(small, 'A VCRNN of 256 units', 'such RNNs', BITS)}"
+
+
+TEST_SCORE = Quantity("bits per character", lambda run: run.tested("bits_per_character"), "{:.3f}", best=True)
+
+
+def _of_the_published_size(judged: Judged) -> str:
+    """Return scores and operations of the networks of the published size on characters; nothing if there is no VCRNN among them."""
+    size = judged.quantity("VCRNN-1024", "RNN-d", "Table 3, characters")
+    own, *others = (scores_in(judged, network) for network in (CHAR_NETWORKS["VCRNN-1024"], *LARGE_RNNS))
+    if not own:
+        return ""
+    said = [f"{network.name} has {scores}" for network, scores in zip(LARGE_RNNS, others, strict=True) if scores]
+    return (
+        f"With a target of 0.5, which the paper does not print, VCRNN-1024 has {own} in {BITS}, and as many operations as an RNN of "
+        f"{size.ours} units (in the paper 760). {in_series(said)}."
+    )
+
+
+def _against_fewer_operations(judged: Judged) -> str:
+    """Return how VCRNN-1024 compares with a usual network of fewer operations, seed by seed; nothing if that was not run."""
+    better, worse = CHAR_NETWORKS["VCRNN-1024"], LARGE_RNNS[0]
+    found = judged.judge(Relation("", "", BPC, (Versus(better, worse, UNPRINTED),)))
+    return f"{gap(found, 'It', f'{worse.name}, which has fewer operations', '')} " if found.pairs else ""
+
+
+def scores_in(judged: Judged, network: Network) -> str:
+    """Return the test scores of a network on characters, such as '1.500 ± 0.002 (3 seeds)'; nothing if no run of it has ended."""
+    known = [one for one in network.observe(TEST_SCORE, judged.evidence) if one.value is not None]
+    return f"{summarize(known, TEST_SCORE.form)} ({seeds_in_words([len(known)])})" if known else ""
+
+
+FALLING = {ANNEALED_SCALE: "8 of 20", ANNEALED_BITS_SCALE: "4 of 8"}
+"""In which epochs the learning rate falls."""
+
+
+def _trained(found: JudgedRelation) -> str:
+    return f"If the learning rate falls in the last {FALLING[found.smaller]} epochs, a" if found.smaller in FALLING else "A"
+
+
+def _with_other_masks_and_rates(judged: Judged, found: JudgedRelation) -> str:
+    """Return the same comparison with the hard mask, and with the first recipe; what was not run is left out.
+
+    The paper does not say which mask its scores have.
+    """
+    hard = _at_scale(judged, found, found.smaller, hard=True)
+    first = "With the recipe tried first (12 epochs, constant learning rate), it"
+    said = (
+        gap(hard, "With a hard mask, which skipping needs, it", "such RNNs", "") if hard.pairs else "",
+        _otherwise(judged, found, ANNEALED_SCALE, SMALL_CHARS_SCALE, first, "them", ""),
+    )
+    return "".join(f"{sentence} " for sentence in said if sentence)
+
+
+def _otherwise(judged: Judged, found: JudgedRelation, usual: str, scale: str, what: str, other: str = "such RNNs", unit: str = BITS) -> str:
+    """Return the comparison with another recipe, if the judged one is the usual one; nothing if it was not run.
+
+    Args:
+      judged: the paper.
+      found: the judged comparison.
+      usual, scale: scales of its versions with the usual recipe and with the other one.
+      what: beginning of the sentence.
+      other: the models that it is compared with.
+      unit: of the advantage; empty if the sentence before says it.
+    """
+    control = _at_scale(judged, found, scale)
+    return gap(control, what, other, unit) if found.smaller == usual and control.pairs else ""
+
+
+def _with_hard_masks(judged: Judged, bits: JudgedRelation, gated: JudgedRelation) -> str:
+    """Return the comparisons on bits, and of gated units, with the hard mask; what was not run is left out."""
+    found = (
+        (bits, ANNEALED_BITS_SCALE, "the VCRNN on bits with the falling learning rate", "such RNNs"),
+        (bits, SMALL_BITS_SCALE, "the VCRNN on bits at the constant one", "such RNNs"),
+        (gated, gated.smaller, "the VCGRU on characters", "such GRUs"),
+    )
+    hard = [(_at_scale(judged, relation, scale, hard=True), what, other) for relation, scale, what, other in found]
+    return " ".join(gap(own, f"With the hard mask, {what}", other, BITS) for own, what, other in hard if own.pairs)
+
+
+def _by_parameters(judged: Judged, found: JudgedRelation) -> str:
+    """Return how the best usual network compares that has no more parameters; nothing if none was run."""
+    curve = next((one for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == found.smaller), None)
+    own = None if curve is None else _size_and_score(judged, curve.better)
+    if curve is None or own is None:
+        return ""
+    others = {network.name: of for network in curve.others if (of := _size_and_score(judged, network)) is not None and of[0] <= own[0]}
+    if not others:
+        return ""
+    best = min(others, key=lambda name: others[name][1])
+    size, score = others[best]
+    return (
+        f"Usual networks with no more parameters are {'better' if score < own[1] else 'worse'}: {best.removesuffix(', annealed')} has "
+        f"{size:,} parameters and {score:.2f} {BITS}, {curve.better.name.removesuffix(', annealed')} {own[0]:,} and {own[1]:.2f}."
+    )
+
+
+def _size_and_score(judged: Judged, network: Network) -> tuple[int, float] | None:
+    """Return the number of parameters of a network, and its mean test score; None if no run of it has ended."""
+    ended = [run.result for run in network.runs(judged.evidence, best=True).values() if run.result is not None]
+    if not ended or any("parameters" not in result for result in ended):
+        return None
+    return ended[0]["parameters"]["true"], float(np.mean([result["metrics"]["test"]["bits_per_character"] for result in ended]))
+
+
+def _at_scale(judged: Judged, found: JudgedRelation, scale: str, hard: bool = False) -> JudgedRelation:
+    """Judge a comparison at equal operations by its versions of one scale, with the soft or the hard mask."""
+    versions = [replace(one, hard=hard) for one in found.relation.versions if isinstance(one, OnCurve) and one.scale == scale]
+    return judged.judge(replace(found.relation, versions=tuple(versions)))
+
+
+def _published(judged: Judged, one: str, other: str) -> str:
+    """Return what the paper has for two networks on characters, such as '1.46 (VCRNN-1024) against 1.47 (RNN-760)'."""
+    rows = ((name, judged.quantity(name, BITS, "Table 3, characters")) for name in (one, other))
+    return " against ".join(f"{q.quantity.published} ({name})" for name, q in rows)
+
+
+def _at_targets(judged: Judged) -> str:
+    """Return a sentence on the targets of m at which a VCRNN is significantly behind on characters; nothing if there are none."""
+    found = {target: judged.relation(f"VCRNN-256, target {target} > an RNN of as many") for target in CURVE_TARGETS}
+    behind = [str(target) for target, relation in found.items() if relation.verdict.finding is Finding.AGAINST]
+    run = [str(target) for target, relation in found.items() if relation.pairs]
+    if not behind:
+        return ""
+    constant = all(ANNEALED_SCALE not in found[target].smaller for target in CURVE_TARGETS if str(target) in behind)
+    rate = "At a constant learning rate and" * constant
+    return (
+        f"{rate or 'At'} other targets of m ({in_series(run)}), a VCRNN is significantly behind at {in_series(behind)} (one test each at "
+        f"5 %, no correction for several tests)."
+    )
+
+
+def _unfinished(judged: Judged, what: str, networks: Sequence[Network]) -> str:
+    """Say in how many runs of networks longer training might change what was found; nothing if in none."""
+    said = still_improving([run for network in networks for run in network.runs(judged.evidence, best=True).values()])
+    return f"{what}. {said}" if said else ""
