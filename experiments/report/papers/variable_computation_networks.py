@@ -120,6 +120,8 @@ CONSTANT_RNNS = tuple(_constant(network) for network in ANNEALED_RNNS if network
 """Controls: is it the falling learning rate that makes a difference, or the number of epochs? A VCRNN is between these sizes."""
 UNPRINTED = "a recipe of this project, as the paper prints none"
 """What separates a network of the published size from that of the paper."""
+RECIPES_OF_BITS = {"RNN-100": f"{UNPRINTED}: a falling learning rate", "CRNN-100": f"{UNPRINTED}: a constant learning rate"}
+"""The recipes of two rows of one table, which differ: each has the better of the two rates."""
 
 OF_BUFFERS = {
     bits: ((_bits(f"VCRNN-1000, {bits} buffer bits", f"buffer-{bits}"), UNPRINTED), (BUFFERED[bits], SMALL_UNITS)) for bits in BUFFERED

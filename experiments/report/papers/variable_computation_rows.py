@@ -18,6 +18,7 @@ from experiments.report.papers.variable_computation_networks import (
     OF_LANGUAGE,
     OTHER_TUNES,
     PUBLISHED_TUNES,
+    RECIPES_OF_BITS,
     SECTION_42,
     SMALL_BITS,
     SMALL_RNN_BITS,
@@ -89,12 +90,16 @@ def _bit_row(name: str) -> Row:
     _, size, published = BIT_TABLE[name]
     stand_ins = {VCRNN_340: (SMALL_BITS,), "RNN-100": (SMALL_RNN_BITS,)}.get(name, ())
     quantities = (from_test("bits per bit", "bits_per_bit", published, 3), equivalent_size(size, claimed=name.startswith("VC")))
-    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], stand_ins=stand_ins, unprinted=UNPRINTED)
+    return Row(TABLE_3_BITS, name, quantities, BIT_NETWORKS[name], stand_ins=stand_ins, unprinted=_recipe(name))
 
 
 def _crnn_row(where: str, network: Network, score: str, published: float, decimals: int, size: int) -> Row:
     quantities = (from_test(score.replace("_", " "), score, published, decimals), equivalent_size(size))
-    return Row(where, network.name, quantities, network, unprinted=UNPRINTED)
+    return Row(where, network.name, quantities, network, unprinted=_recipe(network.name))
+
+
+def _recipe(name: str) -> str:
+    return RECIPES_OF_BITS.get(name, UNPRINTED)
 
 
 def _zhang_row(name: str, published: float) -> Row:
