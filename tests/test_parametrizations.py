@@ -492,6 +492,7 @@ def test_each_group_has_its_own_projection():
         (MatrixConfig("toeplitz_like_plus_diagonal", 0), "rank 0 does not fit"),
         (MatrixConfig("sparse", density=1.5), "density is 1.5 for the recurrent matrix 'update': expected a share above 0, at most 1"),
         (MatrixConfig("circulant", weight_norm=True), "weight_norm needs matrices with rows of their own, and 'update' is a Circulant"),
+        (MatrixConfig("adapter", 2, weight_norm=True), "weight_norm would train the norms of frozen matrices"),
     ],
 )
 def test_sizes_that_do_not_fit_a_structure_are_one_line(config, message):

@@ -40,11 +40,17 @@ def block_sizes(n: int, count: int) -> tuple[int, ...]:
     return tuple(sorted({-(-n * k // count) for k in range(1, count + 1)}))
 
 
-def at_constant_schedule(params: VariableParams, m: float) -> VariableParams:
-    """Replace the scheduler of a unit by one that always returns m, up to rounding."""
-    nothing = Dense(jnp.zeros((params.scheduler.recurrent.shape[0], 1)))  # type: ignore[attr-defined]
+def at_constant_schedule(params: VariableParams, m: float, rounding: str = "ceil") -> VariableParams:
+    """Replace the scheduler of a unit by one whose hard mask always has the dimensions of m.
+
+    The scheduler's own value is in the middle of those with this mask, since that of m itself may be rounded to the other side of m n.
+    """
+    n = params.scheduler.recurrent.shape[0]  # type: ignore[attr-defined]
+    nothing = Dense(jnp.zeros((n, 1)))
+    dimensions = float(ROUNDINGS[rounding](round(m * n, 6)))
+    middle = (dimensions + (0.5 if rounding == "floor" else -0.5)) / n
     # The logistic function of 40 is 1 in single precision.
-    bias = Bias(jnp.full(1, np.log(m / (1 - m)) if m < 1 else 40.0, jnp.float32))
+    bias = Bias(jnp.full(1, np.log(middle / (1 - middle)) if middle < 1 else 40.0, jnp.float32))
     return params._replace(scheduler=params.scheduler._replace(input=nothing, recurrent=nothing, bias=bias))
 
 
@@ -81,9 +87,9 @@ def time_steps(
     """
     n = xs.shape[-1]
     sizes, by_blocks = block_sizes(n, count), _loop(block_step(cell, rounding))
-    cut = {f"blocks, m = {m:g}": blocks(at_constant_schedule(params, m), sizes) for m in proportions} | {
-        "blocks, as trained": blocks(params, sizes)
-    }
+    constant = {f"blocks, m = {m:g}": m for m in proportions}
+    cut = {name: blocks(at_constant_schedule(params, m, rounding), sizes) for name, m in constant.items()}
+    cut["blocks, as trained"] = blocks(params, sizes)
     contenders: dict[str, Callable[[], Any]] = {
         "unit": partial(_loop(CELLS[BASE[cell]].step), params.unit, carry, xs),
         "masked": partial(_loop(variable_cell(cell, epsilon).step), params, carry, xs),
@@ -97,7 +103,7 @@ def time_steps(
     contenders["unit of equal operations"]()  # compiles
     counted |= {"unit": float(multiplications(params.unit)), "unit of equal operations": float(multiplications(small))}
     times = in_turns(contenders, rounds)
-    means = {name: float(np.mean(m)) for name, m in found.items() if name != "unit"}
+    means = {name: float(np.mean(m)) for name, m in found.items() if name != "unit"} | constant
     return [Timing(name, means.get(name), counted[name], tuple(1e6 * seconds / len(xs) for seconds in times[name])) for name in contenders]
 
 

@@ -66,7 +66,10 @@ def second_moments(
 
 
 def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any, inputs: Any, mask: Any) -> tuple[Any, dict[str, Array]]:
-    """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0."""
+    """Return the state after a batch, and the sum of v v^T over its steps for each gate. Masked steps have v = 0.
+
+    A matrix that several layers share has the mean over them.
+    """
     wanted = specs_of(network, "recurrent")
     operators = Leaves.of(cell_params(params, network, settings))
     if carry is None:
@@ -85,4 +88,4 @@ def _sums_of_squares(network: Recurrent, params: Any, settings: Any, carry: Any,
 
     carry, (_, seen) = recur(recording_step, None, carry, jnp.swapaxes(inputs, 0, 1), mask.T, outputs="info")
     stacked = {name: jnp.stack(calls) for name, calls in seen.items()}
-    return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") for name, v in stacked.items()}
+    return carry, {name: jnp.einsum("ctbi,ctbj->ij", v, v, precision="highest") / len(v) for name, v in stacked.items()}

@@ -49,8 +49,8 @@ def num_bytes(params: Any) -> int:
 def _quantized(array: Float[np.ndarray, "i o"]) -> Quantized:
     if not np.isfinite(array).all():
         raise UsageError("a parameter is not finite, because training diverged: name a run that did not diverge")
-    largest = np.abs(array).max(axis=int(np.argmax(array.shape)), keepdims=True, initial=0)
-    scale = (largest / LARGEST).astype(np.float32)
+    array = array.astype(np.float32)  # in half precision, w / s may exceed 127
+    scale = np.abs(array).max(axis=int(np.argmax(array.shape)), keepdims=True, initial=0) / np.float32(LARGEST)
     scale = np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale)  # a subnormal scale is too coarse: w / s may exceed 127
     return Quantized(np.rint(array / scale).astype(np.int8), scale)
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from lrpt.errors import UsageError
 from lrpt.matrices import ROW_AXIS, Matrix, field_of
-from lrpt.parametrizations.modules import Parametrization
+from lrpt.parametrizations.modules import FROZEN, Parametrization
 from lrpt.specs import steps_of
 
 
@@ -31,7 +31,7 @@ class WeightNorm(nn.Module):
       check: a function that raises an error if the wrapped parametrization returned something else than matrices by name.
 
     Raises:
-      UsageError: a matrix has no array in `lrpt.matrices.ROW_AXIS`.
+      UsageError: a matrix has no array in `lrpt.matrices.ROW_AXIS`, or has frozen arrays.
     """
 
     inner: Parametrization
@@ -43,6 +43,8 @@ class WeightNorm(nn.Module):
         matrices = self.inner()
         if self.check is not None:
             self.check(matrices)
+        if FROZEN in self.inner.variables:
+            raise UsageError(f"weight_norm would train the norms of frozen matrices ({', '.join(matrices)}): choose no weight_norm")
         return {name: self.normalize(name, matrix) for name, matrix in matrices.items()}
 
     def normalize(self, name: str, matrix: Matrix) -> Matrix:

@@ -1,13 +1,19 @@
 """Tests of metrics of a schedule, by hand, against NumPy, and for sequences of known period; and of the timing of blocks."""
 
+import math
+from fractions import Fraction
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from table import Row, network
 
 from lrpt.analysis.block_timing import at_constant_schedule, block_sizes, time_steps
 from lrpt.analysis.schedules import autocorrelation, explained, group_means, means_by_symbol, operations_on, schedule_figure
+from lrpt.cells import Gate
 from lrpt.errors import UsageError
+from lrpt.matrices import Bias, Dense
 
 
 def test_autocorrelation_finds_a_period():
@@ -87,4 +93,15 @@ def test_what_is_timed_is_counted_too():
     assert counts["blocks, m = 0.5"] == pytest.approx(6 * 3 * 3 + 2 * n)
     assert found["blocks, m = 0.5"].proportion == pytest.approx(0.5)
     assert 0 < found["blocks, as trained"].proportion < 1
-    assert jax.tree.leaves(at_constant_schedule(net.params, 1.0).scheduler.bias) == [40]
+
+
+@pytest.mark.parametrize("rounding", ["ceil", "floor"])
+@pytest.mark.parametrize("n", [6, 200, 256, 1000, 1024])
+def test_constant_schedules_update_the_dimensions_that_they_name(n, rounding):
+    """In float32, the logistic function of log(0.75 / 0.25) is above 0.75: one dimension more, and so the next larger block."""
+    scheduler = Gate(*(Dense(jnp.zeros((n, 1))) for _ in range(2)), Bias(jnp.zeros(1)))
+    params = network(Row("vcrnn", "dense")).params._replace(scheduler=scheduler)
+    for m in (0.1, 0.25, 0.3, 0.5, 0.75, 1.0):
+        (bias,) = jax.tree.leaves(at_constant_schedule(params, m, rounding).scheduler.bias)
+        expected = {"ceil": math.ceil, "floor": math.floor}[rounding](Fraction(str(m)) * n)
+        assert {"ceil": jnp.ceil, "floor": jnp.floor}[rounding](jax.nn.sigmoid(bias) * n) == expected, m

@@ -451,6 +451,21 @@ def test_second_moments_are_those_of_what_matrices_are_applied_to(cell):
         np.testing.assert_allclose(found[name], rows.T @ rows / len(rows), atol=1e-5)
 
 
+def test_second_moments_of_a_shared_matrix_are_means_over_its_layers():
+    """The same layers, once as shared ones and once as copies of their parameters."""
+    xs = normal(2, 6, SIZE).astype(np.float32)
+    shared, apart = (
+        Recurrent(ModelConfig("gru", SIZE, parametrization="dense", layers=2, shared_layers=of_all), SIZE) for of_all in (True, False)
+    )
+    params = shared.init(jax.random.key(0), xs)["params"]
+    copies = {role: {n.replace("_0_", f"_{k}_"): v for n, v in of.items() for k in (0, 1)} for role, of in params["cell"].items()}
+    found = second_moments(params, shared, [(xs, None)], noise=0.0)
+    layers = second_moments({**params, "cell": copies}, apart, [(xs, None)], noise=0.0)
+    assert len(layers) == 2 * len(found)
+    for name, moments in found.items():
+        np.testing.assert_allclose(moments, (layers[name] + layers[name.replace("_0_", "_1_")]) / 2, atol=1e-5)
+
+
 @pytest.mark.parametrize("batches", [[], [(np.ones((2, 3, INPUT_SIZE), np.float32), np.zeros((2, 3), bool))]], ids=["none", "masked"])
 def test_second_moments_of_no_steps_are_refused(batches):
     params, recurrent = trained(Row("gru", "dense"))

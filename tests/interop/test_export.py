@@ -101,6 +101,13 @@ def test_numbers_too_small_for_a_scale_become_zero(largest):
     np.testing.assert_array_equal(found.values[1], [42, 85, 127])
 
 
+@pytest.mark.parametrize("largest", [1e-4, 3e-4, 1e-3, 1.0])
+def test_half_precision_is_quantized_as_well(largest):
+    weights = (largest * np.random.default_rng(0).uniform(-1, 1, (3, 50))).astype(np.float16)
+    step = np.abs(weights.astype(np.float32)).max(1, keepdims=True) / 127
+    assert (np.abs(dequantize(quantize(weights)) - weights.astype(np.float32)) <= 0.51 * step).all()
+
+
 def test_readouts_have_a_scale_for_each_output():
     kernel = np.stack([np.ones(20), 100 * np.ones(20)], 1)
     assert_close(dequantize(quantize(kernel)), jnp.asarray(kernel, jnp.float32), 1e-6)
