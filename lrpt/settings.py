@@ -63,7 +63,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "rounding": "mask.rounding",
     "agreement": "mask.agreement",
 }
-"""Settings of networks by short name -> group and field. Run directories of earlier versions know the short names only."""
+"""Settings of networks by short name -> group and field."""
 
 
 class OneOf(Doc):
@@ -115,14 +115,14 @@ def unused_settings(config: Any) -> dict[str, str]:
     return found
 
 
-def check_groups(config: Any, prefix: str) -> None:
-    """Raise a UsageError unless every group of settings is an object of the class of its default."""
+def check_groups(config: Any) -> None:
+    """Raise a UsageError unless every group of a network's settings is an object of the class of its default."""
     for field in fields(config):
         default, value = default_of(field), getattr(config, field.name)
         if is_dataclass(default) and not isinstance(value, type(default)):
             short = [name for name, path in SHORT_NAMES.items() if path.startswith(f"{field.name}.")]
             raise UsageError(
-                f"{prefix}.{field.name} is {value!r}: give a {type(default).__name__}, or its settings by their names, "
+                f"model.{field.name} is {value!r}: give a {type(default).__name__}, or its settings by their names, "
                 f"such as {', '.join(short[:2])}"
             )
 
@@ -187,23 +187,13 @@ def default_of(field: Any) -> Any:
 
 def _with_groups(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with those by short names in their groups, which are dataclasses."""
-    found, changes = by_group(settings, kind.short_names)
+    found = {name: value for name, value in settings.items() if name not in kind.short_names}
+    changes: dict[str, dict[str, Any]] = {}
+    for name in settings.keys() & kind.short_names.keys():
+        group, _, field = kind.short_names[name].partition(".")
+        changes.setdefault(group, {})[field] = settings[name]
     known = {field.name: field for field in fields(kind)}
     return found | {group: replace(found.get(group, default_of(known[group])), **own) for group, own in changes.items()}
-
-
-def by_group(settings: Mapping[str, Any], short_names: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Split settings into those that have no short name, and the others by group and field.
-
-    Args:
-      settings: values by name.
-      short_names: paths by short name: {'rank': 'matrices.rank'}.
-    """
-    changes: dict[str, dict[str, Any]] = {}
-    for name in settings.keys() & short_names.keys():
-        group, _, field = short_names[name].partition(".")
-        changes.setdefault(group, {})[field] = settings[name]
-    return {name: value for name, value in settings.items() if name not in short_names}, changes
 
 
 def names_of_model(short_names: Mapping[str, str]) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Report of published values and ours from the results that are kept with the code: REPRODUCTION.md and its pages."""
+"""`python -m experiments.report`: kept results, claims of the papers and their verdicts, and the pages and figures that show them."""

@@ -14,7 +14,6 @@ was stopped before its end, `result.json`; a run whose loss was not finite also 
 """
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os.path import normpath
@@ -167,4 +166,4 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> None:
     console = Console()
     with leaving_with_a_line(console, AGAIN):
         description = "Compare published and own results: write REPRODUCTION.md and its pages from experiments/results."
-        run(parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options()), root, console)
+        run(parse_dataclass(Options, arguments, PROGRAM, description, Options()), root, console)

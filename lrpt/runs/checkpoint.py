@@ -130,8 +130,7 @@ class Checkpoints:
 
         Raises:
           Misfit: the checkpoint is intact but has other shapes or dtypes.
-          Unfinished: it has no seal.
-          Damaged: it is missing, differs from its seal, or belongs to another run.
+          Damaged: it is missing, has no seal, differs from it, or belongs to another run.
         """
         if intact(self.path / str(update), self.run()).arrays != _arrays(template):
             raise Misfit("its arrays are not of the shapes and dtypes that the model has")
@@ -152,10 +151,10 @@ class Checkpoints:
             return None
 
     def latest(self, template: Any) -> Restored | None:
-        """Return the newest intact checkpoint, or None if no checkpoint was ever finished.
+        """Return the newest intact checkpoint, or None if there is no checkpoint.
 
         Raises:
-          UsageError: there are finished checkpoints, but all are damaged or do not fit.
+          UsageError: there are checkpoints, but all are damaged or do not fit.
         """
         errors = []
         for update in self.updates():
@@ -171,7 +170,7 @@ class Checkpoints:
                 f"start over in another --workdir",
                 code=1,
             )
-        if not all(isinstance(error, Unfinished) for error in errors):
+        if errors:
             raise UsageError(
                 f"every checkpoint in {self.path} is damaged: remove that directory to start over, or name another --workdir", code=1
             )
@@ -188,10 +187,6 @@ class Damaged(Exception):
     """A checkpoint that cannot be trusted."""
 
 
-class Unfinished(Damaged):
-    """A checkpoint without a seal. Early code added the seal after the checkpoint was visible."""
-
-
 class Misfit(Damaged):
     """An intact checkpoint whose arrays do not have the requested shapes and dtypes."""
 
@@ -204,20 +199,17 @@ def intact(path: Path, run: str = "") -> Seal:
       run: identifier of the run that it has to belong to; '' accepts any.
 
     Raises:
-      Unfinished: it is missing, or has no seal.
-      Damaged: it differs from its seal, or belongs to another run.
+      Damaged: it is missing, has no seal, differs from it, or belongs to another run.
     """
     try:
         seal = json.loads((path / SEAL).read_text())
-        files, arrays, owner = dict(seal["files"]), dict(seal["arrays"]), str(seal.get("run", ""))
-    except FileNotFoundError as error:
-        raise Unfinished("it was not finished") from error
+        files, arrays, owner = dict(seal["files"]), dict(seal["arrays"]), str(seal["run"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Damaged(f"{SEAL} cannot be read") from error
     found = _digests(path)
     if wrong := [name for name, digest in files.items() if found.get(name) != digest]:
         raise Damaged(f"the contents of {wrong[0]} are not what was saved")
-    if owner and run and owner != run:
+    if run and owner != run:
         raise Damaged("it belongs to another run")
     return Seal(files, arrays)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from lrpt.errors import UsageError
-from lrpt.settings import SHORT_NAMES, by_group, default_of, names_of_model, unused_settings
+from lrpt.settings import SHORT_NAMES, default_of, names_of_model, unused_settings
 
 _NAMES = names_of_model(SHORT_NAMES)
 
@@ -29,12 +29,12 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten nested settings: {'model': {'matrices': {'rank': 24}}} -> {'model.matrices.rank': 24}.
-
-    Short names, which earlier versions wrote, become full names: {'model': {'rank': 24}} gives the same result.
-    """
-    return {full_name(name): value for name, value in _flat(tree).items()}
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested settings: {'model': {'matrices': {'rank': 24}}} -> {'model.matrices.rank': 24}. Names begin with the prefix."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        found |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
 
 
 def effective(config: Any) -> dict[str, Any]:
@@ -51,46 +51,24 @@ def full_name(name: str) -> str:
     return _NAMES.get(name, name)
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in tree.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return found
-
-
-def upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of a `config.json` of any version in the form that `to_json` writes now: settings of the model in groups.
-
-    Entries that are no groups, such as 'seed', stay as they are.
-    """
-    found: dict[str, Any] = {}
-    for name, value in flatten(content).items():
-        *groups, field = name.split(".")
-        place = found
-        for group in groups:
-            place = place.setdefault(group, {})
-        place[field] = value
-    return found
-
-
 def defaults(config: Any) -> dict[str, Any]:
     """Return the defaults of a configuration by flat name, for the settings that have one."""
     found: dict[str, Any] = {}
     for group in fields(config):
         for field in fields(getattr(config, group.name)):
             if (value := default_of(field)) is not MISSING:
-                found |= _flat({group.name: {field.name: to_json(value) if is_dataclass(value) else _as_json(value)}})
+                found |= flatten({group.name: {field.name: to_json(value) if is_dataclass(value) else _as_json(value)}})
     return found
 
 
 def from_json(kind: Any, content: Any, name: str = "") -> Any:
     """Return a configuration from its JSON, the inverse of `to_json`: `from_json(type(config), to_json(config)) == config`.
 
-    Missing fields get their defaults, because older files lack settings that were added later.
+    Missing fields get their defaults, because files lack settings that were added later.
 
     Args:
       kind: a dataclass. Its fields may be dataclasses, tuples, paths, optional, or of JSON types.
-      content: result of `json.loads`. Settings of networks may have the short names that earlier versions wrote.
+      content: result of `json.loads`.
       name: name of the configuration in errors, such as 'model'.
 
     Raises:
@@ -127,7 +105,6 @@ def _read(kind: Any, value: Any, name: str, default: Any) -> Any:
 def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
     if not isinstance(content, Mapping):
         raise UsageError(f"{name or 'the configuration'} is {content!r}: expected an object with the settings of {kind.__name__}")
-    content = _with_groups(content, getattr(kind, "short_names", {}))
     hints, known = get_type_hints(kind), {field.name: field for field in fields(kind)}
     dot = f"{name}." if name else ""
     if unknown := content.keys() - known.keys():
@@ -142,12 +119,6 @@ def _read_dataclass(kind: Any, content: Any, name: str, default: Any) -> Any:
         else:
             settings[own] = usual
     return kind(**settings)
-
-
-def _with_groups(content: Mapping[str, Any], short_names: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings with those by short names in their groups, which are JSON objects."""
-    found, changes = by_group(content, short_names)
-    return found | {group: {**found.get(group, {}), **own} for group, own in changes.items()}
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, name: str) -> Any:

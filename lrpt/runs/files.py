@@ -88,8 +88,8 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_intact(content: Mapping[str, Any]) -> bool:
-    """Return whether the content matches its seal. Content without a seal counts as intact, because older versions wrote none."""
-    return DIGEST not in content or content[DIGEST] == _digest({name: value for name, value in content.items() if name != DIGEST})
+    """Return whether the content matches its seal; false if it has none."""
+    return content.get(DIGEST) == _digest({name: value for name, value in content.items() if name != DIGEST})
 
 
 def _digest(content: Mapping[str, Any]) -> str:

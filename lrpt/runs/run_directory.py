@@ -2,7 +2,7 @@
 
 `config.json` holds the identifier of the run. Checkpoints and `result.json` repeat it. A checkpoint holds the lines of `metrics.jsonl`
 before it. `result.json` has their number and SHA-256, and a SHA-256 of itself. So a reader notices a file of another run, or an altered
-or shortened one, and a resumed run gets its metrics back. Directories that were written before these fields existed are accepted.
+or shortened one, and a resumed run gets its metrics back.
 """
 
 import errno
@@ -44,7 +44,11 @@ START = "start_sha256"
 UNCOMPARED = {"preset", RUN, CLASSES, START}
 """Fields of `config.json` that do not affect the numbers of a run, or are compared apart from the settings."""
 
-REQUIRED = {"preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"}
+REQUIRED = {
+    *("preset", "model", "seed", "updates", "stopped", "seconds", "parameters", "best_update", "metrics", "config"),
+    *(RUN, "metrics_record"),
+}
+"""Fields of `result.json` without which it is no result."""
 
 
 class InUse(UsageError):
@@ -121,13 +125,12 @@ class RunDirectory:
         before = self._read_json(CONFIG)
         if not self._holds_work():
             return
-        result = self.result()
-        before = before or _identity_of(result)
         if before is None:
             raise UsageError(f"{self.path} holds a run without config.json: restore that file, or name another --workdir", code=1)
+        result = self.result()
         self._check_same(before, identity, usual or {})
         if result is not None:
-            self._check_same(_identity_of(result) or {}, identity, usual or {})
+            self._check_same(_identity_of(result), identity, usual or {})
 
     def _holds_work(self) -> bool:
         return (self.path / RESULT).exists() or bool(self.metrics()) or any(self.checkpoints.glob("[0-9]*"))
@@ -149,7 +152,7 @@ class RunDirectory:
         return self.path.with_name(f"{self.path.name}-{text}")
 
     def identifier(self) -> str:
-        """Return the identifier of the run, or '' if there is none yet or `config.json` was written before this field existed."""
+        """Return the identifier of the run, or '' if there is none yet."""
         return str((self._read_json(CONFIG) or {}).get(RUN, ""))
 
     def start_digest(self) -> str | None:
@@ -203,22 +206,20 @@ class RunDirectory:
         """Return the complete lines of `metrics.jsonl` as text, for a checkpoint."""
         return "".join(text for text, _ in self._lines())
 
-    def keep_metrics(self, saved: str | None, update: int) -> bool:
+    def keep_metrics(self, saved: str) -> bool:
         """Drop the lines after a checkpoint, and restore the lines before it. A result that has more lines is removed.
 
         Args:
-          saved: the `metrics_text` at the checkpoint; None in checkpoints that were written before this field existed.
-          update: the last update whose lines are kept if `saved` is None.
+          saved: the `metrics_text` at the checkpoint; '' without a checkpoint.
 
         Returns:
           Whether the lines before the checkpoint had been altered.
         """
         found = self._text(METRICS)
-        kept = "".join(text for text, line in self._lines() if line["update"] <= update) if saved is None else saved
-        if kept != found:
-            write_text(self.path / METRICS, kept)
-            self._drop_result_beyond(kept.count("\n"))
-        return saved is not None and not (found or "").startswith(saved)
+        if saved != found:
+            write_text(self.path / METRICS, saved)
+            self._drop_result_beyond(saved.count("\n"))
+        return not (found or "").startswith(saved)
 
     def _drop_result_beyond(self, lines: int) -> None:
         """Remove a result whose metrics will be written again."""
@@ -255,11 +256,10 @@ class RunDirectory:
         if not is_intact(found):
             what = f"{name} was altered: its content does not match its {DIGEST}"
             raise UsageError(f"{what}; restore it, or remove it to train again", code=1)
-        mine = self.identifier()
-        if mine and found.get(RUN, mine) != mine:
+        if found[RUN] != self.identifier():
             raise UsageError(f"{name} belongs to another run: restore the result of this one, or remove it to train again", code=1)
-        record = found.get("metrics_record")
-        if record is not None and _record([text for text, _ in self._lines()[: record["lines"]]]) != record:
+        record = found["metrics_record"]
+        if _record([text for text, _ in self._lines()[: record["lines"]]]) != record:
             self._refuse_metrics()
         return _with_nan_metrics(found)
 
@@ -314,10 +314,8 @@ def _with_nan_metrics(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "metrics": {split: with_nan(metrics) for split, metrics in result["metrics"].items()}}
 
 
-def _identity_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+def _identity_of(result: dict[str, Any]) -> dict[str, Any]:
     """Return the content of `config.json` for the run of a result."""
-    if result is None:
-        return None
     return {**{name: result[name] for name in ("experiment", "preset", "seed") if name in result}, **result["config"]}
 
 

@@ -30,7 +30,7 @@ def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
 def keep(directory: Path, content: bytes, metadata: Mapping[str, Any]) -> None:
     """Write packed arrays and their metadata. The metadata come last, so that a death in between shows as another digest."""
     write_bytes(directory / MODEL, content)
-    write_json(directory / METADATA, {"sha256": _digest(content), "bytes": len(content), **metadata})
+    write_json(directory / METADATA, {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content), **metadata})
 
 
 def remove(directory: Path) -> None:
@@ -57,13 +57,9 @@ def check_digest(directory: Path) -> None:
     """Raise a UsageError unless the weights are those that were kept."""
     path, wanted = directory / MODEL, metadata_of(directory)["sha256"]
     try:
-        found = _digest(path.read_bytes())
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}): restore it, or collect the run again", code=1) from None
     if found != wanted:
         digests = f"its SHA-256 is {found[:12]}..., not {wanted[:12]}..."
         raise UsageError(f"{path} was changed ({digests}): restore it, or collect the run again", code=1)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

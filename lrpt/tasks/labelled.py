@@ -120,8 +120,7 @@ def _regression(targets: Float[np.ndarray, "s k"], train: np.ndarray) -> Labels:
     """Return targets minus their mean, divided by the standard deviation of each output, both of the training split."""
     moments = _moments(targets[train])
     mean, scales = moments
-    # With one output the loss says it all. Runs of earlier versions that go on have no other metric.
-    metrics = regression_metrics if len(scales) == 1 else partial(regression_metrics, weights=_weights(scales))
+    metrics = partial(regression_metrics, weights=_weights(scales))
     scaled = ((targets - np.asarray(mean, targets.dtype)) / np.asarray(scales, targets.dtype)).astype(np.float32)
     return Labels(scaled, len(scales), metrics, Summary(scales), moments, {})
 
@@ -143,7 +142,7 @@ def digests(found: Labelled, parts: np.ndarray) -> dict[str, str]:
 
 
 WEIGHTED = "weighted_error"
-"""The squared error of several outputs, each with the weight of its unit, relative to the largest one."""
+"""The squared error of the outputs, each with the weight of its unit, relative to the largest one."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class Summary:
 
     def __call__(self, means: Mapping[str, float]) -> dict[str, float]:
         kept = {name: value for name, value in means.items() if name != WEIGHTED}
-        return {**kept, "rmse": max(self.scales) * math.sqrt(means.get(WEIGHTED, means["loss"]))}
+        return {**kept, "rmse": max(self.scales) * math.sqrt(means[WEIGHTED])}
 
 
 def example(arrays: Any, index: Int[Array, ""]) -> Example:
@@ -167,13 +166,10 @@ def example(arrays: Any, index: Int[Array, ""]) -> Example:
     return Example(inputs, jnp.asarray(arrays["targets"])[index], jnp.arange(inputs.shape[0]) < jnp.asarray(arrays["lengths"])[index])
 
 
-def regression_metrics(
-    predictions: Float[Array, "b k"], batch: Example, weights: tuple[float, ...] | None = None
-) -> dict[str, Float[Array, " b"]]:
-    """Return 'loss', the squared error of each example, as a mean over its targets. With weights, return the weighted mean, too."""
+def regression_metrics(predictions: Float[Array, "b k"], batch: Example, weights: tuple[float, ...]) -> dict[str, Float[Array, " b"]]:
+    """Return 'loss', the squared error of each example, as a mean over its targets, and the mean with weights."""
     errors = squared_error(predictions, batch.targets)
-    weighted = {} if weights is None else {WEIGHTED: (errors * jnp.asarray(weights, errors.dtype)[None]).mean(axis=-1)}
-    return {"loss": errors.mean(axis=-1), **weighted}
+    return {"loss": errors.mean(axis=-1), WEIGHTED: (errors * jnp.asarray(weights, errors.dtype)[None]).mean(axis=-1)}
 
 
 def moments_of_features(found: Labelled, train: np.ndarray) -> Moments:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -114,9 +114,6 @@ class NextSymbol:
     """split points of a file, ptb_joined and python: lines (moved forward to a line end) or exact"""
     encoding: str = "utf-8"
     """encoding of a file: utf-8 or bytes (each byte is a symbol; always so with source enwik8 or text8)"""
-
-    later: ClassVar[frozenset[str]] = frozenset(Form._fields)
-    """settings whose absence from a file of an older version means the default, whatever its preset has now"""
 
     def __post_init__(self) -> None:
         check_choice("data.source", self.source, SOURCES)

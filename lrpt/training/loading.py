@@ -72,7 +72,7 @@ def load(
     check_choice("state", state, get_args(State))
     for name in [imports] if isinstance(imports, str) else imports:
         import_module(name)
-    return Loaded(Path(directory), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
+    return Loaded(Path(directory).expanduser(), Parts(model, data), None if data_dir is None else Path(data_dir), state, warn)
 
 
 def is_kept_result(path: Path) -> bool:
@@ -167,8 +167,8 @@ class Loaded:
         recorded = weights.metadata_of(self.path)["task"]
         coded = recorded.get("coded")
         size = recorded["input_size"] if coded is None else CodedSize(*coded)
-        scaling = Scaling.from_json(recorded.get("scaling", {}))  # results that were kept before there was a scaling have none
-        known = {name: recorded[name] for name in Interface._fields if name != "scaling"}
+        known = {name: recorded[name] for name in Interface._fields}
+        scaling = Scaling.from_json(recorded["scaling"])
         return Interface(**{**known, "step": tuple(recorded["step"]), "input_size": size, "scaling": scaling})
 
     @property
@@ -206,6 +206,9 @@ class Loaded:
         found = self.model.init(jax.random.key(self.seed), jnp.zeros(inputs.shape, inputs.dtype))
         return {name: tree for name, tree in found.items() if name not in SOWN}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("task", "_step", "_predict")}  # hold local functions
+
     @property
     def label(self) -> str:
         """Return the name of this run in plots."""
@@ -241,6 +244,8 @@ class Loaded:
     def predict(self, inputs: Float[Array, "b *t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None) -> Float[Array, "b *t o"]:
         """Return predictions for whole sequences, both in the units of the data: `model.apply` with the scaling before and after it.
 
+        Compiled once for each shape of inputs.
+
         Args:
           inputs: as the task's file has them, without standardization. Integers stand for numbers if the network reads vectors.
           mask: true at steps that count; None if all do.
@@ -251,7 +256,15 @@ class Loaded:
         counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
         if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
             given = given.astype(self.interface.dtype)
-        return self.scaling.restore(self.model.apply(self.variables, self.scaling.standardize(given), counted))
+        check_symbols(given, self.interface.input_size)
+        return self._predict(self.variables, given, counted)
+
+    @cached_property
+    def _predict(self) -> Any:
+        def predict(variables: Any, inputs: Array, mask: Array | None) -> Array:
+            return self.scaling.restore(self.model.apply(variables, self.scaling.standardize(inputs), mask))
+
+        return jax.jit(predict)
 
     def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
         """Compute the metrics of the validation and the test split; of the test split only if both are the same.

@@ -1,8 +1,4 @@
-"""Configurations read again from `config.json`.
-
-The file names the classes of its parts. Files of older versions name none. Then the preset of the experiment gives the classes, and the
-settings that did not exist when the file was written.
-"""
+"""Configurations read again from `config.json`, which names the classes of its parts."""
 
 import importlib
 import json
@@ -14,7 +10,7 @@ from typing import Any, NamedTuple
 from lrpt.errors import UnknownName, UsageError
 from lrpt.optim import OptimConfig
 from lrpt.runs.classes import CLASSES, class_of
-from lrpt.runs.configuration import flatten, from_json, to_json, upgraded
+from lrpt.runs.configuration import from_json
 from lrpt.runs.run_directory import CONFIG
 from lrpt.training.config import RunConfig, TrainConfig
 
@@ -45,13 +41,13 @@ def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunC
     """Return the configuration that `config.json` stands for.
 
     Raises:
-      UsageError: its classes cannot be found, or do not have its settings.
+      UsageError: its classes are not named, cannot be found, or do not have its settings.
     """
     named = {"optim": OptimConfig, "train": TrainConfig} | {name: class_of(kind) for name, kind in _named(identity, given).items()}
     kinds = named | {name: kind for name, kind in given._asdict().items() if kind is not None}
-    preset = None if {"model", "data"} <= kinds.keys() else _preset(path, identity)
-    parts = {group.name: _part(path, group.name, kinds.get(group.name), preset, identity) for group in fields(RunConfig)}
-    return RunConfig(**parts)
+    if not {"model", "data"} <= kinds.keys():
+        raise UsageError(f"{path / CONFIG} names no classes: give them to lrpt.load as model= and data=")
+    return RunConfig(**{group.name: _part(path, group.name, kinds[group.name], identity) for group in fields(RunConfig)})
 
 
 def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:
@@ -59,38 +55,13 @@ def _named(identity: Mapping[str, Any], given: Parts) -> dict[str, str]:
     return {name: str(kind) for name, kind in identity.get(CLASSES, {}).items() if getattr(given, name, None) is None}
 
 
-def _part(path: Path, group: str, kind: type | None, preset: RunConfig[Any] | None, identity: Mapping[str, Any]) -> Any:
-    """Return a part of a configuration; settings that the file does not have are those of the preset, or defaults of the class."""
-    usual = None if preset is None else getattr(preset, group)
-    content = identity.get(group, {})
-    if usual is not None and kind in (None, type(usual)):
-        kind = type(usual)
-        given = {name: value for name, value in to_json(usual).items() if name not in getattr(kind, "later", ())}
-        content = upgraded(flatten({group: given}) | flatten({group: content}))[group]
+def _part(path: Path, group: str, kind: type, identity: Mapping[str, Any]) -> Any:
+    """Return a part of a configuration; settings that the file does not have are defaults of the class."""
     try:
-        return from_json(kind, content, group)
+        return from_json(kind, identity.get(group, {}), group)
     except UsageError as error:
         hint = "; or import the module that adds it, with --import or imports= of lrpt.load" * isinstance(error, UnknownName)
         raise UsageError(f"{path / 'config.json'}: {error}{hint}", error.code) from None
-
-
-def _preset(path: Path, identity: Mapping[str, Any]) -> RunConfig[Any]:
-    """Return the configuration of the preset that a file names."""
-    name = identity["experiment"]
-    experiment = experiment_of(name)
-    if experiment is None and _command_names() is None:
-        raise UsageError(
-            f"{path} holds a run of '{name}', its config.json names no classes, and the package experiments cannot be imported here: "
-            f"run with the top of the clone on PYTHONPATH, or give lrpt.load model= and data="
-        )
-    if experiment is None:
-        raise UsageError(
-            f"{path} holds a run of '{name}', which is no module of experiments, and its config.json names no classes: "
-            f"give them to lrpt.load as model= and data="
-        )
-    if identity["preset"] not in experiment.presets:
-        raise UsageError(f"unknown preset '{identity['preset']}' of {name}: choose from {', '.join(experiment.presets)}")
-    return experiment.presets[identity["preset"]].config
 
 
 def experiment_of(name: str) -> Any:
@@ -103,12 +74,7 @@ def experiment_of(name: str) -> Any:
 
 def is_experiment(name: str) -> bool:
     """Return whether `experiments` can be imported here and has a command of that name. The command itself is not imported."""
-    return name in (_command_names() or ())
-
-
-def _command_names() -> list[str] | None:
-    """Return the names of all commands of `experiments`, or None if that package cannot be imported here."""
     try:
-        return importlib.import_module("experiments").names()
+        return name in importlib.import_module("experiments").names()
     except (ImportError, AttributeError):
-        return None
+        return False

@@ -160,8 +160,7 @@ class Run:
         update = int(state.update)
         self.directory.open(self.identity, self.started_from)
         self.checkpoints.remove_after(update)
-        saved = None if restored is None else restored.metadata.get("metrics")
-        if self.directory.keep_metrics(saved, update if self.progress.is_evaluated else update - 1):
+        if self.directory.keep_metrics("" if restored is None else restored.metadata["metrics"]):
             self.console.warn(f"{self.path / 'metrics.jsonl'} is not what this run wrote: restored from the checkpoint of update {update}")
         return state
 

@@ -56,10 +56,11 @@ def make_run(
         lines.append({"update": update, "seconds": update / 10, "split": "valid", "loss": 1.0, score: value})
     write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     if analysis is not None:
-        write(path / "analysis.json", sealed({"update": max(curve), "part": "valid", "steps": 50_000, **analysis}))
+        of = {"update": max(curve), "valid_loss": curve[max(curve)] if score == "loss" else 1.0, "part": "valid", "steps": 50_000}
+        write(path / "analysis.json", sealed({**of, **analysis}))
     if test is not None:
         ends = {"updates": max(curve), "stopped": stopped, "seconds": max(curve) / 10, "metrics": {"valid": {score: 1}, "test": test}}
-        write(
-            path / "result.json", {**{k: config[k] for k in ("experiment", "preset", "seed")}, "model": "a model", **ends, "config": config}
-        )
+        ends["best_update"] = min(curve, key=curve.get) if score == "loss" else min(curve)
+        names = {k: config[k] for k in ("experiment", "preset", "seed")}
+        write(path / "result.json", sealed({**names, "model": "a model", **ends, "config": config}))
     return path

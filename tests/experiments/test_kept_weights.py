@@ -185,14 +185,6 @@ def test_weights_go_with_the_evaluation_that_they_belong_to(run, root):
     assert load(kept(root)).update == load(run).update
 
 
-def test_a_run_of_an_older_version_names_no_classes(run, tmp_path):
-    copy = Path(shutil.copytree(run, tmp_path / "run"))
-    change(copy / "config.json", lambda content: content.pop("classes"))
-    report(["--collect", str(copy)], tmp_path)
-    assert load(tmp_path / "experiments/results/copy_memory/run").config == tiny.CONFIG
-    main(tiny.EXPERIMENT, [*tiny.flags(), "--workdir", str(copy)])  # and is still the same run
-
-
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     """A run of a language model, its kept result, and no text any more."""

@@ -16,9 +16,7 @@ from experiments.report.figures.studies import draw_studies
 from experiments.report.kept.lattice_studies import STARTS, scale_of
 from experiments.report.kept.records import load
 from experiments.report.papers import highway, lattice
-from experiments.report.papers.lattice_table import TEST_SYMBOLS, converted
 from experiments.report.papers.lattice_takeaways import remarks, takeaways
-from lrpt.tasks import NextSymbol
 
 ENVIRONMENT = {"cpus": 2, "command": "python -m experiments.lattice convergence --data.dir /somebody/data"}
 OPTIONS = {
@@ -31,10 +29,7 @@ OPTIONS = {
     "seed": 0,
     "data": {"text_share": 10.0},
 }
-SCALE = (
-    "10 % of the text, 300,000 parameters, 20 epochs at most, batches of 50, Glorot's initialization, a text without some blanks and line "
-    "ends, whose losses are about 2 % higher"
-)
+SCALE = "10 % of the text, 300,000 parameters, 20 epochs at most, batches of 50, Glorot's initialization"
 
 
 def trained(model, seed, loss, best=8, share=100, epochs=None):
@@ -144,22 +139,6 @@ def test_the_start_of_the_published_runs_is_judged_and_both_are_shown():
     text = "\n\n".join(remarks(found.evidence))
     assert "| LRU | 1.400 | 8.0 | 1.900 | 8.0 |" in text
     assert "published units" in text
-    assert "A published" not in text
-
-
-def test_losses_in_older_units_are_converted():
-    """The test split has 297,567 symbols as written, and 292,603 without blanks: 0.965 x 297567 / 292603 = 0.98137."""
-    text = "\n\n".join(remarks(Evidence((), {"lattice_convergence_ptb": study([trained("lru", 0, 1.8)])})))
-    assert "A published 0.965 is about 0.981 in its units" in text
-    assert converted(1.141, "WP") == pytest.approx(1.141 * 162_911 / 159_809)
-
-
-def test_conversions_are_those_of_the_texts(data_dir):
-    files = {"PTB": {"source": "ptb_joined", "dir": data_dir / "ptb"}, "WP": {"file": data_dir / "warpeace" / "warpeace_input.txt"}}
-    for text, where in files.items():
-        forms = ({"blanks": "kept", "line_ends": "kept", "cuts": "exact"}, {})
-        tests = [NextSymbol(reading="stream", steps=50, **where, **form).build(0).metadata["symbols"]["test"] for form in forms]
-        assert tuple(tests) == TEST_SYMBOLS[text]
 
 
 def three(model, *losses, share=100):

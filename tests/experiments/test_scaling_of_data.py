@@ -93,15 +93,12 @@ def test_the_lowest_rmse_is_the_best(run, result):
     assert "highest_rmse" not in result["metrics"]["valid"]
 
 
-def test_kept_weights_keep_the_scaling_and_older_ones_have_none(run, tmp_path):
+def test_kept_weights_keep_the_scaling(run, tmp_path):
     trained = lrpt.load(run)
     content, metadata = pack(trained)
     (tmp_path / "config.json").write_text((run / "config.json").read_text())
     weights.keep(tmp_path, content, json.loads(json.dumps(metadata)))
     assert lrpt.load(tmp_path).scaling == trained.scaling != UNSCALED
-    del metadata["task"]["scaling"]
-    weights.keep(tmp_path, content, metadata)
-    assert lrpt.load(tmp_path).scaling == UNSCALED
 
 
 @pytest.mark.slow

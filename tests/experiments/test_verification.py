@@ -14,7 +14,7 @@ from experiments.report.claims.quantities import lowest
 from experiments.report.command import main
 from experiments.report.kept.analyses import keep_analysis, largest_difference
 from experiments.report.kept.records import read
-from experiments.report.kept.verification import _compared, differences
+from experiments.report.kept.verification import compared, differences
 from lrpt.runs.console import Console
 
 INFINITY = math.inf
@@ -51,10 +51,10 @@ def test_every_printed_metric_is_compared(printed, computed, relative, says):
 def test_a_result_without_metrics_differs():
     trained = SimpleNamespace(evaluate=lambda: {"test": {}})
     record = SimpleNamespace(result=None)
-    assert _compared(trained, record, {"update": 3})[0] == "differs"
+    assert compared(trained, record, {"update": 3})[0] == "differs"
 
 
-@pytest.mark.parametrize(("stored", "stays"), [({}, True), ({"valid_loss": 1.5}, True), ({"valid_loss": 1.25}, False)])
+@pytest.mark.parametrize(("stored", "stays"), [({"valid_loss": 1.5}, True), ({"valid_loss": 1.25}, False)])
 def test_an_analysis_of_another_state_with_the_same_update_is_removed(stored, stays, tmp_path):
     path = make_run(tmp_path, JSB, "--preset paper", curve={70: 1.5}, analysis=stored)
     keep_analysis(path, path, Console())

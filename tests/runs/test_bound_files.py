@@ -5,17 +5,13 @@ import shutil
 from functools import partial
 
 import pytest
-from tiny import CONFIG, EXPERIMENT, arrays, changed, flags, numbers
+from tiny import CONFIG, EXPERIMENT, arrays, changed, command, numbers
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
 from lrpt.runs.run_directory import RunDirectory
 
 train = partial(main, EXPERIMENT)
-
-
-def command(path, config=CONFIG, *more):
-    return [*flags(config), "--devices", "1", "--workdir", str(path), *more]
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +62,6 @@ def test_an_altered_result(mine, change, assert_refused):
 def test_the_result_of_another_run(runs, mine, assert_refused):
     shutil.copy(runs / "other" / "result.json", mine)
     assert_refused(train, command(mine), f"{mine / 'result.json'} belongs to another run", code=1)
-
-
-def test_the_result_of_another_run_of_an_older_version(runs, mine, assert_refused):
-    """Without an identifier its configuration tells it."""
-    shutil.copy(runs / "other" / "result.json", mine)
-    edit(mine / "result.json", lambda result: [result.pop(name) for name in ("run", "sha256", "metrics_record")])
-    assert_refused(train, command(mine), "holds a run with seed = 1, not 0")
 
 
 def another_number(lines):

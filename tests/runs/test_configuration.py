@@ -1,4 +1,4 @@
-"""Configurations as JSON: both ways, in today's form and in that of earlier versions, and what is wrong with others."""
+"""Configurations as JSON, both ways, and what is wrong with others."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -12,9 +12,8 @@ import experiments
 from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
-from lrpt.runs.classes import CLASSES
-from lrpt.runs.configuration import defaults, flatten, from_json, to_json, upgraded
-from lrpt.settings import SHORT_NAMES
+from lrpt.runs.classes import CLASSES, class_of
+from lrpt.runs.configuration import defaults, flatten, from_json, to_json
 from lrpt.tasks import Adding
 from lrpt.training.config import RunConfig, TrainConfig
 
@@ -111,29 +110,10 @@ def test_what_is_wrong_is_one_line(content, message):
 CONFIG = RunConfig(ModelConfig("lstm", 8, rank=2, embedding=3, state_dropout=0.5), OptimConfig("adam"), TrainConfig(), Adding(9))
 
 
-def as_in_earlier_versions(config):
-    """What `config.json` held before settings were in groups."""
-    found = {name: dict(part) for name, part in through_json(config).items()}
-    groups = {path.partition(".")[0] for path in SHORT_NAMES.values()}
-    flat = {short: flatten(found)[f"model.{path}"] for short, path in config.model.short_names.items()}
-    found["model"] = {name: value for name, value in found["model"].items() if name not in groups} | flat
-    return found
-
-
-def test_the_form_of_earlier_versions_is_read_and_equal():
-    old = as_in_earlier_versions(CONFIG)
-    assert old["model"]["rank"] == 2
-    assert read(old, CONFIG) == CONFIG
-    assert flatten(old) == flatten(to_json(CONFIG))
-    assert upgraded({"seed": 3, **old}) == {"seed": 3, **through_json(CONFIG)}
-    assert upgraded(through_json(CONFIG)) == through_json(CONFIG)
-
-
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}")
 def test_kept_results_are_read(path):
     content = json.loads(path.read_text())
-    presets = experiments.module(content["experiment"]).EXPERIMENT.presets
-    config = read(content, presets.get(content["preset"], presets["quick"]).config)
+    config = RunConfig.read(content, **{group: class_of(name) for group, name in content[CLASSES].items()})
     recorded = flatten({name: part for name, part in content.items() if isinstance(part, dict) and name != CLASSES})
     found = flatten(to_json(config))
     assert recorded.items() <= found.items()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import EVEN, EXPERIMENT, flags, numbers, tree
+from tiny import EVEN, EXPERIMENT, command, numbers, tree
 
 from lrpt.cli.command import main
 from lrpt.runs import checkpoint
@@ -25,15 +25,11 @@ from lrpt.runs.files import naming, write_bytes, write_text
 train = partial(main, EXPERIMENT)
 
 
-def command(path):
-    return [*flags(EVEN), "--devices", "1", "--workdir", str(path)]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The directory of a run that nothing disturbed."""
     path = tmp_path_factory.mktemp("whole") / "run"
-    train(command(path))
+    train(command(path, EVEN))
     return path
 
 
@@ -129,9 +125,9 @@ def test_a_disk_that_is_full(whole, tmp_path, capfd, monkeypatch, assert_refused
     with monkeypatch.context() as patch:
         space(patch, 1)
         kept = "what was written before is intact, and the same command resumes from it"
-        assert_refused(train, command(path), "No space left on device", kept, code=1, printed=True)
+        assert_refused(train, command(path, EVEN), "No space left on device", kept, code=1, printed=True)
     assert {"4"} <= {entry.name for entry in (path / "checkpoints").glob("[0-9]*")} <= {"4", "8"}
-    train(command(path))
+    train(command(path, EVEN))
     warnings = [line for line in capfd.readouterr().err.splitlines() if "update 8" in line]
     assert not warnings
     assert numbers(path, EVEN) == numbers(whole, EVEN)
@@ -150,13 +146,13 @@ def test_a_run_that_must_not_be_written(whole, tmp_path, monkeypatch, assert_ref
     with monkeypatch.context() as patch:
         patch.setattr("lrpt.runs.files.write_text", refuse)
         says = f"{path} cannot be written (Permission denied): make it writable, or name another directory with --workdir"
-        assert_refused(train, command(path), says, code=1, printed=True)
+        assert_refused(train, command(path, EVEN), says, code=1, printed=True)
     assert tree(path) == before
 
 
 def test_a_finished_run_that_must_not_be_written_is_read(whole, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("lrpt.runs.files.write_text", full)
-    main(EXPERIMENT, command(whole))
+    main(EXPERIMENT, command(whole, EVEN))
     assert "finished already" in capfd.readouterr().out
 
 
@@ -166,7 +162,7 @@ def test_the_date_goes_backwards(whole, tmp_path, monkeypatch):
     now = iter(range(2_000_000_000, 0, -1000))
     monkeypatch.setattr("time.time", lambda: float(next(now)))
     monkeypatch.setattr("time.time_ns", lambda: next(now) * 10**9)
-    main(EXPERIMENT, command(tmp_path / "run"))
+    main(EXPERIMENT, command(tmp_path / "run", EVEN))
     assert numbers(tmp_path / "run", EVEN) == numbers(whole, EVEN)
 
 

@@ -19,8 +19,6 @@ COUNT, STEPS = 40, 5
 RNG = np.random.default_rng(1)
 INPUTS = RNG.normal(3, 2, (COUNT, STEPS, 2)).astype(np.float32)
 LENGTHS = RNG.integers(1, STEPS + 1, COUNT)
-BROKEN = np.where(np.arange(8).reshape(2, 4) == 6, np.nan, 0)[[0, 1] * 20]
-"""Sequences of four steps: the third value of every second one is nan."""
 
 
 def npz(path, **arrays):
@@ -107,16 +105,6 @@ def test_each_output_is_standardized_by_itself(tmp_path):
     assert found == {"loss": pytest.approx(np.mean((predictions - batch.targets) ** 2)), "rmse": pytest.approx(expected, rel=1e-4)}
 
 
-def test_one_target_has_no_other_metric_than_the_loss(tmp_path):
-    """A run that an earlier version began has the mean of the loss alone in its checkpoint."""
-    targets = np.random.default_rng(4).normal(100, 25, COUNT)
-    task = LabelledSequences(npz(tmp_path, targets=targets)).build(0)
-    batch = of(task.splits["train"])
-    assert task.metrics(jnp.zeros((32, 1)), batch).keys() == {"loss"}
-    (scale,) = task.metadata["scaling"]["predictions"]["standard_deviation"]
-    assert task.summarize({"loss": 4.0}) == {"loss": 4.0, "rmse": 2 * scale}
-
-
 def test_a_table_is_the_same_as_arrays(tmp_path):
     lines = ["sequence,target,split,a,b"]
     parts = (["train"] * 8 + ["valid", "test"]) * 4
@@ -189,6 +177,14 @@ def test_labels_are_numbers_only_if_they_are_written_like_numbers(labels, expect
     found = read_labelled(tmp_path / "mine.csv").targets
     assert found.tolist() == (labels if expected is None else expected)
     assert [*map(type, found.tolist())] == [*map(type, labels if expected is None else expected)]
+
+
+def test_blanks_around_a_name_and_the_type_of_text_make_no_classes(tmp_path):
+    (tmp_path / "mine.csv").write_text("sequence,a,split,target\n1,2,train ,up \n2,3,test,up\n2,4,test , up\n")
+    found = read_labelled(tmp_path / "mine.csv")
+    assert (found.targets.tolist(), found.split.tolist()) == (["up", "up"], ["train", "test"])
+    names = np.array([b"up", "d\u00f6wn".encode()] * (COUNT // 2))
+    assert read_labelled(npz(tmp_path, targets=names)).targets.tolist() == ["up", "d\u00f6wn"] * (COUNT // 2)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Trained networks read again: steps give the numbers of the sequence, classes are found or named, nothing is guessed."""
 
 import json
+import pickle
 import re
 import shutil
 import sys
@@ -138,6 +139,25 @@ def test_a_classifier_of_vectors_says_what_it_has_read_so_far():
         np.testing.assert_allclose(y, trained.model.apply(trained.variables, inputs[:, : t + 1]), rtol=1e-5, atol=1e-6)
 
 
+def test_predictions_are_compiled_once_and_refuse_unknown_symbols():
+    trained = untrained(NETWORKS["gru"])
+    for seed in range(2):
+        inputs = jax.random.randint(jax.random.key(seed), (2, STEPS), 0, 5)
+        np.testing.assert_allclose(trained.predict(inputs), trained.model.apply(trained.variables, inputs), rtol=1e-5, atol=1e-6)
+    assert trained._predict._cache_size() == 1
+    with pytest.raises(UsageError, match="the inputs contain the symbol 5: expected numbers from 0 to 4"):
+        trained.predict(jnp.full((2, STEPS), 5))
+
+
+def test_a_network_that_was_used_can_be_pickled(custom):
+    """A pool of processes pickles it."""
+    trained = lrpt.load(custom)
+    example = trained.task.splits["test"].batch(trained.task.splits["test"].arrays, jnp.zeros(1, jnp.int32)).inputs
+    expected = trained.predict(example)
+    trained.step(trained.start(), example[:, 0])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(trained)).predict(example), expected)
+
+
 def test_a_trained_run(custom):
     trained = lrpt.load(custom)
     assert (trained.experiment, trained.seed, trained.update, trained.is_kept) == ("custom", 0, 1, False)
@@ -226,18 +246,9 @@ def test_a_class_that_cannot_be_imported_is_given(custom, tmp_path):
     assert load(path, data=Own).config.data == Own("fixed", 3, 8, 4)
 
 
-def test_a_run_without_names_of_classes_and_without_experiment(custom, tmp_path):
+def test_a_run_without_names_of_classes(custom, tmp_path):
     path = with_config(custom, tmp_path, classes={})
-    with pytest.raises(UsageError, match=r"no module of experiments, and its config\.json names no classes"):
-        load(path)
-    assert load(path, model=ModelConfig, data=Own).update == 1
-
-
-def test_without_the_package_experiments(custom, tmp_path, monkeypatch):
-    """As in a script outside the clone: the error names the package, and does not deny an experiment that exists."""
-    path = with_config(custom, tmp_path, classes={}, experiment="adding")
-    monkeypatch.setitem(sys.modules, "experiments", None)
-    with pytest.raises(UsageError, match="the package experiments cannot be imported here: run with the top of the clone on PYTHONPATH"):
+    with pytest.raises(UsageError, match=r"config\.json names no classes: give them to lrpt\.load as model= and data="):
         load(path)
     assert load(path, model=ModelConfig, data=Own).update == 1
 

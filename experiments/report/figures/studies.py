@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.jsb.swarm_figure import swarm_figure
+from experiments.jsb.swarm_figure import by_group, swarm_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, mean_norms
 from experiments.lattice.losses_figure import losses_figure
 from experiments.lattice.models import NAMES
@@ -63,10 +63,8 @@ def _curves(summary: Summary | None) -> dict[str, dict[str, list[Any]]]:
 
 
 def _swarm(summary: Summary, path: Path) -> None:
-    groups: dict[str, dict[int, list[float]]] = {}
-    for dot in summary["dots"]:
-        groups.setdefault(CELLS[dot["cell"]], {}).setdefault(dot["depth"], []).append(dot["lowest_train_loss"])
-    swarm_figure(groups, path, "JSB Chorales", "lowest training loss (nats per frame)", ("constant predictor", constant_of(summary)))
+    found = by_group(summary["dots"])
+    swarm_figure({name: found[cell] for cell, name in CELLS.items() if cell in found}, path, "JSB Chorales", constant_of(summary))
 
 
 def _by_model(summary: Summary, field: str, start: str) -> dict[str, dict[float, list[float]]]:

@@ -64,8 +64,8 @@ def keep_analysis(source: Path, target: Path, console: Console, data_dir: Path |
 
 
 def _is_current(analysis: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
-    """Return whether an analysis is that of the best evaluation. Those of earlier versions have no loss."""
-    return (analysis["update"], analysis.get("valid_loss", best["loss"])) == (best["update"], best["loss"])
+    """Return whether an analysis is that of the best evaluation."""
+    return (analysis["update"], analysis["valid_loss"]) == (best["update"], best["loss"])
 
 
 def _is_analysed(record: Record) -> bool:

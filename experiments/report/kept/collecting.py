@@ -13,7 +13,7 @@ from lrpt.errors import UsageError
 from lrpt.runs.classes import CLASSES
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
-from lrpt.runs.files import DIGEST, is_intact, json_line, sealed, write_json, write_text
+from lrpt.runs.files import is_intact, json_line, sealed, write_json, write_text
 from lrpt.runs.run_directory import CHECKPOINTS, CONFIG, ENVIRONMENT, FAILURE, MAY_CHANGE, METRICS, RESULT, RUN
 
 LARGEST = 1_000_000
@@ -72,7 +72,7 @@ def _target(results: Path, record: Record) -> Path:
 
 def _clean(record: Record) -> Record:
     config, environment, result = (anonymous(content) for content in (record.config, record.environment, record.result))
-    if result is not None and DIGEST in result:
+    if result is not None:
         result = sealed(result)  # without paths it is another text, with a digest of its own
     return Record(record.name, config, environment, record.metrics, result, record.failure)
 

@@ -25,8 +25,13 @@ _FIELDS: dict[str, dict[str, Any]] = {
     ENVIRONMENT: {"python": str, "versions": dict, "cpus": int, "device": str, "devices": int, "command": str},
     METRICS: {"update": int, "seconds": (int, float), "split": str},
     FAILURE: {"update": int, "what": str},
-    ANALYSIS: {"update": int},
-    RESULT: {"experiment": str, "seed": int, "model": str, "updates": int, "stopped": str, "seconds": (int, float), "metrics": dict},
+    ANALYSIS: {"update": int, "valid_loss": (int, float)},
+    RESULT: {
+        **dict.fromkeys(("experiment", "model", "stopped"), str),
+        **dict.fromkeys(("seed", "updates", "best_update"), int),
+        "seconds": (int, float),
+        "metrics": dict,
+    },
 }
 
 # A path that is absolute, starts at a home directory or leads upwards, or is a URL: up to the next flag, as paths may hold spaces.
@@ -59,7 +64,7 @@ class Record:
     @property
     def best_update(self) -> int:
         """Return the update of the lowest validation loss."""
-        if self.result is not None and "best_update" in self.result:
+        if self.result is not None:
             return self.result["best_update"]
         losses = self.selectable("loss")
         return min(losses, key=lambda update: losses[update], default=0)

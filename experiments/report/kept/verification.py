@@ -109,14 +109,15 @@ def verify_one(path: Path, record: Record, data_dir: Path | None, console: Conso
     except UsageError as error:
         return Verified(name, "skipped", f"its data cannot be read: {error}")
     console.say(f"{name}: evaluating its weights ...")
-    verdict, detail = _compared(trained, record, best)
+    verdict, detail = compared(trained, record, best)
     if record.analysis is None or verdict == "differs":
         return Verified(name, verdict, detail)
     console.say(f"{name}: computing {ANALYSIS} again, which may take minutes ...")
     return Verified(name, *_with_analysis(trained, record.analysis, verdict, detail))
 
 
-def _compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Outcome, str]:
+def compared(trained: Loaded, record: Record, best: Mapping[str, Any]) -> tuple[Outcome, str]:
+    """Compare the recorded metrics with those of the weights. Return the outcome, and the largest difference in words."""
     printed = {"valid": best} if record.result is None else {"valid": best, "test": record.result["metrics"]["test"]}
     computed = trained.evaluate()
     computed = {"valid": computed["test"], **computed}  # where both splits are the same

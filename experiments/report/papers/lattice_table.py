@@ -36,19 +36,6 @@ EFFICIENCY = {"PTB": "lattice_efficiency_ptb", "text8": "lattice_efficiency_text
 """Text -> study of shares of the data."""
 GRADIENTS = "lattice_gradients_ptb"
 
-TEST_SYMBOLS = {"PTB": (297_567, 292_603), "WP": (162_911, 159_809)}
-"""Text -> symbols of its test split as written, and with blanks stripped, line ends folded and split points at line ends."""
-
-
-def converted(loss: float, text: str) -> float:
-    """Return a loss per symbol of the text as written in nats per symbol of the shorter text.
-
-    The symbols that are removed cost next to nothing: they follow from those before them.
-    """
-    written, shorter = TEST_SYMBOLS[text]
-    return loss * written / shorter
-
-
 READING = 0.003
 """uncertainty of a loss that is read off Figure 5"""
 
@@ -230,10 +217,10 @@ def falls(text: str, model: str) -> bool:
     return decrease(losses[:-1] if text == "text8" else losses) > 0
 
 
-def is_worst(text: str, share: int, model: str) -> bool:
-    """Return whether Figure 5 has a model above all others at a share of the data."""
+def lstm_is_worst(share: int) -> bool:
+    """Return whether Figure 5 has the LSTM above all others on PTB at a share of the data."""
     k = SHARES.index(share)
-    return above_others([FIGURE_5[text][model][k], *(of[k] for name, of in FIGURE_5[text].items() if name != model)]) > 0
+    return above_others([FIGURE_5["PTB"]["LSTM"][k], *(of[k] for name, of in FIGURE_5["PTB"].items() if name != "LSTM")]) > 0
 
 
 def differs_more(less: int, more: int) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 
 from experiments.lattice.gradients_figure import mean_norms, top_to_bottom
 from experiments.lattice.models import NAMES
-from experiments.lattice.ranking import gaps, in_words
+from experiments.lattice.ranking import ranked
 from experiments.report.claims.judged import Judged, JudgedRelation, summarize
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.rows import EPOCHS, Evidence, at_cap
 from experiments.report.claims.studies import ONE_EPOCH, by_epoch
 from experiments.report.claims.verdicts import Finding, Observation
-from experiments.report.kept.lattice_studies import STARTS, Study, is_as_written, norms_of, runs_from, scale_of, scores, starts_in
+from experiments.report.kept.lattice_studies import STARTS, Study, norms_of, runs_from, scale_of, scores, starts_in
 from experiments.report.papers.lattice_table import (
     BEST_OF_SHARES,
     FIGURE_5,
@@ -26,7 +26,6 @@ from experiments.report.papers.lattice_table import (
     TEXTS,
     Ordering,
     claimed,
-    converted,
     differs_more,
     early,
     falls,
@@ -34,15 +33,13 @@ from experiments.report.papers.lattice_table import (
     holds_early,
     holds_on,
     is_tie,
-    is_worst,
+    lstm_is_worst,
     rises_in_figure,
 )
 from experiments.report.wording.texts import at_published_size, capitalized, counted, gap, placed, says
 from lrpt.runs.console import in_series
 
 BOOKS = {"PTB": "the Penn Treebank", "WP": "War and Peace"}
-OLDER = {"PTB": "blanks at both ends of lines were stripped", "WP": "CRLF was folded to one symbol"}
-"""Text -> how older studies read it."""
 
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
@@ -291,7 +288,7 @@ def remarks(evidence: Evidence) -> Sequence[str]:
         _left_out(),
         OF_CURVES,
         TWO_VALUES,
-        *_units(evidence),
+        UNITS,
         "Neither the paper nor the code says how wide networks are, or which have two layers and which four. Presets have two layers, or "
         "four if their name says so. RHNs have one layer of depth five, because the paper exempts them; `rhn-2-layers` has two. Parameters "
         "are initialized as in the code (`lru`), whose runs were published. The paper names Glorot's (`--model.initialization glorot`).",
@@ -350,24 +347,13 @@ def _of_all_models() -> list[str]:
     steps = [
         f"losses differ more with {less} % than with {more} % (PTB)" for less, more in pairwise(SHARES) if not differs_more(less, more)
     ]
-    return [*rising, *(f"LSTM is the worst (PTB, {share} %)" for share in PARTS if not is_worst("PTB", share, "LSTM")), *steps]
+    return [*rising, *(f"LSTM is the worst (PTB, {share} %)" for share in PARTS if not lstm_is_worst(share)), *steps]
 
 
-def _units(evidence: Evidence) -> list[str]:
-    """Say which losses are in the published units, and convert published losses for the others."""
-    parts = [
-        "Presets and studies read texts as the original code does; their losses are in the published units. On War and Peace that is "
-        "unproven, because the authors' file is unknown."
-    ]
-    for text, study in _kept(evidence):
-        if not is_as_written(study):
-            loss = TABLE_1["10M"]["LRU"][1 if text == "PTB" else 3]
-            parts.append(
-                f"The kept study of {BOOKS[text]} is older: {OLDER[text]}, and split points moved to line ends. The removed symbols are "
-                f"nearly free to predict. A published {loss} is about {converted(loss, text):.3f} in its units, a difference larger than "
-                f"those between most models."
-            )
-    return [" ".join(parts)]
+UNITS = (
+    "Presets and studies read texts as the original code does; their losses are in the published units. On War and Peace that is "
+    "unproven, because the authors' file is unknown."
+)
 
 
 def _starts(text: str, study: Study) -> list[str]:
@@ -378,12 +364,7 @@ def _starts(text: str, study: Study) -> list[str]:
     for name in dict.fromkeys(run["model"] for start in starts for run in runs_from(study, start)):
         cells = [cell for start in starts for cell in _cells([run for run in runs_from(study, start) if run["model"] == name], study)]
         rows.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
-    own = [(start, scores(study, start)) for start in starts]
-    said = [
-        f"Initialization `{start}`: {in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(found, 'lru')], 'LRU')}"
-        for start, found in own
-        if "lru" in found
-    ]
+    said = [f"Initialization `{start}`: {sentence}" for start in starts if (sentence := ranked(scores(study, start)))]
     return [f"**{text}, by initialization** ({scale_of(study)}).", "\n".join(rows), " ".join(said)]
 
 
