@@ -3,7 +3,10 @@
 import hashlib
 from contextlib import contextmanager
 
+import pytest
+
 from lrpt.datasets.sources import Source
+from lrpt.errors import UsageError
 
 
 def source_of(path):
@@ -21,3 +24,22 @@ def empty_mirror(tmp_path, monkeypatch, load):
     load.cache_clear()
     yield mirror
     load.cache_clear()
+
+
+def load_anew(load, dir):
+    """Read a data set that is no longer in memory."""
+    load.cache_clear()
+    return load(dir)
+
+
+def message(load, *arguments):
+    """Return the one line with which `load` refuses its arguments."""
+    with pytest.raises(UsageError) as raised:
+        load(*arguments)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def prepared(name, directory):
+    """Return where a data set is prepared below a directory."""
+    return directory / "prepared" / name / "1.0.0"

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from lrpt.cells import CELLS, Cell, CellSpec
-from lrpt.matrices import ROW_AXIS, Dense
+from lrpt.matrices import ROW_AXIS, Dense, LowRank
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.parametrizations import FORMS, PARAMETRIZATIONS, MatrixConfig, Parameters
+from lrpt.pytrees import register_fields
 from lrpt.recurrence import BY_RULE, recur
 from lrpt.specs import MatrixSpec
 
@@ -97,7 +98,6 @@ FAST_CELLS = ("gru", "lstm", "elman", "rhn", "unitary", "lru", "grid_lstm", "vcg
 FEW_FAST = [row if row in FEW_ROWS and row.cell in FAST_CELLS else pytest.param(row, marks=pytest.mark.slow) for row in ROWS]
 every_row_but_most_of_them_slow = pytest.mark.parametrize("row", FEW_FAST, ids=str)
 every_row_and_some_more_slow = pytest.mark.parametrize("row", [*FEW_FAST, *SLOW[::11]], ids=str)  # every new kind with two cells
-every_cell_in_its_last_row = pytest.mark.parametrize("row", LAST_PLAIN_ROW.values(), ids=str)
 every_cell_and_every_row_of_the_gru = pytest.mark.parametrize("row", FEW_ROWS, ids=str)
 every_kind_of_state = pytest.mark.parametrize("row", KINDS_OF_STATE.values(), ids=str)
 every_cell = pytest.mark.parametrize("cell", CELLS)
@@ -116,6 +116,24 @@ def doubled(step):
         return carry, (2 * y, info)
 
     return twice
+
+
+def cell_without_a_state(state):
+    """Return a cell whose output depends on its input alone, with `state` in place of a state: () or None."""
+
+    def step(params, carry, x):
+        return carry, (jax.numpy.tanh(params["a"].apply(x)), ())
+
+    return Cell(step, lambda spec: {"a": MatrixSpec(spec.input_size, spec.size, "input")}, carry=lambda spec: state)
+
+
+@register_fields
+@dataclasses.dataclass(frozen=True)
+class Tripled(LowRank):
+    """A matrix that is applied in another way than multiplied out."""
+
+    def apply(self, v):
+        return 3 * super().apply(v)
 
 
 class Network(NamedTuple):

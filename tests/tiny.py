@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +19,13 @@ from table import assert_close
 from experiments.copy_memory import EXPERIMENT
 from lrpt.cli.flags import words
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.variable_computation import VariableConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.named_arrays import to_named
 from lrpt.runs.signals import Interrupted, StopRequests
-from lrpt.tasks import Adding, CopyMemory, Split
+from lrpt.tasks import Adding, CopyMemory, NextSymbol, Split
 from lrpt.training import loop
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.step import init_state
@@ -36,12 +38,16 @@ __all__ = [
     "arrays",
     "assert_same_run",
     "changed",
+    "command",
     "driven",
     "flags",
     "interrupted_after",
     "lines",
     "numbers",
+    "rewind",
+    "sharpening",
     "tree",
+    "write_stream",
 ]
 
 # Calls end at 3, 4, 7, 8 and 11: evaluations do not fall on their own rhythm. Evaluations are at 4, 8 and 11.
@@ -76,6 +82,26 @@ EVEN = changed(train={"updates": 12, "updates_per_call": 2})
 def flags(config=CONFIG):
     """Return the command line that gives a configuration to its experiment, whatever the preset."""
     return [word for name, value in flatten(to_json(config)).items() for word in words(name, value)]
+
+
+def command(path: Path, config=CONFIG, *more):
+    """Return the command line that trains a configuration on one device in a directory."""
+    return [*flags(config), "--devices", "1", "--workdir", str(path), *more]
+
+
+def sharpening(path: Path, sharpness, growth, end, learning_rate, **train):
+    """Return a network whose masks get sharper, on a text that it writes: epochs have five updates, evaluations are after every four."""
+    path.write_text("abcab cab\n" * 5)
+    model = VariableConfig("vcrnn", 5, parametrization="dense", sharpness=sharpness, sharpness_growth=growth, sharpness_end=end)
+    settings = TrainConfig(batch_size=2, order="stream", evaluate_every=4, evaluation_batch=1, **train)
+    return RunConfig(model, OptimConfig("adam", learning_rate), settings, NextSymbol(file=path, reading="stream", steps=4))
+
+
+def write_stream(path: Path):
+    """Write 30 lines of nine random symbols, and return the path."""
+    rng = np.random.default_rng(0)
+    path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
+    return path
 
 
 def lines(path: Path):
@@ -120,6 +146,14 @@ def assert_same_run(one, other):
 def tree(path: Path):
     """Return the content of every file below a directory."""
     return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+
+
+def rewind(path: Path, update):
+    """Leave a directory as a crash after the checkpoint of `update` does."""
+    (path / "result.json").unlink()
+    for checkpoint in (path / "checkpoints").iterdir():
+        if int(checkpoint.name) > update:
+            shutil.rmtree(checkpoint)
 
 
 def driven(root: Path, jobs):

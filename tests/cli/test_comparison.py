@@ -123,7 +123,7 @@ def result(model, rate, seed, valid, batch=20):
 )
 def test_sizes_are_plotted_if_a_kind_of_model_has_several(models, varies):
     found = [{"model": name, "parameters": {"true": size}} for name, size in models.items()]
-    assert summary._varies_in_size([*found, *found]) == varies
+    assert summary.varies_in_size([*found, *found]) == varies
 
 
 def test_the_mean_over_seeds_on_the_validation_split_decides():
@@ -155,17 +155,17 @@ def test_labels_have_the_settings_that_differ_whichever_result_has_them():
     configs = {"rank": 8}, {"rank": 8, "lag": 3}, {"rank": 4}
     found = [{"model": "A", "preset": "quick", "config": {"data": config}} for config in configs]
     expected = ["A rank 8, lag None", "A rank 8, lag 3", "A rank 4, lag None"]
-    assert summary._labels(found) == expected
-    assert summary._labels(found[::-1]) == expected[::-1]
+    assert summary.labels_of(found) == expected
+    assert summary.labels_of(found[::-1]) == expected[::-1]
     others = [{**found[0], "model": "B"}, {**found[0], "model": "B", "preset": "paper"}]
-    assert summary._labels([found[0], *others, *found[1:]]) == [expected[0], "B (quick)", "B (paper)", *expected[1:]]
-    assert summary._labels(found, silent={"data.lag"}) == ["A rank 8", "A rank 8", "A rank 4"]
+    assert summary.labels_of([found[0], *others, *found[1:]]) == [expected[0], "B (quick)", "B (paper)", *expected[1:]]
+    assert summary.labels_of(found, silent={"data.lag"}) == ["A rank 8", "A rank 8", "A rank 4"]
 
 
 def test_labels_of_many_results_read_each_configuration_once(monkeypatch):
     read = []
     monkeypatch.setattr(summary, "flatten", lambda config: read.append(config) or {"seed": len(read)})
-    assert len(set(summary._labels([result("A", 0.1, seed, 0.5) for seed in range(50)]))) == 50
+    assert len(set(summary.labels_of([result("A", 0.1, seed, 0.5) for seed in range(50)]))) == 50
     assert len(read) == 50
 
 

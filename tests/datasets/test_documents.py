@@ -6,6 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mirrors import message
 
 from lrpt.datasets.documents import cut, python_documentation, user_file
 from lrpt.errors import UsageError
@@ -67,13 +68,6 @@ WRONG = {
     "empty": (b"", "which holds no text"),
     "blank": (b" \n\n\t", "which holds no text"),
 }
-
-
-def message(build):
-    with pytest.raises(UsageError) as raised:
-        build()
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
 
 
 @pytest.mark.parametrize(("content", "expected"), WRONG.values(), ids=WRONG)

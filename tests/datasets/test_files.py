@@ -10,7 +10,7 @@ from experiments.bit_lm import EXPERIMENT as BITS
 from experiments.char_lm import EXPERIMENT as CHARACTERS
 from experiments.music import EXPERIMENT as MUSIC
 from lrpt.cli.command import main
-from lrpt.datasets.files import read_bytes
+from lrpt.datasets.data_file import read_bytes
 from lrpt.errors import UsageError
 from lrpt.runs.named_arrays import load, load_arrays
 

@@ -4,14 +4,14 @@ import gzip
 import hashlib
 import os
 import struct
+from functools import partial
 from pathlib import Path
 
+import mirrors
 import numpy as np
 import pytest
-from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import mnist
-from lrpt.errors import UsageError
 from lrpt.tasks import PermutedImages
 
 COUNTS = {"train": 30, "test": 12}
@@ -29,10 +29,10 @@ def content(name):
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register small files in place of the published ones, in a directory that serves as the mirror."""
-    with empty_mirror(tmp_path, monkeypatch, mnist.load_mnist) as mirror:
+    with mirrors.empty_mirror(tmp_path, monkeypatch, mnist.load_mnist) as mirror:
         for name in NAMES:
             (mirror / name).write_bytes(content(name)[0])
-        monkeypatch.setattr(mnist, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(mnist, "FILES", tuple(mirrors.source_of(mirror / name) for name in NAMES))
         monkeypatch.setattr(mnist, "COUNTS", COUNTS)
         yield mirror
 
@@ -52,9 +52,9 @@ def offline(mirror):
         path.unlink()
 
 
-def load(dir):
-    mnist.load_mnist.cache_clear()
-    return mnist.load_mnist(dir)
+load = partial(mirrors.load_anew, mnist.load_mnist)
+message = partial(mirrors.message, load)
+prepared = partial(mirrors.prepared, "lrpt_mnist")
 
 
 def assert_right(arrays):
@@ -63,19 +63,8 @@ def assert_right(arrays):
         np.testing.assert_array_equal(arrays[f"{split}_labels"], content(f"{prefix}-labels-idx1-ubyte.gz")[1])
 
 
-def message(dir):
-    with pytest.raises(UsageError) as raised:
-        load(dir)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
-def tree(directory):
+def times(directory):
     return {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
-
-
-def prepared(directory):
-    return directory / "prepared" / "lrpt_mnist" / "1.0.0"
 
 
 def test_files_in_the_directory_are_prepared_there_in_file_order(user, published, capsys):
@@ -105,9 +94,9 @@ def test_a_directory_that_is_read_only_is_left_alone(user, published, tmp_path):
     offline(published)
     user.chmod(0o555)
     try:
-        before = tree(user)
+        before = times(user)
         assert_right(load(user))
-        assert tree(user) == before
+        assert times(user) == before
     finally:
         user.chmod(0o755)
     assert prepared(tmp_path / "cache" / "lrpt").is_dir()

@@ -1,13 +1,13 @@
 """Tests of the Penn Treebank: the published files if they are available, and small files in their place for failures."""
 
 import hashlib
+from functools import partial
 
+import mirrors
 import numpy as np
 import pytest
-from mirrors import empty_mirror, source_of
 
 from lrpt.datasets import ptb
-from lrpt.errors import UsageError
 from lrpt.tasks import NextSymbol
 
 SENTENCES = {"train": 60, "valid": 5, "test": 7}
@@ -22,10 +22,10 @@ def content(name):
 @pytest.fixture
 def published(tmp_path, monkeypatch):
     """Register small files in place of the published ones, in a directory that serves as the mirror."""
-    with empty_mirror(tmp_path, monkeypatch, ptb.load_ptb) as mirror:
+    with mirrors.empty_mirror(tmp_path, monkeypatch, ptb.load_ptb) as mirror:
         for name in NAMES:
             (mirror / name).write_bytes(content(name))
-        monkeypatch.setattr(ptb, "FILES", tuple(source_of(mirror / name) for name in NAMES))
+        monkeypatch.setattr(ptb, "FILES", tuple(mirrors.source_of(mirror / name) for name in NAMES))
         monkeypatch.setattr(ptb, "SENTENCES", SENTENCES)
         yield mirror
 
@@ -38,24 +38,13 @@ def user(tmp_path, published):
     return directory
 
 
-def load(dir):
-    ptb.load_ptb.cache_clear()
-    return ptb.load_ptb(dir)
+load = partial(mirrors.load_anew, ptb.load_ptb)
+message = partial(mirrors.message, load)
+prepared = partial(mirrors.prepared, "lrpt_ptb")
 
 
 def assert_right(texts):
     assert texts == {name.split(".")[1]: "".join(f"{line.strip()}\n" for line in content(name).decode().splitlines()) for name in NAMES}
-
-
-def message(dir):
-    with pytest.raises(UsageError) as raised:
-        load(dir)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
-def prepared(directory):
-    return directory / "prepared" / "lrpt_ptb" / "1.0.0"
 
 
 def test_files_in_the_directory_are_prepared_there(user, capsys):

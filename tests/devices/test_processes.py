@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import EVEN, EXPERIMENT, assert_same_run, driven, flags, lines
+from tiny import EVEN, EXPERIMENT, assert_same_run, command, driven, flags, lines, write_stream
 
 from experiments import char_lm
 from lrpt.cli.command import main
@@ -34,9 +34,7 @@ JOBS = {
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory):
     """Streams of a text, whose state is carried from window to window."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    rng = np.random.default_rng(0)
-    path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
+    path = write_stream(tmp_path_factory.mktemp("text") / "text.txt")
     train = TrainConfig(updates=16, batch_size=4, order="stream", evaluate_every=8, evaluation_batch=4, updates_per_call=2)
     model = ModelConfig(size=6, rank=2, recurrence="plain")
     return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=5))
@@ -78,7 +76,7 @@ def test_a_signal_to_one_process_ends_all_with_a_checkpoint(ended, single, tmp_p
     assert logs["terminated"][0].startswith("lrpt: error: stopped by SIGTERM at update 6; the same command resumes there")
     assert logs["terminated"][1] == ""
     shutil.copytree(root / "terminated", tmp_path / "run")
-    main(EXPERIMENT, [*flags(EVEN), "--devices", "1", "--workdir", str(tmp_path / "run")])
+    main(EXPERIMENT, command(tmp_path / "run", EVEN))
     assert_same_run(tmp_path / "run", single)
 
 
@@ -90,7 +88,7 @@ def test_the_state_of_streams_is_brought_together(ended, stream, tmp_path):
     fit(stream, {0: tmp_path / "single"}, devices=1)
     shutil.copytree(root / "stream", tmp_path / "run")
     assert not (tmp_path / "run" / "metrics.jsonl").read_text(), "the state was to be that of a checkpoint before any evaluation"
-    main(char_lm.EXPERIMENT, [*flags(stream), "--no-compare", "--devices", "1", "--workdir", str(tmp_path / "run")])
+    main(char_lm.EXPERIMENT, command(tmp_path / "run", stream, "--no-compare"))
     for found, expected in zip(lines(tmp_path / "run"), lines(tmp_path / "single"), strict=True):
         assert_close(found["loss"], expected["loss"], rtol=1e-4)
 

@@ -17,16 +17,18 @@ from table import (
     STEPS,
     Network,
     Row,
+    Tripled,
     assert_close,
     assert_equal,
+    cell_without_a_state,
     every_cell_and_every_row_of_the_gru,
     parameters_module,
     width_of_input,
 )
 
-from lrpt.cells import CELLS, Cell, title_of
+from lrpt.cells import CELLS, title_of
 from lrpt.errors import UsageError
-from lrpt.matrices import Dense, Diagonal, LowRank, Sum, SymbolInputs, Work, low_rank_plus_diagonal
+from lrpt.matrices import Dense, Diagonal, Sum, SymbolInputs, Work, low_rank_plus_diagonal
 from lrpt.networks.counting import count
 from lrpt.networks.protocol import Start
 from lrpt.networks.recurrent import Recurrent, initial_carry
@@ -36,7 +38,6 @@ from lrpt.parametrizations import PARAMETRIZATIONS, Parametrization
 from lrpt.pytrees import register_fields
 from lrpt.recurrence import LOOPS, deferred
 from lrpt.recurrence.materialize import materialized
-from lrpt.specs import MatrixSpec
 
 OUTPUT_SIZE = 4
 LRD = Row("gru", "low_rank_plus_diagonal")
@@ -328,13 +329,6 @@ def test_any_matrix_that_knows_its_costs_is_multiplied_out_where_that_is_less_wo
     assert isinstance(found, Dense) == full
 
 
-@register_fields
-@dataclass(frozen=True)
-class Tripled(LowRank):
-    def apply(self, v):
-        return 3 * super().apply(v)
-
-
 @pytest.mark.parametrize("holder", [lambda matrix: matrix, lambda matrix: Sum((matrix,)), lambda matrix: SymbolInputs(matrix, 3)])
 def test_a_matrix_that_is_applied_in_another_way_than_multiplied_out_stays_as_it_is(holder):
     matrix = Tripled(jnp.ones((1, 3)), jnp.ones((1, 3)))
@@ -386,10 +380,7 @@ def test_what_is_read_is_checked_when_a_network_is_built():
 
 @pytest.mark.parametrize("state", [(), None])
 def test_a_cell_without_a_state_goes_on_from_it(state, tables):
-    def step(params, carry, x):
-        return carry, (jnp.tanh(params["a"].apply(x)), ())
-
-    CELLS["mine"] = Cell(step, lambda spec: {"a": MatrixSpec(spec.input_size, spec.size, "input")}, carry=lambda spec: state)
+    CELLS["mine"] = cell_without_a_state(state)
     model = SequenceModel(ModelConfig("mine", SIZE, parametrization="dense"), INPUT_SIZE, OUTPUT_SIZE, "all")
     params = model.init(jax.random.key(0), XS)
     predictions, carry = model.apply(params, XS, method="advance")

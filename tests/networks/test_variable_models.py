@@ -57,6 +57,18 @@ def sown(config=CONFIG, variables=VARIABLES, **how):
     return {name: value for collection in found.values() for name, (value,) in collection.items()}
 
 
+def gradient_of_penalty(config, variables):
+    """Return the gradient of the penalty of schedules to all parameters."""
+
+    def penalty(params):
+        _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(
+            {**variables, "params": params}, INPUTS, train=True, method="advance", mutable=list(SOWN)
+        )
+        return found["penalties"]["schedule"][0]
+
+    return jax.jit(jax.grad(penalty))(variables["params"])
+
+
 def float64_schedule():
     """(m, share of the mask that is not zero), (b, t) each, from the paper's equations."""
     params = jax.tree.map(lambda a: np.asarray(a, np.float64), VARIABLES["params"])
@@ -187,17 +199,7 @@ def test_a_sharp_soft_mask_agrees_with_the_hard_one():
 
 def test_the_gradient_of_the_penalty_reaches_the_scheduler_alone_in_every_loop():
     """At the first step: later ones depend on the state, and that on everything."""
-
-    def penalty(params, config):
-        _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(
-            {**VARIABLES, "params": params}, INPUTS, train=True, method="advance", mutable=list(SOWN)
-        )
-        return found["penalties"]["schedule"][0]
-
-    gradients = [
-        jax.jit(jax.grad(partial(penalty, config=VariableConfig(**{**vars(CONFIG), "recurrence": loop}))))(VARIABLES["params"])
-        for loop in LOOPS
-    ]
+    gradients = [gradient_of_penalty(VariableConfig(**{**vars(CONFIG), "recurrence": loop}), VARIABLES) for loop in LOOPS]
     for gradient in gradients[1:]:
         assert_close(gradient, gradients[0], rtol=1e-5, atol=1e-7)
     assert np.all(np.asarray(gradients[0]["recurrent"]["cell"]["operator"]["scheduler_input"]) != 0)
@@ -276,23 +278,13 @@ def test_a_cut_gradient_has_no_product_over_steps_and_the_same_values(cell):
     (full_logits, _), _ = advance(config, variables, train=True)
     (cut_logits, _), _ = advance(cut, variables, train=True)
     assert_equal(full_logits, cut_logits)
-
-    def penalty(params, config):
-        _, found = config.build(SYMBOLS, SYMBOLS, "all").apply(
-            {**variables, "params": params}, INPUTS, train=True, method="advance", mutable=list(SOWN)
-        )
-        return found["penalties"]["schedule"][0]
-
-    gradient = {
-        name: jax.jit(jax.grad(partial(penalty, config=one)))(variables["params"]) for name, one in {"full": config, "cut": cut}.items()
-    }
+    gradient = {name: gradient_of_penalty(one, variables) for name, one in {"full": config, "cut": cut}.items()}
     unit = {name: jax.tree.leaves(own["recurrent"]["cell"]["recurrent"]) for name, own in gradient.items()}
     assert all(np.all(np.asarray(leaf) == 0) for leaf in unit["cut"])
     assert any(np.any(np.asarray(leaf) != 0) for leaf in unit["full"])
     loops = [VariableConfig(**{**vars(cut), "recurrence": loop}) for loop in LOOPS]
     for one in loops:
-        own = jax.jit(jax.grad(partial(penalty, config=one)))(variables["params"])
-        assert_close(own, gradient["cut"], rtol=1e-5, atol=1e-7)
+        assert_close(gradient_of_penalty(one, variables), gradient["cut"], rtol=1e-5, atol=1e-7)
 
 
 def test_operations_of_a_run():

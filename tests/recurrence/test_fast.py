@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from table import assert_close
+from table import Tripled, assert_close
 
 from lrpt.losses import cross_entropy
 from lrpt.matrices import Bias, Composite, Dense, Diagonal, LowRank, Projection, Sum, low_rank_plus_diagonal
@@ -318,13 +318,6 @@ def test_an_operator_may_know_the_axes_of_one_step_only():
 
     _, (h, c), _, _ = network(5)
     assert_like_plain([Rolled(jnp.linspace(0.1, 0.5, SIZE)), Summed(0.1 * h.T @ c)])
-
-
-@register_fields
-@dataclass(frozen=True)
-class Tripled(LowRank):
-    def apply(self, v):
-        return 3 * super().apply(v)
 
 
 @pytest.mark.parametrize("holder", [lambda matrix: matrix, lambda matrix: Sum((matrix, Dense(jnp.eye(SIZE))))])

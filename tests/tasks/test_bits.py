@@ -1,9 +1,10 @@
 """Tests of texts as bits: windows, buffers, ends of characters, and metrics."""
 
-import jax.numpy as jnp
+from functools import partial
+
 import numpy as np
 import pytest
-from test_text import PARTS, examples, predicted, text_file
+from test_text import PARTS, built, examples, predicted, uniform_metrics
 
 from lrpt.datasets.documents import cut
 from lrpt.errors import UsageError
@@ -11,9 +12,7 @@ from lrpt.tasks import NextBit, bits
 
 TEXT = "To be, or not to be: that is the question.\n" * 12 + "née\n"
 
-
-def task_of(tmp_path, text=TEXT, **options):
-    return NextBit(file=text_file(tmp_path, text), **options).build(0)
+task_of = partial(built, NextBit, text=TEXT)
 
 
 def spelled(text, buffer=0):
@@ -53,10 +52,7 @@ def test_inputs_say_which_character_is_complete(tmp_path, buffer):
 
 def test_figures_are_of_bits_and_of_characters(tmp_path):
     task = task_of(tmp_path, buffer=8, steps=30)
-    batch = examples(task.splits["test"])
-    metrics = task.metrics(jnp.zeros((*batch.targets.shape, 2)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
-    assert summary == pytest.approx({"loss": np.log(2), "bits_per_bit": 1, "bits_per_character": 16}, rel=1e-5)
+    assert uniform_metrics(task) == pytest.approx({"loss": np.log(2), "bits_per_bit": 1, "bits_per_character": 16}, rel=1e-5)
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch):
@@ -65,7 +61,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"data\.buffer is -1: expected 0 or more"):
         NextBit(buffer=-1)
     with pytest.raises(UsageError, match=r"data\.steps is 8, and the valid split has 0 symbols: name a larger --data\.file"):
-        task_of(tmp_path, "to be", steps=8)
+        task_of(tmp_path, text="to be", steps=8)
     monkeypatch.setattr(bits, "LIMIT", 1_000)
     with pytest.raises(UsageError, match=r"the train split has [\d,]+ bits, more than 1,000: choose a smaller --data\.buffer"):
         task_of(tmp_path)

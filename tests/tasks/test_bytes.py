@@ -3,11 +3,10 @@
 import hashlib
 from zipfile import ZipFile
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from mirrors import empty_mirror, source_of
-from test_text import PARTS, examples, predicted
+from test_text import PARTS, examples, predicted, uniform_metrics
 
 from lrpt.datasets import wikipedia
 from lrpt.errors import UsageError
@@ -53,10 +52,7 @@ def test_windows_of_a_file_are_its_bytes(tmp_path, steps):
 
 def test_figures_are_in_bits(tmp_path):
     task = task_of(tmp_path)
-    batch = examples(task.splits["test"])
-    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
-    assert summary["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
+    assert uniform_metrics(task)["bits_per_character"] == pytest.approx(np.log2(task.output_size), rel=1e-5)
 
 
 def test_symbols_are_the_bytes_of_all_splits(tmp_path):

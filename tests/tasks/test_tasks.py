@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from table import assert_equal
 
 from lrpt.tasks import Adding, Chorales, CopyMemory, NextByte, NextSymbol, NextWord, PermutedImages
 
@@ -37,10 +38,6 @@ def compiled(config, name, seed=1):
 def batch(config, name, indices, seed=1):
     split, make = compiled(config, name, seed)
     return make(split.arrays, jnp.asarray(indices))
-
-
-def assert_equal(a, b):
-    jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
 @pytest.mark.parametrize("name", ["train", "test"])

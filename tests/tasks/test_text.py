@@ -1,7 +1,7 @@
 """Tests of texts as examples: each symbol is predicted once, from the symbol before it; metrics match the paper's code."""
 
 import hashlib
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -37,8 +37,19 @@ def text_file(tmp_path, text):
     return path
 
 
-def task_of(tmp_path, text, **options):
-    return NextSymbol(file=text_file(tmp_path, text), **options).build(0)
+def built(kind, tmp_path, text, **options):
+    """Build a task of a text."""
+    return kind(file=text_file(tmp_path, text), **options).build(0)
+
+
+def uniform_metrics(task):
+    """Return the metrics of uniform predictions on the test split."""
+    batch = examples(task.splits["test"])
+    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
+    return task.summarize({name: float(values.mean()) for name, values in metrics.items()})
+
+
+task_of = partial(built, NextSymbol)
 
 
 @cache
@@ -257,14 +268,11 @@ def test_what_is_behind_a_sentence_has_no_gradient():
 @pytest.mark.parametrize("reading", ["sentences", "stream"])
 def test_uniform_predictions_are_in_doubt_among_all_symbols(tmp_path, reading):
     task = task_of(tmp_path, TEXT, reading=reading, steps=10)
-    batch = examples(task.splits["test"])
-    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     symbols = len(task.vocabulary)
     expected = {"loss": np.log(symbols), "perplexity": symbols, "bits_per_character": np.log2(symbols)}
     if reading == "sentences":
         expected["sentence_perplexity"] = symbols
-    assert summary == {name: pytest.approx(value, rel=1e-5) for name, value in expected.items()}
+    assert uniform_metrics(task) == {name: pytest.approx(value, rel=1e-5) for name, value in expected.items()}
 
 
 def test_the_joined_treebank_is_cut_as_one_text(monkeypatch):

@@ -1,9 +1,10 @@
 """Tests of texts as words: the vocabulary, windows, and the Penn Treebank if it is available."""
 
-import jax.numpy as jnp
+from functools import partial
+
 import numpy as np
 import pytest
-from test_text import PARTS, examples, predicted, text_file
+from test_text import PARTS, built, examples, predicted, uniform_metrics
 
 from lrpt.errors import UsageError
 from lrpt.tasks import NextWord, WordVocabulary
@@ -11,9 +12,7 @@ from lrpt.tasks.words import words_and_marks
 
 TEXT = "".join(f"{'A rare word, ' * (number % 4)}no. {number % 40} <unk>!\n" + "\n" * (number % 3 == 0) for number in range(300))
 
-
-def task_of(tmp_path, text=TEXT, **options):
-    return NextWord(file=text_file(tmp_path, text), **options).build(0)
+task_of = partial(built, NextWord, text=TEXT)
 
 
 def test_a_line_becomes_words_and_marks_in_lower_case():
@@ -54,11 +53,8 @@ def test_words_below_the_cutoff_are_unknown(tmp_path):
 
 def test_figures_are_of_words(tmp_path):
     task = task_of(tmp_path)
-    batch = examples(task.splits["test"])
-    metrics = task.metrics(jnp.zeros((*batch.targets.shape, task.output_size)), batch)
-    summary = task.summarize({name: float(values.mean()) for name, values in metrics.items()})
     types = len(task.vocabulary)
-    assert summary == {"loss": pytest.approx(np.log(types), rel=1e-5), "perplexity": pytest.approx(types, rel=1e-5)}
+    assert uniform_metrics(task) == {"loss": pytest.approx(np.log(types), rel=1e-5), "perplexity": pytest.approx(types, rel=1e-5)}
 
 
 def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
@@ -72,7 +68,7 @@ def test_python_is_the_default_and_needs_nothing(tmp_path, monkeypatch):
 
 def test_a_file_that_is_too_small_says_what_to_do(tmp_path):
     with pytest.raises(UsageError, match=r"data.steps is 35, and the train split has 18 symbols: .*--data.steps"):
-        task_of(tmp_path, "one\n" * 10)
+        task_of(tmp_path, text="one\n" * 10)
 
 
 # Published: 929,589 / 73,760 / 82,430 words with one <eos> for each line, 10,000 types.
@@ -89,6 +85,6 @@ def test_the_published_penn_treebank(data_dir, tmp_path):
 
 
 def test_the_vocabulary_is_that_of_the_training_split(tmp_path):
-    task = task_of(tmp_path, "a b\n" * 900 + "q r\n" * 100, steps=5)
+    task = task_of(tmp_path, text="a b\n" * 900 + "q r\n" * 100, steps=5)
     assert task.vocabulary.symbols == ("<eos>", "<unk>", "a", "b")
     assert task.metadata["unknown_words"] == {"train": 2, "valid": 100, "test": 98}

@@ -1,4 +1,7 @@
-"""Programs are traced once per module instead of once per run; a test that starts programs of its own shows that this changes nothing."""
+"""What tests of training share: an uninterrupted run, and programs that are traced once per module instead of once per run.
+
+A test that starts programs of its own shows that this changes nothing.
+"""
 
 import pytest
 
@@ -21,3 +24,11 @@ def remembered_programs():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_train_all", train_all_with_memory)
         yield
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    """The directory of an uninterrupted run of the module's configuration."""
+    path = tmp_path_factory.mktemp("whole") / "run"
+    loop.fit(config, {0: path}, devices=1)
+    return path

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tiny import EVEN, EXPERIMENT, driven, flags, numbers
+from tiny import EVEN, EXPERIMENT, command, driven, numbers
 
 from lrpt.cli.command import main
 
@@ -51,10 +51,6 @@ class Ended(NamedTuple):
     stderr: str
 
 
-def command(path):
-    return [*flags(EVEN), "--devices", "1", "--workdir", str(path)]
-
-
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory):
     """What is left of each process: those of the table, one that nothing ended, and a killed one with its successor."""
@@ -67,7 +63,9 @@ def processes(tmp_path_factory):
 
 def drive(root, jobs):
     """Runs a command for each job, one after the other."""
-    described = [{"argv": command(root / job.directory), "end": job.end and job.end.how, "at": job.end and job.end.at} for job in jobs]
+    described = [
+        {"argv": command(root / job.directory, EVEN), "end": job.end and job.end.how, "at": job.end and job.end.at} for job in jobs
+    ]
     statuses = driven(root, described)
     logs = [(root / f"{i}.log").read_text() for i in range(len(jobs))]
     return [Ended(root / job.directory, *rest) for job, *rest in zip(jobs, statuses, logs, strict=True)]
@@ -104,7 +102,7 @@ def test_the_same_command_ends_with_the_numbers_of_an_uninterrupted_run(processe
     path = tmp_path / "run"
     if processes[end.how].path.exists():
         shutil.copytree(processes[end.how].path, path)
-    main(EXPERIMENT, command(path))
+    main(EXPERIMENT, command(path, EVEN))
     assert numbers(path, EVEN) == numbers(processes["whole"].path, EVEN)
     assert capsys.readouterr().err == ""  # a checkpoint that was not finished is no checkpoint, and needs no word
     assert {entry.name for entry in (path / "checkpoints").iterdir()} <= {"4", "8", "12"}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import CONFIG, EVEN, EXPERIMENT, Apart, arrays, changed, flags, interrupted_after, lines, named_start, numbers, tree
+from tiny import CONFIG, EVEN, EXPERIMENT, Apart, arrays, changed, command, interrupted_after, lines, named_start, numbers, rewind, tree
 
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
@@ -42,14 +42,6 @@ def interrupted(path, calls, config=CONFIG):
     with interrupted_after(calls) as raised:
         train(path, config)
     return str(raised.value)
-
-
-def unfinish(path, update):
-    """As a crash leaves the directory that came after the checkpoint of `update`."""
-    (path / "result.json").unlink()
-    for checkpoint in (path / "checkpoints").iterdir():
-        if int(checkpoint.name) > update:
-            shutil.rmtree(checkpoint)
 
 
 def test_a_run_is_reproducible(whole, tmp_path):
@@ -136,13 +128,13 @@ def test_crash_after_a_checkpoint(whole, run, update):
     if update == 4:  # it was removed when those of 8 and 11 had come
         shutil.rmtree(run)
         train(run, changed(train={"updates": 4}))
-    unfinish(run, update)
+    rewind(run, update)
     train(run)
     assert numbers(run) == numbers(whole)
 
 
 def test_half_a_line_is_dropped(whole, run):
-    unfinish(run, 8)
+    rewind(run, 8)
     text = (run / "metrics.jsonl").read_bytes()
     (run / "metrics.jsonl").write_bytes(text[: text.rindex(b'"split": "valid"')])
     train(run)
@@ -159,7 +151,7 @@ def another_number(text):
 
 @pytest.mark.parametrize("harm", [damaged_line, another_number, lambda text: text[1:], lambda text: text[:1], lambda text: []])
 def test_metrics_that_were_altered_are_restored_from_the_checkpoint(whole, run, harm):
-    unfinish(run, 8)
+    rewind(run, 8)
     path, console = run / "metrics.jsonl", Listening()
     path.write_bytes(b"".join(line + b"\n" for line in harm(path.read_bytes().splitlines())))
     train(run, console=console)
@@ -185,7 +177,7 @@ class Listening(Console):
 
 
 def test_a_damaged_checkpoint_is_passed_over_with_one_warning(whole, run):
-    unfinish(run, 11)
+    rewind(run, 11)
     flip(run / "checkpoints" / "11")
     console = Listening()
     train(run, console=console)
@@ -211,7 +203,7 @@ def test_a_finished_run_needs_no_data(run, monkeypatch):
 
 @pytest.mark.slow
 def test_a_finished_command_says_so_and_returns(tmp_path, capsys):
-    argv = [*flags(), "--devices", "1", "--workdir", str(tmp_path / "run")]
+    argv = command(tmp_path / "run")
     main(EXPERIMENT, argv)
     before = tree(tmp_path / "run")
     first = capsys.readouterr().out.splitlines()
@@ -344,7 +336,7 @@ def test_an_end_between_evaluations_does_not_count_in_a_longer_run(tmp_path, gro
 
 
 def test_one_command_at_a_time(run):
-    unfinish(run, 8)
+    rewind(run, 8)
     before = tree(run)
     directory = RunDirectory(run)
     directory.lock()

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from table import assert_close
-from tiny import EVEN, EXPERIMENT, Apart, assert_same_run, changed, flags, interrupted_after, lines, numbers
+from tiny import EVEN, EXPERIMENT, Apart, assert_same_run, changed, flags, interrupted_after, lines, numbers, rewind
 
 from lrpt.cli.command import main
 from lrpt.devices import hardware, parallel
@@ -130,14 +130,6 @@ def test_seeds_that_stand_at_different_updates(three_devices, tmp_path):
     train(tmp_path, devices=3)
     for seed in SEEDS:
         assert numbers(tmp_path / str(seed)) == numbers(three_devices / str(seed))
-
-
-def rewind(path, update):
-    """As a crash leaves a directory after the checkpoint of `update`."""
-    (path / "result.json").unlink()
-    for checkpoint in (path / "checkpoints").iterdir():
-        if int(checkpoint.name) > update:
-            shutil.rmtree(checkpoint)
 
 
 @pytest.mark.devices(3)

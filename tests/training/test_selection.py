@@ -6,15 +6,12 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
-from tiny import interrupted_after, lines
+from tiny import interrupted_after, lines, sharpening
 
 import lrpt
 from lrpt.devices import hardware
-from lrpt.networks.variable_computation import VariableConfig
-from lrpt.optim import OptimConfig
 from lrpt.runs.console import Console
 from lrpt.tasks import NextSymbol
-from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.run import Run
 
@@ -26,11 +23,7 @@ FIRST_SHARP = 12
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """A learning rate so high that the loss grows."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("abcab cab\n" * 5)
-    model = VariableConfig("vcrnn", 5, parametrization="dense", sharpness=0.2, sharpness_growth=0.4, sharpness_end=1.0)
-    train = TrainConfig(updates=20, batch_size=2, order="stream", evaluate_every=EVALUATED, evaluation_batch=1)
-    return RunConfig(model, OptimConfig("adam", 0.5), train, NextSymbol(file=path, reading="stream", steps=4))
+    return sharpening(tmp_path_factory.mktemp("text") / "text.txt", 0.2, 0.4, 1.0, 0.5, updates=20)
 
 
 @pytest.fixture(scope="module")

@@ -6,34 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import interrupted_after, lines
+from tiny import interrupted_after, lines, sharpening
 
-from lrpt.networks.variable_computation import VariableConfig
-from lrpt.optim import OptimConfig
 from lrpt.runs.checkpoint import Checkpoints
-from lrpt.tasks import NextSymbol
-from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
 from lrpt.training.step import init_state, train_steps, with_settings
 
-STEPS, ROWS, WINDOWS = 4, 2, 5
+ROWS, WINDOWS = 2, 5
 
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """Epochs of five updates; calls of two, so that some hold the border of two epochs. Evaluations are at 4, 8 and 12."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    path.write_text("abcab cab\n" * 5)
-    model = VariableConfig("vcrnn", 5, parametrization="dense", sharpness=0.3, sharpness_growth=0.2, sharpness_end=0.6)
-    train = TrainConfig(updates=12, batch_size=ROWS, order="stream", evaluate_every=4, evaluation_batch=1, updates_per_call=2)
-    return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=STEPS))
-
-
-@pytest.fixture(scope="module")
-def whole(config, tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    fit(config, {0: path}, devices=1)
-    return path
+    return sharpening(tmp_path_factory.mktemp("text") / "text.txt", 0.3, 0.2, 0.6, 0.01, updates=12, updates_per_call=2)
 
 
 def state_of(path, config):

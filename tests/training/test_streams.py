@@ -9,18 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from table import assert_close
-from tiny import interrupted_after, lines, tree
+from table import assert_close, cell_without_a_state
+from tiny import interrupted_after, lines, tree, write_stream
 
 import lrpt
-from lrpt.cells import CELLS, Cell
+from lrpt.cells import CELLS
 from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.losses import cross_entropy
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.optim import OptimConfig
 from lrpt.runs.files import sealed, write_json
-from lrpt.specs import MatrixSpec
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
 from lrpt.training.config import RunConfig, TrainConfig
@@ -35,19 +34,10 @@ STEPS, ROWS = 5, 4
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
     """A text of 13 windows a row in the training part; 32 updates are two passes and a bit, in calls of one length."""
-    path = tmp_path_factory.mktemp("text") / "text.txt"
-    rng = np.random.default_rng(0)
-    path.write_text("\n".join("".join(rng.choice(list("abcde "), 9)) for _ in range(30)))
+    path = write_stream(tmp_path_factory.mktemp("text") / "text.txt")
     train = TrainConfig(updates=32, batch_size=ROWS, order="stream", evaluate_every=8, evaluation_batch=2, updates_per_call=4)
     model = ModelConfig(cell="lstm", size=6, rank=2, carry_bias=0.0)
     return RunConfig(model, OptimConfig("adam", 0.01), train, NextSymbol(file=path, reading="stream", steps=STEPS))
-
-
-@pytest.fixture(scope="module")
-def whole(config, tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    fit(config, {0: path}, devices=1)
-    return path
 
 
 @pytest.mark.slow
@@ -114,11 +104,7 @@ def test_rows_that_start_afresh_read_from_the_initial_state(config):
 
 def test_a_cell_without_a_state_reads_streams(config, tables, tmp_path):
     """With an optimizer that recovers, which looks for states that are not finite."""
-
-    def step(params, carry, x):
-        return carry, (jnp.tanh(params["a"].apply(x)), ())
-
-    CELLS["mine"] = Cell(step, lambda spec: {"a": MatrixSpec(spec.input_size, spec.size, "input")}, carry=lambda spec: ())
+    CELLS["mine"] = cell_without_a_state(())
     train = dataclasses.replace(config.train, updates=4, evaluate_every=2, updates_per_call=2)
     own = dataclasses.replace(config, model=ModelConfig("mine", 4, parametrization="dense"), optim=OptimConfig("char_lm"), train=train)
     fit(own, {0: tmp_path / "run"}, devices=1)
