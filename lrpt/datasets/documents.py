@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from lrpt.datasets.files import read_bytes
+from lrpt.datasets.data_file import read_bytes
 from lrpt.errors import UsageError
 
 BLANKS = ("stripped", "kept")

@@ -1,7 +1,7 @@
 """Bach chorales with the splits of Boulanger-Lewandowski et al. (2012), from either of the two published file formats."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
@@ -41,7 +41,13 @@ FILES = {
 def read_json(file: bytes) -> Pieces:
     """Read {'train': [[[60, 72], ...], ...], 'valid': ..., 'test': ...}: the MIDI notes of each frame of each piece."""
     content = json.loads(file)
+    _check_splits(content, COUNTS)
     return {part: [_from_notes(piece) for piece in content[part]] for part in COUNTS}
+
+
+def _check_splits(content: Mapping[str, Any], names: Iterable[str]) -> None:
+    if missing := [name for name in names if name not in content]:
+        raise ValueError(f"it has no {' and no '.join(missing)}")
 
 
 def _from_notes(piece: Sequence[Sequence[int]]) -> Piece:
@@ -56,6 +62,7 @@ def _from_notes(piece: Sequence[Sequence[int]]) -> Piece:
 def read_mat(file: bytes) -> Pieces:
     """Read the cell arrays 'traindata', 'validdata' and 'testdata', whose cells are pieces of (frames, 88) zeros and ones."""
     content = scipy.io.loadmat(BytesIO(file))
+    _check_splits(content, [f"{part}data" for part in COUNTS])
     return {part: [from_bits(piece) for piece in content[f"{part}data"].ravel()] for part in COUNTS}
 
 

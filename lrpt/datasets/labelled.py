@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from lrpt.datasets.files import read_bytes
+from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.splits import PARTS
 from lrpt.errors import UsageError
 
@@ -84,8 +84,13 @@ def _read_npz(content: bytes) -> Labelled:
                 "store the parts of complex numbers as two features"
             )
         lengths = _array(arrays, "lengths") if "lengths" in arrays.files else np.full(len(inputs), inputs.shape[1])
-        split = _array(arrays, "split") if "split" in arrays.files else None
-    return Labelled(_exact(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, targets, split)
+        split = _as_text(_array(arrays, "split")) if "split" in arrays.files else None
+    return Labelled(_exact(inputs.reshape(*inputs.shape[:2], *inputs.shape[2:] or (1,))), lengths, _as_text(targets), split)
+
+
+def _as_text(names: Shaped[np.ndarray, "*s"]) -> Shaped[np.ndarray, "*s"]:
+    """Return names that are stored as bytes as text, and all else as it is."""
+    return np.char.decode(names, "utf-8") if names.dtype.kind == "S" else names
 
 
 def _exact(inputs: np.ndarray) -> Float[np.ndarray, "..."]:
@@ -162,9 +167,9 @@ def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[fl
 def _label_of_each(rows: Sequence[dict[str, str]], sequences: dict[str, list[int]], column: str) -> Shaped[np.ndarray, " s"]:
     """Return the label of each sequence, which is the same in all its rows."""
     for name, numbers in sequences.items():
-        if len(found := dict.fromkeys(rows[number][column] for number in numbers)) > 1:
+        if len(found := dict.fromkeys(rows[number][column].strip() for number in numbers)) > 1:
             raise ValueError(f"sequence {name} has several values of {column}: {', '.join(found)}")
-    return np.array([rows[numbers[0]][column] for numbers in sequences.values()])
+    return np.array([rows[numbers[0]][column].strip() for numbers in sequences.values()])
 
 
 def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:

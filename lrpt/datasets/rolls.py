@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import scipy.io
 
-from lrpt.datasets.files import read_bytes
+from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.jsb import FILES, READERS, Piece, Pieces, from_bits, read_mat
 from lrpt.datasets.piano_roll import NOTES
 from lrpt.datasets.splits import PARTS, random_parts
@@ -16,7 +16,7 @@ from lrpt.errors import UsageError
 
 T = TypeVar("T")
 
-WORDS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test"}
+WORDS = {"train": "train", "training": "train", "valid": "valid", "validation": "valid", "val": "valid", "test": "test", "testing": "test"}
 """Words in the name of a file or folder -> the split that they name."""
 IN_PARTS = {f"{part}data" for part in PARTS}
 """Variables of a .mat file that is already split."""

@@ -9,6 +9,7 @@ by
     lrpt.interop.linen.RNN(lrpt.interop.linen.Cell("gru", features=128, matrices=MatrixConfig("low_rank_plus_diagonal", 24)))
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -183,3 +184,20 @@ class RNN(nn.Module):
         first = in_precision_of(jax.tree.leaves((params, xs)), own) if initial_carry is None else as_own(initial_carry, own)
         carry, ys = run(self.cell.network.step, params, first, xs, order, seq_lengths, loop=self.loop, with_carry=returns)
         return (as_own(carry, own if initial_carry is None else initial_carry), ys) if returns else ys
+
+
+class Layers(nn.Module):
+    """RNN layers, one after another, for the same lengths of sequences. (`flax.linen.Sequential` gives them to the first layer only.)
+
+    Attributes:
+      layers: the layers, `RNN` or `Bidirectional`, which return outputs of all steps.
+    """
+
+    layers: Sequence[nn.Module]
+
+    def __call__(self, inputs: Float[Array, "*b t m"], *, seq_lengths: Int[Array, "*b"] | None = None) -> Float[Array, "*b t o"]:
+        """Return the outputs of the last layer. Those behind the end of a sequence are not zeroed."""
+        outputs = inputs
+        for layer in self.layers:
+            outputs = layer(outputs, seq_lengths=seq_lengths)  # type: ignore[operator]
+        return outputs

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
-from lrpt.interop.linen import RNN, Bidirectional, Cell
+from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers
 from lrpt.networks.configuration import InitialConfig, TiedStorageConfig
 from lrpt.networks.recurrent import Recurrent, cell_params
 from lrpt.networks.sequence_model import ModelConfig
@@ -132,7 +132,10 @@ def _named(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
-    """Return a Flax module of the layers, one after another, and its parameters. It maps (batch, time, inputs) to all outputs."""
+    """Return a Flax module of the layers, one after another, and its parameters.
+
+    It maps (batch, time, inputs) to all outputs, for sequences of the lengths `seq_lengths` if they are given.
+    """
     layers, params = [], {}
     for name in (name for name in cells if not name.endswith("_reverse")):
         both = [cells[key] for key in (name, f"{name}_reverse") if key in cells]
@@ -140,7 +143,7 @@ def as_linen(cells: Cells) -> tuple[nn.Module, dict[str, Any]]:
         own = [{"cell": found["cell"]} for found, _ in both]
         params[f"layers_{len(layers)}"] = own[0] if len(both) == 1 else {"forward_rnn": own[0], "backward_rnn": own[1]}
         layers.append(rnns[0] if len(both) == 1 else Bidirectional(*rnns, parent=None))
-    return nn.Sequential(layers, parent=None), params
+    return Layers(layers, parent=None), params
 
 
 def _rnn(network: Recurrent) -> RNN:

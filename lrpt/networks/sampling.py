@@ -6,7 +6,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Integer
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float, Int, Integer
 
 from lrpt.errors import UsageError, is_integer
 from lrpt.networks.conditional import ConditionalNetwork
@@ -23,11 +24,13 @@ def sample(
     prompt: Integer[Array, " p"] | Integer[np.ndarray, " p"],
     length: int,
     key: Array,
-    temperature: float = 1.0,
+    temperature: float | Float[Array, ""] = 1.0,
     end: int | None = None,
     top_k: int | None = None,
 ) -> Int[Array, " length"]:
     """Draw symbols that follow a prompt, with probabilities softmax(logits / temperature). Each drawn symbol is the next input.
+
+    Every call is compiled anew. To sample often, compile it once: `jax.jit(sample, static_argnames=("model", "length", "end", "top_k"))`.
 
     Args:
       model: a network with a method `advance` that predicts at every step. Its inputs are the symbols that it predicts.
@@ -52,7 +55,8 @@ def sample(
         logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))  # Gumbel noise of half precision takes a few values only
         if top_k is not None and top_k < logits.size:
             logits = jnp.where(logits < jax.lax.top_k(logits, top_k)[0][-1], -jnp.inf, logits)
-        return jnp.argmax(logits) if temperature < COLD else jax.random.categorical(key, logits / temperature)
+        drawn = jax.random.categorical(key, logits / jnp.maximum(temperature, COLD))
+        return jnp.where(temperature < COLD, jnp.argmax(logits), drawn)
 
     def step(state: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], Array]:
         carry, logits = state
@@ -89,12 +93,12 @@ def check_writes(model: Any) -> None:
         raise UsageError("the network reads which word or character each symbol completes, and predicts symbols only: sample another one")
 
 
-def _check_settings(prompt: Array, length: int, temperature: float, top_k: int | None) -> None:
+def _check_settings(prompt: Array, length: int, temperature: Any, top_k: int | None) -> None:
     if prompt.ndim != 1 or not prompt.size or not jnp.issubdtype(prompt.dtype, jnp.integer):
         raise UsageError(f"the prompt is {prompt.dtype} of shape {prompt.shape}: give one symbol or more, as integers of shape (p,)")
     if not is_integer(length) or length < 0:
         raise UsageError(f"length is {length}: expected an integer, 0 or more")
-    if not temperature >= 0:
+    if not isinstance(temperature, Tracer) and not temperature >= 0:
         raise UsageError(f"temperature is {temperature}: expected 0 or more")
     if top_k is not None and (not is_integer(top_k) or top_k < 1):
         raise UsageError(f"top_k is {top_k}: expected an integer, 1 or more")

@@ -174,6 +174,9 @@ class SequenceModel(nn.Module):
     ) -> tuple[Float[Array, "b *t o"], Any]:
         """Return (predictions, the state after the last step). `start` has the final state of an earlier sequence.
 
+        If only the last output is read and no step of a row counts, as in a window behind the end of its sequence, then its prediction is
+        that of an output of zeros. The state is right: it is that before the window.
+
         Raises:
           UsageError: inputs, mask or state do not have the shapes of this network, or symbols are too large.
         """

@@ -46,8 +46,8 @@ def recur(
       xs: inputs, each leaf (t, b, ...).
       mask: padding mask, true for steps that count. A step that does not count leaves the state unchanged and has an output of zero. With
         a mask, each leaf of y and info must be (b, ...).
-      outputs: 'all' returns y of every step, 'last' returns y of each row's last step that counts (nothing else is stored), 'info' returns
-        the pair (y, info) of every step.
+      outputs: 'all' returns y of every step, 'last' returns y of each row's last step that counts, and zeros for a row without one (nothing
+        else is stored), 'info' returns the pair (y, info) of every step.
       loop: a name in `LOOPS`; or 'kernel', which is `lrpt.recurrence.kernels.sequence`: low-rank GRUs on an NVIDIA GPU only.
       tuning: choices that the loop would otherwise make by rule.
       readout: an operator that is applied to y: to steps that count, and to some of the others, where its result has no meaning.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.documents import python_documentation
-from lrpt.datasets.files import read_bytes
 from lrpt.datasets.vocabulary import ByteVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import corpus_metrics

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lrpt.datasets.abc import Symbol, Tune, divide, drawn_tunes, read_tune, split_tunes, traits
-from lrpt.datasets.files import read_bytes
+from lrpt.datasets.abc import Symbol, Tune, divide, drawn_tunes, families, read_tune, split_tunes, traits
+from lrpt.datasets.data_file import read_bytes
 from lrpt.datasets.vocabulary import UNKNOWN, Vocabulary, WordVocabulary
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.metrics import word_metrics
@@ -125,6 +125,11 @@ def _parts(traits_of_tunes: Sequence[Sequence[str]]) -> dict[str, list[int]]:
     """
     shares = {part: TUNES[part] / sum(TUNES.values()) for part in ("test", "valid", "train")}
     found = divide(traits_of_tunes, shares)
+    if empty := [part for part, numbers in found.items() if not numbers]:
+        raise UsageError(
+            f"the {empty[0]} split is empty: {len(traits_of_tunes)} tunes are {len(families(traits_of_tunes))} without variants; give more "
+            f"tunes, and different titles or none (tunes with the same title, number in a book or beginning stay in one split)"
+        )
     return {part: found[part] for part in TUNES}
 
 

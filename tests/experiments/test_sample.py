@@ -202,3 +202,13 @@ def test_several_texts_have_the_seeds_that_follow(run, capsys):
 
     several = said("--samples", "2", "--seed", "5", "--top-k", "3")
     assert several == f"--- 1\n{said('--seed', '5', '--top-k', '3')}--- 2\n{said('--seed', '6', '--top-k', '3')}"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_the_temperature_may_be_an_array_and_traced(temperature):
+    def draw(temperature):
+        return sample(MODEL, VARIABLES, jnp.asarray([1]), 8, jax.random.key(0), temperature)
+
+    expected = draw(temperature)
+    np.testing.assert_array_equal(draw(jnp.float32(temperature)), expected)
+    np.testing.assert_array_equal(jax.jit(draw)(temperature), expected)

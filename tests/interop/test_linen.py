@@ -14,7 +14,7 @@ from table import CELLS, FAST_KINDS, IN_EVERY_CELL, RANK, SIZE, SIZES, assert_cl
 from lrpt.cells import Cell as TableCell
 from lrpt.compression.network import compress
 from lrpt.errors import UsageError
-from lrpt.interop.linen import RNN, Bidirectional, Cell
+from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers
 from lrpt.interop.pytorch import read
 from lrpt.networks.configuration import SequenceLoopConfig
 from lrpt.networks.recurrent import Recurrent
@@ -383,3 +383,12 @@ def test_a_restored_state_of_many_layers_keeps_their_order(cell):
     np.testing.assert_array_equal(same, ys)
     assert jax.tree.structure(found) == jax.tree.structure(restored)
     jax.tree.map(np.testing.assert_array_equal, found, serialization.to_state_dict(expected))
+
+
+def test_every_layer_of_several_knows_the_lengths():
+    """Padded sequences have the outputs of shorter ones. The backward direction of the second layer must not start in the padding."""
+    layers = Layers([Bidirectional(RNN(Cell("gru", SIZE, LRD)), RNN(Cell("gru", SIZE, LRD))) for _ in range(2)])
+    params = layers.init(jax.random.key(0), inputs())
+    padded = layers.apply(params, inputs(), seq_lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        assert_close(padded[row, :length], layers.apply(params, inputs()[row : row + 1, :length])[0])

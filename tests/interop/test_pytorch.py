@@ -65,6 +65,17 @@ def outputs(cells, xs):
     return np.asarray(module.apply({"params": params}, jnp.asarray(xs)))
 
 
+def test_layers_that_are_read_know_the_lengths_of_sequences():
+    suffixes = {"l0": WIDTH, "l0_reverse": WIDTH, "l1": 2 * SIZE, "l1_reverse": 2 * SIZE}
+    shapes = {f"weight_{role}_{name}": (3 * SIZE, n) for name, width in suffixes.items() for role, n in (("ih", width), ("hh", SIZE))}
+    shapes |= {f"bias_{role}_{name}": (3 * SIZE,) for name in suffixes for role in ("ih", "hh")}
+    rng = np.random.default_rng(0)
+    module, params = as_linen(read_layers({name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}))
+    xs = inputs()
+    padded = module.apply({"params": params}, xs, seq_lengths=jnp.full(len(xs), 2))
+    np.testing.assert_allclose(padded[:, :2], module.apply({"params": params}, xs[:, :2]), atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["GRU", "LSTM"])
 @pytest.mark.parametrize("directions", [1, 2])

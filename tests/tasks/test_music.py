@@ -1,6 +1,7 @@
 """Tests of melodies: splits, symbols, unreadable files, and O'Neill's tunes if they are available."""
 
 import hashlib
+import re
 
 import numpy as np
 import pytest
@@ -71,8 +72,9 @@ def test_files_without_tunes_are_one_line(tmp_path):
         NextNote(file=folder(tmp_path, bad=BAD) / "bad.abc").build(0)
     with pytest.raises(UsageError, match=r"no tune that can be read: there is no field X:"):
         NextNote(file=folder(tmp_path, none="no music here") / "none.abc").build(0)
-    with pytest.raises(UsageError, match=r"data\.steps is 50, and the train split has 0 symbols: name a larger --data\.file"):
-        NextNote(file=folder(tmp_path, one=drawn_tunes(1)) / "one.abc").build(0)
+    for tunes, families in ((drawn_tunes(1), 1), (re.sub("X:.*", r"\g<0>\nT:Untitled", drawn_tunes(20)), 1), (drawn_tunes(2), 2)):
+        with pytest.raises(UsageError, match=rf"the \w+ split is empty: \d+ tunes are {families} without variants; give more"):
+            NextNote(file=folder(tmp_path, one=tunes) / "one.abc").build(0)
 
 
 def test_a_file_of_another_encoding_is_read(tmp_path):
