@@ -3,7 +3,6 @@
 python -m experiments
 """
 
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ def _entry(start: str, text: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the list. Exit with 2 if a flag is wrong."""
     with leaving_with_a_line(Console()):
-        parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, "Lists experiments and tools.", Options())
+        parse_dataclass(Options, arguments, PROGRAM, "Lists experiments and tools.", Options())
         print("\n".join(listing(modules())))
 
 

@@ -16,7 +16,6 @@ compression are those before further training; see `lrpt.compression.network`.
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -260,11 +259,10 @@ def _python(cells: Cells, path: Path) -> str:
     layers = [f"Bidirectional({rnn(k)}, {rnn(f'{k}_reverse')})" if f"{k}_reverse" in cells else rnn(k) for k in forward]
     return f"""\
 import jax
-from flax.linen import Sequential
 from lrpt import MatrixConfig
-from lrpt.interop.linen import RNN, Bidirectional, Cell
+from lrpt.interop.linen import RNN, Bidirectional, Cell, Layers
 from lrpt.runs.named_arrays import load
-network = Sequential([{", ".join(layers)}])
+network = Layers([{", ".join(layers)}])
 template = jax.eval_shape(network.init, jax.random.key(0), jax.numpy.zeros((1, 1, {width})))["params"]
 params = load({str(path)!r}, template)
 ys = network.apply({{"params": params}}, jax.numpy.zeros((1, 5, {width})))  # batch, time, inputs"""
@@ -340,7 +338,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console, RUN_UNCHANGED):
         about = "Replace the matrices of a trained network by the nearest ones of a structure, as a start for further training."
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        options = parse_dataclass(Options, arguments, PROGRAM, about, Options())
         report = options.report(console)
         print(json.dumps(report, indent=2)) if options.json else show(report, console)
 

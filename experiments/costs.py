@@ -14,7 +14,6 @@ estimate from counts of operations is multiplied by the ratio of measured to est
 interpolated between those with the next shorter and the next longer updates, among those that read the same data if there are any.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
@@ -258,8 +257,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line, and measure."""
     console = Console()
     with leaving_with_a_line(console, AGAIN):
-        words = sys.argv[1:] if arguments is None else arguments
-        measure(parse_dataclass(Options, words, PROGRAM, USAGE, Options()), console)
+        measure(parse_dataclass(Options, arguments, PROGRAM, USAGE, Options()), console)
 
 
 if __name__ == "__main__":

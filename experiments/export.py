@@ -9,7 +9,6 @@ If a task standardizes its data, programs and modules contain the scaling; scali
 """
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,7 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console, RUN_UNCHANGED):
         about = "Export a trained run as programs, with 32-bit and 8-bit weights, and for PyTorch. Print size, score and latency."
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        options = parse_dataclass(Options, arguments, PROGRAM, about, Options())
         found = report(options, console)
         print(json.dumps(found, indent=2)) if options.json else show(found, console)
 

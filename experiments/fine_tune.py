@@ -10,7 +10,6 @@ frozen matrices, which changes predictions by rounding only, and `merged.npz` ho
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -207,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console):
         about = "Train low-rank changes of a trained network on a new text."
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, about, Options())
+        options = parse_dataclass(Options, arguments, PROGRAM, about, Options())
         found = fine_tune(options, Console(quiet=True) if options.json else console)
         print(json.dumps(found, indent=2)) if options.json else show(found, console)
 

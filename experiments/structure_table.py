@@ -8,7 +8,6 @@ rounds, and each round measures every parametrization once, so that other work o
 that of the loop as networks use it, which multiplies matrices out if that should pay; the second one is of the structured products.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,9 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table. Map errors to one line and an exit status."""
     console = Console()
     with leaving_with_a_line(console):
-        words = sys.argv[1:] if arguments is None else arguments
         about = "Count and measure every parametrization of a square matrix."
-        options = parse_dataclass(Options, words, "python -m experiments.structure_table", about, Options())
+        options = parse_dataclass(Options, arguments, "python -m experiments.structure_table", about, Options())
         columns = ["parametrization", "sizes", "parameters", "degrees of freedom", "multiplications", "microseconds a step", "structured"]
         title = f"{options.size} x {options.size}, GRU, {options.batch} rows, forward and backward"
         console.table(columns, rows(options), title)

@@ -22,7 +22,7 @@ from typing import Any
 import experiments
 from lrpt.cli.command import leaving_with_a_line, planned
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, combinations, parse_dataclass
+from lrpt.cli.flags import Command, combinations, command_line, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.summary import has_rates_to_choose, summarize
 from lrpt.engines.engine import EngineOptions
@@ -184,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and train."""
     console = Console()
     with leaving_with_a_line(console):
-        names, ours, others = split(sys.argv[1:] if arguments is None else arguments, Options)
+        names, ours, others = split(command_line(arguments), Options)
         options = parse_dataclass(Options, ours, PROGRAM, ABOUT, Options(), WORDS)
         if not names:
             raise UsageError("no experiment is named: `python -m experiments` lists them")

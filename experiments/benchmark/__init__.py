@@ -1,1 +1,1 @@
-"""Benchmark of training times of recurrent networks, beside common ways to train them."""
+"""`python -m experiments.benchmark`: workloads, contenders and their processes, tables and plots of measured times."""

@@ -12,7 +12,6 @@ is installed.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -89,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     with leaving_with_a_line(console, AGAIN):
         description = (__doc__ or "").partition("\n")[0]
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, PROGRAM, description, Options())
+        options = parse_dataclass(Options, arguments, PROGRAM, description, Options())
         for path in filter(None, (options.json, options.figure)):
             if not path.parent.is_dir():
                 raise UsageError(f"{path} is in no directory that exists: make {path.parent} first")

@@ -82,7 +82,7 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     """
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
-        names = [*(name for name in contenders if _takes_part(name, workload)), "peak"]
+        names = [*(name for name in contenders if takes_part(name, workload)), "peak"]
         with ThreadPoolExecutor(max(1, cores() // 2)) as pool:  # compiling has threads of its own
             started = {name: pool.submit(Process, workload, name) for name in names}
         for name, process in started.items():
@@ -101,7 +101,7 @@ def measure(workload: str, contenders: Sequence[str], rounds: int, console: Cons
     return [_row(workload, name, process, m, operations) for name, process in processes.items() for m in process.measures]
 
 
-def _takes_part(name: str, workload: str) -> bool:
+def takes_part(name: str, workload: str) -> bool:
     """Return whether a contender supports the workload and this machine."""
     contender = CONTENDERS[name]
     return contender.fits(ALL[workload]) and (not contender.accelerated or bool(visible_accelerators()))

@@ -1,1 +1,1 @@
-"""Accuracy of trained networks against the amount of computation: Figure 4 of Jernite et al. 2017."""
+"""`python -m experiments.efficiency`: points of accuracy against computation, in a table and a plot."""

@@ -8,7 +8,6 @@ A directory that contains run directories stands for all of them. Supported are 
 """
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +76,8 @@ def _read(path: Path, *needed: str) -> Any:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table, and plot it."""
     console = Console()
-    words = list(sys.argv[1:] if arguments is None else arguments)
     with leaving_with_a_line(console, RUN_UNCHANGED):
-        options = parse_dataclass(Options, words, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
+        options = parse_dataclass(Options, arguments, PROGRAM, (__doc__ or "").partition("\n")[0], Options((Path("runs"),)))
         found = points(options)
         rows = [[p.label, name, f"{p.size:.0f}", f"{p.score:.4f}"] for name, own in lines(found).items() for p in own]
         console.table(["network", "line", "equivalent size", options.score.replace("_", " ")], rows)

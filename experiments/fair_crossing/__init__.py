@@ -1,1 +1,1 @@
-"""Comparison of cells and parametrizations at equal parameters or equal time, on three tasks, at each pair's own learning rate."""
+"""`python -m experiments.fair_crossing`: tasks, sizes and learning rates of the comparison, and its tables, tests and plots."""

@@ -17,7 +17,6 @@ with their significance (`significance.py`).
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -115,14 +114,16 @@ class Sizing:
         return at_time(self.frame(cell), kind, list(widths_about(size.width)), self._relative_time)
 
     def _relative_time(self, model: ModelConfig) -> float:
-        return relative_time(self._compiled(model), self._reference)
+        return relative_time(self.update(model), self.reference)
 
     @cached_property
-    def _reference(self) -> Update:
+    def reference(self) -> Update:
+        """Compile an update of the dense network of the first cell, at equal parameters."""
         frame = self.frame(self.options.cells[0])
-        return self._compiled(frame.sized(at_parameters(frame, "dense", self.options.budget)))
+        return self.update(frame.sized(at_parameters(frame, "dense", self.options.budget)))
 
-    def _compiled(self, model: ModelConfig) -> Update:
+    def update(self, model: ModelConfig) -> Update:
+        """Compile an update of a network."""
         return compiled(self.problem.config(model, min(self.options.rates), self.options.updates, 1), self.task)
 
 
@@ -133,10 +134,10 @@ def run(options: Options, console: Console) -> None:
     with concluding(partial(conclude, options, found, console)):
         while jobs := [job for pair in found for job in pair.missing()]:
             _train(jobs, options, console)
-    _name_lost(found, console)
+    name_lost(found, console)
 
 
-def _name_lost(found: Sequence[Pair], console: Console) -> None:
+def name_lost(found: Sequence[Pair], console: Console) -> None:
     """Warn of pairs that are in no table, as they diverged at all learning rates.
 
     Raises:
@@ -191,6 +192,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison from a command line. Map errors to one line and an exit status."""
     console = Console()
     with leaving_with_a_line(console):
-        words = sys.argv[1:] if arguments is None else arguments
         about = "Compare cells and parametrizations at equal parameters or equal time, on three tasks."
-        run(parse_dataclass(Options, words, "python -m experiments.fair_crossing", about, Options()), console)
+        run(parse_dataclass(Options, arguments, "python -m experiments.fair_crossing", about, Options()), console)

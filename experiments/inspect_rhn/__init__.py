@@ -1,1 +1,1 @@
-"""Analysis of a trained recurrent highway network: Jacobians, gates, layers, initialization, dropout in evaluation."""
+"""`python -m experiments.inspect_rhn`: subcommands on a trained recurrent highway network, and the numbers that they print."""

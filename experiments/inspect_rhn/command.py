@@ -16,7 +16,6 @@ split; windows of a stream are read from the initial state. `lesions` reads the 
 `flow` and `starts` also read runs of other recurrent cells, and `bounds` those of deep transition and Elman networks.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 
 from experiments.inspect_rhn.dropout import Averaged, show_monte_carlo
@@ -25,6 +24,7 @@ from experiments.inspect_rhn.spectra import Bounds, Discs, Flow, Starts, show_bo
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.finished.run_commands import on_run
+from lrpt.cli.flags import command_line
 from lrpt.cli.imports import without_imports
 from lrpt.cli.subcommands import dispatch
 from lrpt.runs.console import Console
@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Subcommand] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a subcommand. Exit with 2 if a flag is wrong, with 1 if a file is damaged."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = command_line(arguments)
     if words[:1] in (["--help"], ["-h"]):
         print(__doc__)
         return

@@ -1,1 +1,1 @@
-"""Recurrence depth and optimization, on polyphonic music: Zilly et al. 2017, section 5.1 and Figure 4."""
+"""`python -m experiments.jsb`: the experiment on recurrence depth, and its study `swarm`."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.jsb.swarm_figure import swarm_figure
+from experiments.jsb.swarm_figure import by_group, swarm_figure
 from lrpt.analysis.budgets import closest_width, quadratic
 from lrpt.cells import CELLS
 from lrpt.cli.data_options import ChoralesOptions
@@ -186,7 +186,7 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
     """Print the best, the median and the worst setting of each architecture and depth, and draw the plot."""
     dots = [one.row for one in finished]
     rows = [
-        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (losses[0], float(np.median(losses)), losses[-1]))]
+        [cell, str(depth), str(len(losses)), *(f"{value:.3f}" for value in (min(losses), float(np.median(losses)), max(losses)))]
         for cell, of_cell in by_group(dots).items()
         for depth, losses in of_cell.items()
     ]
@@ -198,15 +198,7 @@ def show(options: Options, finished: Sequence[Finished], console: Console) -> Ma
     return {CONSTANT: constant}
 
 
-def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
-    """Group dots: architecture -> depth -> the lowest training losses of the settings, best first."""
-    groups: dict[str, dict[int, list[float]]] = {}
-    for one in sorted(dots, key=lambda one: one["lowest_train_loss"]):
-        groups.setdefault(one["cell"], {}).setdefault(one["depth"], []).append(one["lowest_train_loss"])
-    return {cell: dict(sorted(of_cell.items())) for cell, of_cell in sorted(groups.items(), reverse=True)}
-
-
 def draw(dots: Sequence[Mapping[str, Any]], path: Path, constant: float) -> Path:
     """Plot these dots, and the loss of the best constant predictor as a line."""
     title = f"{len(dots)} networks after {max(one['updates'] for one in dots):,} updates"
-    return swarm_figure(by_group(dots), path, title, "lowest training loss (nats per frame)", ("constant predictor", constant))
+    return swarm_figure(by_group(dots), path, title, constant)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -28,21 +29,22 @@ def _outwards(count: int) -> list[float]:
     return [0.0, *(float(sign * k) for k in range(1, count + 1) for sign in (1, -1))]
 
 
-def swarm_figure(
-    groups: Mapping[str, Mapping[int, Sequence[float]]],
-    path: Path,
-    title: str = "",
-    score: str = "loss",
-    baseline: tuple[str, float] | None = None,
-) -> Path:
+def by_group(dots: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, list[float]]]:
+    """Group dots: architecture -> depth -> the lowest training losses of the settings."""
+    groups: dict[str, dict[int, list[float]]] = {}
+    for one in dots:
+        groups.setdefault(one["cell"], {}).setdefault(one["depth"], []).append(one["lowest_train_loss"])
+    return {cell: dict(sorted(of_cell.items())) for cell, of_cell in sorted(groups.items(), reverse=True)}
+
+
+def swarm_figure(groups: Mapping[str, Mapping[int, Sequence[float]]], path: Path, title: str, constant: float) -> Path:
     """Plot the losses of architectures at each depth on a logarithmic scale (Zilly et al. 2017, Figure 4), and write a PNG and a PDF.
 
     Args:
-      groups: architecture -> depth -> losses above 0.
+      groups: architecture -> depth -> lowest training losses, above 0.
       path: path of the PNG.
       title: title of the plot.
-      score: name of the losses.
-      baseline: name and loss of a predictor that is drawn as a line.
+      constant: loss of the best constant predictor, which is drawn as a line.
     """
     depths = sorted({depth for of_group in groups.values() for depth in of_group})
     every = np.log([loss for of_group in groups.values() for losses in of_group.values() for loss in losses])
@@ -53,10 +55,9 @@ def swarm_figure(
             columns = [_column(depths.index(depth) + _place(number, len(groups)), losses, close) for depth, losses in of_group.items()]
             x, y = np.concatenate(columns, axis=1)
             axes.plot(x, y, line_style(number).marker, color=line_style(number).color, markersize=3, alpha=0.8, label=name)
-        if baseline is not None:
-            axes.axhline(baseline[1], color="0.5", label=baseline[0])
+        axes.axhline(constant, color="0.5", label="constant predictor")
         plain_log_scale(axes)
-        axes.set(xlabel="recurrence depth", ylabel=score, xticks=range(len(depths)))
+        axes.set(xlabel="recurrence depth", ylabel="lowest training loss (nats per frame)", xticks=range(len(depths)))
         axes.set_xticklabels(map(str, depths))
         axes.set_title(title)
         figure.legend(loc="outside lower left", ncols=len(groups) + 1, fontsize="small")

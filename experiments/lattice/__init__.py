@@ -1,1 +1,1 @@
-"""Lattice recurrent units against other cells at equal numbers of parameters: Ahuja and Morency 2018."""
+"""`python -m experiments.lattice`: the experiment with lattice recurrent units, its models and its studies."""

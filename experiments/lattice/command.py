@@ -17,9 +17,9 @@ GRU 0.972, 0.980; grid LSTM 0.970, 0.971; RHN 0.986, 0.979; PS-LRU 0.971, 0.969;
 
 Texts are read as the original code (chahuja/lru) reads them: with the blanks around the treebank's lines, with CRLF and the byte-order mark
 of War and Peace, split at exact places, and enwik8 and text8 by bytes. Losses are then in the published units. On War and Peace that is
-unproven, because the authors' file is unknown. Other tasks here, and older results of this command, strip blanks, fold line ends and move
-split points to line ends (`--data.blanks stripped --data.line-ends folded --data.cuts lines`). The removed symbols are nearly free to
-predict, so that a published 0.965 is about 0.981 in those units.
+unproven, because the authors' file is unknown. Other tasks here strip blanks, fold line ends and move split points to line ends
+(`--data.blanks stripped --data.line-ends folded --data.cuts lines`). The removed symbols are nearly free to predict, so that a published
+0.965 is about 0.981 in those units.
 
 As in the paper: 250 streams, 50 steps, Adam at 0.001, times 0.9 after each epoch, an evaluation of validation and test split after each
 epoch, the checkpoint of the best validation loss. The paper uses no dropout and does not mention clipping. Presets have neither.

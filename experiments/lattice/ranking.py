@@ -1,20 +1,21 @@
-"""Rankings of models by paired seeds: only significant differences are called better or worse."""
+"""Rankings of the LRU by paired seeds: only significant differences are called better or worse."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from experiments.lattice.models import NAMES
 from lrpt.analysis.significance import holm, paired
 from lrpt.runs.console import in_series
 
 
 class Gap(NamedTuple):
-    """The difference of a model from another one on their common seeds.
+    """The difference of a model from the LRU on their common seeds.
 
     Attributes:
       model: its name.
-      mean: mean score less that of the other model; positive if it is worse.
+      mean: mean score less that of the LRU; positive if it is worse.
       error: standard error of that mean; 0 with one seed.
       seeds: number of common seeds.
       p: of Student's test on pairs; None with one seed.
@@ -29,33 +30,37 @@ class Gap(NamedTuple):
     significant: bool
 
 
-def gaps(scores: Mapping[str, Mapping[int, float]], reference: str) -> list[Gap]:
-    """Compare every model with a reference on their common seeds.
+def ranked(scores: Mapping[str, Mapping[int, float]]) -> str:
+    """Return a sentence that ranks the LRU among the other models; '' if none of them has a seed in common with it.
 
     Args:
       scores: model -> seed -> score, lower is better.
-      reference: name of the model that the others are compared with.
     """
+    return in_words(gaps(scores)) if "lru" in scores else ""
+
+
+def gaps(scores: Mapping[str, Mapping[int, float]]) -> list[Gap]:
+    """Compare every model with the LRU on their common seeds; `scores` is model -> seed -> score, lower is better."""
     found = []
     for name, own in scores.items():
-        seeds = sorted(own.keys() & scores[reference].keys())
-        if name == reference or not seeds:
+        seeds = sorted(own.keys() & scores["lru"].keys())
+        if name == "lru" or not seeds:
             continue
-        one, other = ([of[seed] for seed in seeds] for of in (own, scores[reference]))
+        one, other = ([of[seed] for seed in seeds] for of in (own, scores["lru"]))
         values = np.subtract(one, other)
         error = float(np.std(values, ddof=1) / np.sqrt(len(seeds))) if len(seeds) > 1 else 0.0
         found.append(Gap(name, float(np.mean(values)), error, len(seeds), paired(one, other), False))
     return [gap._replace(significant=is_so) for gap, is_so in zip(found, holm([gap.p for gap in found]), strict=True)]
 
 
-def in_words(found: Sequence[Gap], reference: str) -> str:
-    """Return a sentence that ranks a reference among the other models, as far as differences are significant."""
+def in_words(found: Sequence[Gap]) -> str:
+    """Return a sentence that ranks the LRU among the other models, as far as differences are significant."""
     outcomes = {
         "better than": [gap.model for gap in found if gap.significant and gap.mean > 0],
         "worse than": [gap.model for gap in found if gap.significant and gap.mean < 0],
         "not significantly different from": [gap.model for gap in found if gap.p is not None and not gap.significant],
         "not tested with one seed against": [gap.model for gap in found if gap.p is None],
     }
-    parts = [f"{outcome} {in_series(models)}" for outcome, models in outcomes.items() if models]
+    parts = [f"{outcome} {in_series([NAMES[model] for model in models])}" for outcome, models in outcomes.items() if models]
     tested = " (paired seeds, p < 0.05 after Holm's correction)" * any(gap.p is not None for gap in found)
-    return f"the {reference} is {'; '.join(parts)}{tested}." if parts else ""
+    return f"the LRU is {'; '.join(parts)}{tested}." if parts else ""

@@ -29,7 +29,7 @@ from experiments.lattice.epochs_figure import epochs_figure
 from experiments.lattice.gradients_figure import layer_gradients_figure, layer_norms_by_epoch, mean_norms, top_to_bottom
 from experiments.lattice.losses_figure import curves_of, losses_figure
 from experiments.lattice.models import MODELS, NAMES, PAPER, PUBLISHED, START, name_of, sized
-from experiments.lattice.ranking import gaps, in_words
+from experiments.lattice.ranking import ranked
 from lrpt.cli.data_options import TextOptions
 from lrpt.cli.experiment import Subcommand
 from lrpt.cli.flags import check_seeds
@@ -263,7 +263,7 @@ def rankings(rows: Sequence[Row]) -> list[str]:
     sentences = []
     for start, own in grouped(rows, "initialization").items():
         scores = {name: {run["seed"]: run["loss"] for run in runs} for name, runs in grouped(own, "model").items()}
-        if "lru" in scores and (said := in_words([gap._replace(model=NAMES[gap.model]) for gap in gaps(scores, "lru")], "LRU")):
+        if said := ranked(scores):
             sentences.append(f"test loss, start {start}: {said}")
     return sentences
 

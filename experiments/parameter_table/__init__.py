@@ -1,1 +1,1 @@
-"""Numbers of parameters of the papers' networks: as printed, by the papers' convention, and in full."""
+"""`python -m experiments.parameter_table`: the table, and its rows on recurrent highway networks."""

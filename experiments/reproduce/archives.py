@@ -242,9 +242,5 @@ def _for_others(checkpoint: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return an intact checkpoint without paths of this machine. Its seal has new digests only for the files that may contain one."""
     changed = {name: anonymous(part.decode()).encode() for name, part in checkpoint.items() if Path(name).name == COMMITTED}
     seal = json.loads(checkpoint[SEAL])
-    seal["files"] |= {name: _digest(part) for name, part in changed.items()}
+    seal["files"] |= {name: hashlib.sha256(part).hexdigest() for name, part in changed.items()}
     return {**checkpoint, **changed, SEAL: json.dumps(seal).encode()}
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

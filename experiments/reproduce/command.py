@@ -31,7 +31,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from experiments import machine_of_costs
 from experiments.report.claims.planning import SEEDS
@@ -197,7 +196,7 @@ def _list(plan: Plan, lacking: Mapping[Configuration, str], console: Console) ->
     for run in plan.runs:
         if run.state.problem:
             console.error(run.state.problem)
-    console.say(_rest(plan))
+    console.say(rest_in_words(plan))
 
 
 def _row(one: Configuration, own: Sequence[PlannedRun], plan: Plan) -> list[str]:
@@ -218,7 +217,7 @@ def _title(one: Configuration) -> str:
     return f"study {one.command.removeprefix(MODULE)}" if one.is_study else f"{one.planned.experiment} {one.name}"
 
 
-def _rest(plan: Plan) -> str:
+def rest_in_words(plan: Plan) -> str:
     """Return one line on what is left."""
     left = [run for run in plan.runs if not run.state.done]
     if not left:
@@ -266,7 +265,7 @@ def _train(ready: Sequence[PlannedRun], plan: Plan, options: Options, console: C
         now = [PlannedRun(run.of, run.job, run.state if run.state.done or run.state.problem else state_of(run.job)) for run in plan.runs]
         if options.unfinished is not None:
             missed += _keep([run for run in now if not run.of.is_study], options.unfinished, console)
-        console.say(_rest(Plan(plan.studies, now, plan.costs, plan.slots)))
+        console.say(rest_in_words(Plan(plan.studies, now, plan.costs, plan.slots)))
     return bool(failed or missed)
 
 
@@ -346,6 +345,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line, and print or train the plan."""
     console = Console()
     with leaving_with_a_line(console):
-        words: Any = sys.argv[1:] if arguments is None else arguments
-        code = reproduce(parse_dataclass(Options, words, PROGRAM, USAGE, Options()), console)
+        code = reproduce(parse_dataclass(Options, arguments, PROGRAM, USAGE, Options()), console)
     sys.exit(code)

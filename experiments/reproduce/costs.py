@@ -294,12 +294,13 @@ def _timed(config: RunConfig[Any], seed: int) -> float:
         with closing(run), StopRequests() as stop:
             trainer = Trainer(Program(run.config, run.task, layout), {run: run.start()})
             trainer.train(calls, quiet, stop)
-            seconds = _seconds(lambda: trainer.train((1 + CALLS) * calls, quiet, stop)) / (CALLS * calls)
+            seconds = seconds_of(lambda: trainer.train((1 + CALLS) * calls, quiet, stop)) / (CALLS * calls)
     evaluated = EVALUATION * run.task.splits["valid"].size / config.train.evaluate_every
     return seconds * (1 + evaluated / config.train.batch_size)
 
 
-def _seconds(function: Callable[[], Any]) -> float:
+def seconds_of(function: Callable[[], Any]) -> float:
+    """Call a function. Return the seconds that passed, or its processor time if this process has one core of a CPU."""
     clock = time.process_time if hardware.on_cpu() and hardware.cores() == 1 else time.perf_counter
     start = clock()
     function()

@@ -2,5 +2,4 @@
 
 from experiments.scaling.command import main
 
-if __name__ == "__main__":
-    main()
+main()

@@ -13,7 +13,6 @@ state size n as B T (a n + b) + c n + d. The command solves for the coefficients
 
 import json
 import statistics
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from experiments.scaling import measured, sheet
 from experiments.scaling.memory import LOOPS, Fit, fit, largest, longest, recurrent_parameters, temporaries_of
 from lrpt.analysis.timing import in_turns
 from lrpt.cli.command import leaving_with_a_line
-from lrpt.cli.flags import parse_dataclass
+from lrpt.cli.flags import command_line, parse_dataclass
 from lrpt.cli.subcommands import first_word
 from lrpt.devices import hardware, parallel
 from lrpt.errors import UsageError, check_choice
@@ -213,7 +212,7 @@ SUBCOMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a subcommand."""
-    words, console = list(sys.argv[1:] if arguments is None else arguments), Console()
+    words, console = command_line(arguments), Console()
     with leaving_with_a_line(console):
         named = [] if not words or words[0].startswith("-") else words[:1]
         about, rest = "Measure or compute what larger networks and more devices cost.", words[len(named) :]

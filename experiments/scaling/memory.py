@@ -18,6 +18,9 @@ COPIES = 4
 CHUNK = 32
 """Steps per chunk of the chunked loop."""
 
+LENGTHS = (128, 256)
+"""Lengths T at which memory is measured."""
+
 LOOPS = {"plain": ("plain", "auto"), "fast, --model.store all": ("fast", "all"), "fast, --model.store boundaries": ("fast", "boundaries")}
 """Ways to differentiate the recurrence: name -> loop, and what the chunked loop stores."""
 
@@ -35,16 +38,15 @@ class Fit(NamedTuple):
         return rows * (self.a * size + self.b) + self.c * size + self.d
 
 
-def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int], lengths: tuple[int, int] = (128, 256)) -> Fit:
-    """Solve for the coefficients from the temporaries at two sizes and two lengths.
+def fit(measured: Callable[[int, int], float], batch: int, sizes: tuple[int, int]) -> Fit:
+    """Solve for the coefficients from the temporaries at two sizes and two lengths (`LENGTHS`).
 
     Args:
       measured: (n, T) -> bytes.
       batch: B.
       sizes: two values of n.
-      lengths: two values of T.
     """
-    points = [(n, t) for n in sizes for t in lengths]
+    points = [(n, t) for n in sizes for t in LENGTHS]
     matrix = np.array([[batch * t * n, batch * t, n, 1.0] for n, t in points])
     return Fit(*map(float, np.linalg.solve(matrix, np.array([measured(n, t) for n, t in points]))))
 

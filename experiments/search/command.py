@@ -13,7 +13,6 @@ Models of which trial comes next, as in Optuna, would gain little at tens of tri
 
 import dataclasses
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from experiments.sweep import experiment_named, refuse_distributed, split
 from lrpt.analysis.curves import Curve
 from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, check_seeds, parse, parse_dataclass
+from lrpt.cli.flags import Command, check_seeds, command_line, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
 from lrpt.cli.unused import distinct
 from lrpt.engines.engine import EngineOptions
@@ -201,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and search."""
     console = Console()
     with leaving_with_a_line(console):
-        names, ours, others = split(sys.argv[1:] if arguments is None else arguments, Options)
+        names, ours, others = split(command_line(arguments), Options)
         options = parse_dataclass(Options, ours, PROGRAM, ABOUT, Options(), WORDS)
         if len(names) != 1:
             raise UsageError(f"one experiment is searched, and {len(names)} are named: `python -m experiments` lists them")

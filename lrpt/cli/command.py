@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.cli.experiment import Experiment
-from lrpt.cli.flags import Command, combinations
+from lrpt.cli.flags import Command, combinations, command_line
 from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import check_sizes
 from lrpt.cli.subcommands import dispatch
@@ -41,7 +41,7 @@ RUN_UNCHANGED = "the run was not changed; correct this and repeat the command"
 
 def main(experiment: Experiment[Any], arguments: Sequence[str] | None = None) -> None:
     """Run an experiment, or the subcommand that the first word names. Map errors to one line and an exit status."""
-    console, words = Console(), list(sys.argv[1:] if arguments is None else arguments)
+    console, words = Console(), command_line(arguments)
     with leaving_with_a_line(console):
         words = without_imports(words)
         if experiment.subcommands and words and not words[0].startswith("-"):
@@ -80,7 +80,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
     except (MemoryError, RuntimeError, ValueError) as error:
         if processes.has_lost_another(error):
             console.error(f"another process is lost ({str(error).partition(chr(10))[0]}): {intact}")
-            processes.abandon(1)
+            processes.abandon()
         if not hardware.is_out_of_memory(error):
             raise
         console.error(f"out of memory ({str(error).partition(chr(10))[0]}): choose a smaller model, batch or data set; {intact}")

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -222,12 +223,17 @@ def about_data(kind: type) -> str:
     return f"{first}\n\nDetails: python -m pydoc {kind.__module__}.{kind.__qualname__}" if more and can_import else first
 
 
-def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, description: str, default: Any, words: str = "") -> Any:
+def command_line(arguments: Sequence[str] | None) -> list[str]:
+    """Return the words of a command line: those that are given, or those of the process if `arguments` is None."""
+    return list(sys.argv[1:] if arguments is None else arguments)
+
+
+def parse_dataclass(kind: Any, arguments: Sequence[str] | None, program: str, description: str, default: Any, words: str = "") -> Any:
     """Parse arguments into a dataclass with `tyro.cli`, after the modules of `--import` are imported.
 
     Args:
       kind: the dataclass.
-      arguments: words of the command line, without those that the caller has read itself.
+      arguments: words of the command line (None: those of the process), without those that the caller has read itself.
       program: how the command is called.
       description: what help says of the command.
       default: the dataclass with its defaults.
@@ -236,7 +242,7 @@ def parse_dataclass(kind: Any, arguments: Sequence[str], program: str, descripti
     Raises:
       UsageError: the arguments do not fit; one line.
     """
-    others = without_imports(arguments)
+    others = without_imports(command_line(arguments))
     _check_lists(kind, others)
     shown = f"{program} {words}".rstrip()
     with _one_line_errors(program):

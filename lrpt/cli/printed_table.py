@@ -1,7 +1,6 @@
 """Commands that print a table, or its rows as JSON."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -37,7 +36,7 @@ def print_table(
     """
     console = Console()
     with leaving_with_a_line(console):
-        options = parse_dataclass(Options, sys.argv[1:] if arguments is None else arguments, program, about, Options())
+        options = parse_dataclass(Options, arguments, program, about, Options())
         found = rows()
         if options.json:
             print(json.dumps([asdict(row) for row in found], indent=2))

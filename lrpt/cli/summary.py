@@ -44,13 +44,13 @@ def summarize(
     write_json(root / "summary.json", {"results": every, "aggregate": aggregate})
     figure = draw_curves(root, score, results, directories, title)
     console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
-    if _varies_in_size(results):
+    if varies_in_size(results):
         console.say(f"score over parameters: {draw_sizes(root, score, results, title)}")
 
 
 def has_rates_to_choose(results: Sequence[Result]) -> bool:
     """Return whether there are several models, and some of them have several learning rates."""
-    labels = _labels(results, {"optim.learning_rate"})
+    labels = labels_of(results, {"optim.learning_rate"})
     models = set(labels)
     return 1 < len(models) < len({*zip(labels, map(_learning_rate, results), strict=True)})
 
@@ -58,7 +58,7 @@ def has_rates_to_choose(results: Sequence[Result]) -> bool:
 def with_best_learning_rates(results: Sequence[Result], score: str) -> list[int]:
     """Return the places of the results of each model with the learning rate that has the best mean score on the validation split."""
     groups: dict[str, dict[float | None, list[int]]] = {}
-    for place, label in enumerate(_labels(results, {"optim.learning_rate"})):
+    for place, label in enumerate(labels_of(results, {"optim.learning_rate"})):
         groups.setdefault(label, {}).setdefault(_learning_rate(results[place]), []).append(place)
     sign = 1 if score in LOWER_IS_BETTER else -1
 
@@ -82,7 +82,7 @@ def _kind(result: Result) -> str:
     return result["model"].rpartition(" ")[0] or result["model"]
 
 
-def _varies_in_size(results: Sequence[Result]) -> bool:
+def varies_in_size(results: Sequence[Result]) -> bool:
     """Return whether some kind of model has several sizes."""
     sizes = {(_kind(result), result["parameters"]["true"]) for result in results}
     return len(sizes) > len({kind for kind, _ in sizes})
@@ -102,12 +102,12 @@ def draw_curves(root: Path, score: str, results: Sequence[Result], directories: 
 def _by_configuration(results: Sequence[Result], silent: Set[str] = frozenset()) -> dict[str, list[Result]]:
     """Group the results of all seeds by configuration, except its `silent` settings."""
     groups: dict[str, list[Result]] = {}
-    for label, result in zip(_labels(results, silent), results, strict=True):
+    for label, result in zip(labels_of(results, silent), results, strict=True):
         groups.setdefault(label, []).append(result)
     return groups
 
 
-def _labels(results: Sequence[Result], silent: Set[str] = frozenset()) -> list[str]:
+def labels_of(results: Sequence[Result], silent: Set[str] = frozenset()) -> list[str]:
     """Return a label for each result: the label of its model, and the settings that distinguish it from results with the same label.
 
     Settings that are `silent` do not distinguish results.
@@ -193,7 +193,7 @@ def _moments(values: Sequence[float]) -> dict[str, float | None]:
 
 def _curves(score: str, results: Sequence[Result], directories: Sequence[Path]) -> list[Curve]:
     curves = []
-    for label, path in zip(_labels(results), directories, strict=True):
+    for label, path in zip(labels_of(results), directories, strict=True):
         lines = [line for line in RunDirectory(path).metrics() if line["split"] == "valid"]
         curves.append(Curve(label, [line["update"] for line in lines], [line[score] for line in lines]))
     return curves

@@ -100,7 +100,7 @@ def _given_up_after(seconds: float) -> Iterator[None]:
 
     def give_up() -> None:
         print("lrpt: error: " + NOT_FOUND.format(f"waited {seconds} s"), file=sys.stderr)
-        abandon(1)
+        abandon()
 
     timer = threading.Timer(seconds, give_up)
     timer.daemon = True
@@ -219,11 +219,11 @@ def has_lost_another(error: Exception) -> bool:
     return count() > 1 and any(word in str(error) for word in ("Gloo", "NCCL", "peer", "heartbeat"))
 
 
-def abandon(code: int) -> NoReturn:
-    """End this process at once. A regular exit would wait for the other processes, one of which may be lost."""
+def abandon() -> NoReturn:
+    """End this process at once, with status 1. A regular exit would wait for the other processes, one of which may be lost."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    os._exit(1)
 
 
 def _broadcast(message: Any) -> Any:

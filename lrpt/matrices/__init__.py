@@ -9,7 +9,8 @@ A new kind of matrix needs `apply` and `to_dense`. These are optional:
 
 - `shape` and `degrees_of_freedom`, as in `Matrix`;
 - `gradient`, if the weight gradient of many rows has a faster form than reverse mode (`WithGradient`);
-- `work` and `dense_products`, the costs by which `lrpt.recurrence.materialize` decides (`Costed`);
+- `work(share=1)`, the `Work` for one row if only the leading `share` of rows and columns is used, and `dense_products`, the number of
+  multiplications inside the matrix products of `to_dense`: `lrpt.recurrence.materialize` decides by them;
 - `slowness`, the time of a multiplication in `apply` relative to one in a product with low-rank factors (on a CPU, n = 256, 20 rows);
 - `apply_by` instead of `apply`, if it is made of other operators (`Composite`), as a `Sum` is;
 - `diagonal_freedom`, the dimension of the diagonal matrices that it can add to itself, if that is not 0: `Sum` counts them once;
@@ -26,7 +27,7 @@ from lrpt.matrices.dense import Dense, Projection, apart, beside, stored_both_wa
 from lrpt.matrices.diagonal import Diagonal, Rotation, as_complex
 from lrpt.matrices.kronecker import Kronecker
 from lrpt.matrices.low_rank import LowRank
-from lrpt.matrices.operator import Call, Composite, Costed, Matrix, Operator, WithGradient, Work, is_operator, num_params
+from lrpt.matrices.operator import Call, Composite, Matrix, Operator, WithGradient, Work, is_operator, num_params
 from lrpt.matrices.reflections import Householder, Reflection
 from lrpt.matrices.sparse import Sparse
 from lrpt.matrices.sums import Sum, low_rank_plus_diagonal
@@ -40,7 +41,6 @@ __all__ = [
     "Call",
     "Circulant",
     "Composite",
-    "Costed",
     "Dense",
     "Diagonal",
     "Householder",

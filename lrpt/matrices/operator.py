@@ -45,29 +45,6 @@ class Work(NamedTuple):
     elementwise: Any = 0
 
 
-@runtime_checkable
-class Costed(Protocol):
-    """A matrix that knows its costs, by which loops decide whether to multiply it out. Any matrix with these methods is one."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n_in, n_out)."""
-        ...
-
-    @property
-    def dense_products(self) -> int:
-        """Multiplications inside the matrix products of `to_dense`."""
-        ...
-
-    def work(self, share: Any = 1) -> Work:
-        """Return the work for one row if only the leading `share` of rows and columns is used."""
-        ...
-
-    def to_dense(self) -> Float[Array, "i o"]:
-        """Return W."""
-        ...
-
-
 def _apply(operator: Operator, v: Any) -> Any:
     return operator.apply(input_for(operator, v))
 

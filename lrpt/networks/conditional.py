@@ -41,7 +41,7 @@ class ConditionalConfig(Steady):
     loop: LoopConfig = field(default_factory=LoopConfig)
 
     def __post_init__(self) -> None:
-        check_groups(self, "model")
+        check_groups(self)
         check_at_least(1, self, "model.size", "model.slow_size")
 
     @property

@@ -4,7 +4,7 @@ Constructors raise a UsageError if a setting has a value that is not allowed, su
 """
 
 from dataclasses import dataclass, fields
-from typing import Annotated, TypedDict, get_args
+from typing import Annotated, ClassVar, TypedDict, get_args
 
 from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
@@ -14,20 +14,33 @@ from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
 
 
-def _unused_in(storage: "StorageConfig | InputStorageConfig", flag: str) -> dict[str, str]:
-    """Return the settings that matrices of this kind do not read, and why. Nothing is known of parametrizations outside this library."""
-    form = {**FORMS, **ADAPTERS}.get(storage.kind)
-    if form is None:
-        return {}
-    used = {"kind", "weight_norm", *form.settings, *(["tied"] if form.shared else [])}
-    return {setting.name: f"{flag}.kind is {storage.kind}" for setting in fields(storage) if setting.name not in used}
+@dataclass(frozen=True)
+class _Storage:
+    """Storage of matrices. A group of settings adds its flag, and `rank`, `blocks` and `density` with its own defaults."""
+
+    FLAG: ClassVar[str]
+    kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+
+    def __post_init__(self) -> None:
+        check_choices(self, self.FLAG)
+        check_integers(self, f"{self.FLAG}.rank", f"{self.FLAG}.blocks", optional=False)
+        check_numbers(self, f"{self.FLAG}.density")
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Return the settings that have no effect, and why. Nothing is known of parametrizations outside this library."""
+        form = {**FORMS, **ADAPTERS}.get(self.kind)
+        if form is None:
+            return {}
+        used = {"kind", "weight_norm", *form.settings, *(["tied"] if form.shared else [])}
+        return {setting.name: f"{self.FLAG}.kind is {self.kind}" for setting in fields(self) if setting.name not in used}
 
 
 @dataclass(frozen=True)
-class StorageConfig:
+class StorageConfig(_Storage):
     """Storage of recurrent matrices."""
 
-    kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+    FLAG: ClassVar[str] = "model.matrices"
     rank: int = 24
     """d: maximum rank of each low-rank matrix, displacement rank, number of reflections, rank of a tensor train"""
     blocks: int = 4
@@ -36,16 +49,6 @@ class StorageConfig:
     """share of the entries that sparse matrices have"""
     weight_norm: bool = False
     """weight normalization of all matrices of the cell (not of its diagonals, the embeddings and the readout)"""
-
-    def __post_init__(self) -> None:
-        check_choices(self, "model.matrices")
-        check_integers(self, "model.matrices.rank", "model.matrices.blocks", optional=False)
-        check_numbers(self, "model.matrices.density")
-
-    @property
-    def unused(self) -> dict[str, str]:
-        """Return the settings that have no effect, and why."""
-        return _unused_in(self, "model.matrices")
 
     def started(self, initial: "DrawConfig", tied: bool = False) -> MatrixConfig:
         """Return the configuration of matrices with this storage and initialization.
@@ -70,10 +73,10 @@ class TiedStorageConfig(StorageConfig):
 
 
 @dataclass(frozen=True)
-class InputStorageConfig:
+class InputStorageConfig(_Storage):
     """Storage of input matrices."""
 
-    kind: Annotated[str, OneOf("parametrization", PARAMETRIZATIONS)] = "dense"
+    FLAG: ClassVar[str] = "model.inputs"
     rank: int = 1
     """maximum rank of each low-rank input matrix, or as for recurrent matrices"""
     blocks: int = 4
@@ -82,16 +85,6 @@ class InputStorageConfig:
     """share of the entries that sparse matrices have"""
     tied: bool = False
     """all input matrices share one low-rank factor R"""
-
-    def __post_init__(self) -> None:
-        check_choices(self, "model.inputs")
-        check_integers(self, "model.inputs.rank", "model.inputs.blocks", optional=False)
-        check_numbers(self, "model.inputs.density")
-
-    @property
-    def unused(self) -> dict[str, str]:
-        """Return the settings that have no effect, and why."""
-        return _unused_in(self, "model.inputs")
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ class HighwayConfig(Steady):
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
-        check_groups(self, "model")
+        check_groups(self)
         check_at_least(1, self, "model.depth", "model.size")
         check_not_negative(self, "model.readout_penalty")
         check_finite(self, "model.transform_bias")

@@ -86,6 +86,6 @@ def _of_operators(params: Any, m: np.ndarray) -> np.ndarray:
 
 def _count(operator: Any, m: np.ndarray) -> np.ndarray:
     if not hasattr(operator, "work"):
-        raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: give it a method `work` (lrpt.matrices.Costed)")
+        raise TypeError(f"the multiplications of a {type(operator).__name__} are not known: give it a method `work` (see lrpt.matrices)")
     products, elementwise = operator.work(m)
     return np.zeros_like(m) + products + elementwise

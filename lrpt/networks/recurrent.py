@@ -53,7 +53,7 @@ class RecurrentConfig(Steady):
 
     def __post_init__(self) -> None:
         check_choices(self, "model")
-        check_groups(self, "model")
+        check_groups(self)
         check_integers(self, "model.depth")
         check_at_least(1, self, "model.size", "model.layers")
         deep = cell_named(self.cell).deep

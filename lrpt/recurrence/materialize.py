@@ -17,8 +17,9 @@ ADVANTAGE = 0.7
 def materialized(params: Any, choice: str, rows: Any) -> Any:
     """Replace structured matrices by full ones. The function stays the same, and gradients reach the factors through `to_dense`.
 
-    Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`lrpt.matrices.Costed`) is
-    multiplied out by 'always' only. A matrix stays as it is if it, or a part of it, overrides the `apply` of its `to_dense`.
+    Matrices without matrix products, such as diagonals, stay as they are. A matrix that does not know its costs (`work` and
+    `dense_products`, see `lrpt.matrices`) is multiplied out by 'always' only. A matrix stays as it is if it, or a part of it, overrides the
+    `apply` of its `to_dense`.
 
     Args:
       params: a cell's parameters.
@@ -40,7 +41,7 @@ def _has_dense(node: Any) -> bool:
 
 
 def _knows_costs(matrix: Any) -> bool:
-    """Return whether a matrix knows its costs. All terms of a sum must: `isinstance(sum, Costed)` does not ask them from Python 3.12 on."""
+    """Return whether a matrix knows its costs. A sum does if all its terms do: its `dense_products` asks them."""
     return hasattr(matrix, "work") and hasattr(matrix, "dense_products")
 
 

@@ -175,7 +175,7 @@ def test_a_full_disk(tmp_path):
         "D.append_metrics = lambda *arguments: (resource.setrlimit(limit, (2000, 2000)), append(*arguments)); "
         "main(EXPERIMENT, sys.argv[1:])"
     )
-    command = [sys.executable, "-c", program, *tiny.flags(tiny.EVEN), "--devices", "1", "--workdir", str(tmp_path / "run")]
+    command = [sys.executable, "-c", program, *tiny.command(tmp_path / "run", tiny.EVEN)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.returncode == 1, done.stderr
     assert done.stderr.count("\n") == 1, done.stderr

@@ -119,11 +119,11 @@ def test_the_kernel_is_ours_and_stacked_models_are_no_rivals():
 
 def test_only_a_gpu_has_contenders_for_gpus(monkeypatch):
     monkeypatch.setattr(rounds, "visible_accelerators", list)
-    names = {name: rounds._takes_part(name, "pixels_512_20") for name in ("fast", "cudnn-lstm", "kernel")}
+    names = {name: rounds.takes_part(name, "pixels_512_20") for name in ("fast", "cudnn-lstm", "kernel")}
     assert names == {"fast": True, "cudnn-lstm": False, "kernel": False}
     monkeypatch.setattr(rounds, "visible_accelerators", lambda: ["0"])
-    assert rounds._takes_part("cudnn-lstm", "pixels_512_20")
-    assert [rounds._takes_part("kernel", f"pixels_{n}_20") for n in (128, 256, 512)] == [True, True, False]
+    assert rounds.takes_part("cudnn-lstm", "pixels_512_20")
+    assert [rounds.takes_part("kernel", f"pixels_{n}_20") for n in (128, 256, 512)] == [True, True, False]
 
 
 def test_a_contender_that_takes_too_long_is_left_out(monkeypatch):

@@ -15,8 +15,11 @@ from experiments.__main__ import listing
 from experiments.costs import main
 from experiments.reproduce import costs as measurement
 from experiments.reproduce.costs import LOW_RANK, Costs, Measured, PresetCosts, comparable, estimate, preset_costs, ratio
+from lrpt.cli import limits
 from lrpt.cli.experiment import Experiment, Preset
 from lrpt.devices import hardware
+from lrpt.engines.jobs import NamedJob
+from lrpt.training.loop import Job
 
 UPDATES = 8
 KINDS = ("dense", "low_rank", "low_rank_plus_diagonal")
@@ -144,8 +147,10 @@ def test_the_words_of_lists(tool):
         (9e6, False, "about 1,000 years on a core"),
     ],
 )
+@pytest.mark.usefixtures("tool")
 def test_hours_in_words(hours, measured, words):
-    assert experiments._in_words(hours, measured) == words
+    experiments.COSTS.write_text(a_file(json.dumps({"hours": hours, "measured": measured, "ratio": 1, "update": 1})))
+    assert experiments.costs_of("first") == {"quick": words}
 
 
 def test_nothing_is_measured_twice_and_an_interruption_loses_nothing(tool, capsys):
@@ -218,14 +223,14 @@ def test_every_step_of_every_layer_takes_time_on_an_accelerator():
     for name, model in (("layers", {"layers": 2}), ("depth", {"cell": "rhn", "depth": 2})):
         one, two = (estimate(changed(CONFIG, model=settings), accelerated=True) for settings in ({**model, name: 1}, model))
         assert two - one == pytest.approx(one, rel=1e-3)
-        assert one > measurement.LAUNCHES * measurement._steps(CONFIG.data)
+        assert one > measurement.LAUNCHES * limits.steps(CONFIG.data)
 
 
-def test_a_measured_update_has_its_share_of_an_evaluation(monkeypatch):
+def test_a_measured_update_has_its_share_of_an_evaluation(monkeypatch, tmp_path):
     """An evaluation of 20 examples after every 4 updates, each of which costs a third: as much as of 5 / 3 examples of an update."""
     config = changed(CONFIG, train={"updates_per_call": 2, "batch_size": 4, "evaluate_every": 4}, data={"valid_size": 20})
-    monkeypatch.setattr(measurement, "_seconds", lambda function: 4.0)
-    assert measurement._timed(config, 0) == pytest.approx(4.0 / (2 * measurement.CALLS) * (1 + 5 / 3 / 4))
+    monkeypatch.setattr(measurement, "seconds_of", lambda function: 4.0)
+    assert measurement.measured(NamedJob(Job(config, 0, tmp_path), {})) == pytest.approx(4.0 / (2 * measurement.CALLS) * (1 + 5 / 3 / 4))
 
 
 def test_low_rank_products_take_longer_on_a_core_alone(monkeypatch):
@@ -320,9 +325,9 @@ def test_an_accelerator_is_not_calibrated_by_a_core(tool, tmp_path):
 def test_on_one_core_waiting_costs_nothing(monkeypatch):
     monkeypatch.setattr(hardware, "on_cpu", lambda: True)
     monkeypatch.setattr(hardware, "cores", lambda: 1)
-    assert measurement._seconds(lambda: time.sleep(0.1)) < 0.05
+    assert measurement.seconds_of(lambda: time.sleep(0.1)) < 0.05
     monkeypatch.setattr(hardware, "cores", lambda: 2)
-    assert measurement._seconds(lambda: time.sleep(0.1)) >= 0.1
+    assert measurement.seconds_of(lambda: time.sleep(0.1)) >= 0.1
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to a core")

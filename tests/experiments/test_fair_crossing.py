@@ -93,9 +93,9 @@ def test_times_are_relative_to_the_reference_whose_width_is_that_at_equal_parame
     sizing = command.Sizing(options, problems(options.data, options.lag)["copy"])
     reference = sizing.size("gru", "dense")
     assert reference == at_parameters(sizing.frame("gru"), "dense", 300)._replace(time=1.0)
-    update = sizing._compiled(sizing.frame("gru").sized(reference))
-    assert 0.3 < timing.relative_time(update, sizing._reference) < 3
-    assert timing.relative_time(lambda: [update() for _ in range(20)], sizing._reference) > 3
+    update = sizing.update(sizing.frame("gru").sized(reference))
+    assert 0.3 < timing.relative_time(update, sizing.reference) < 3
+    assert timing.relative_time(lambda: [update() for _ in range(20)], sizing.reference) > 3
 
 
 def test_sizes_that_were_measured_against_another_cell_are_refused(tmp_path):
@@ -119,12 +119,12 @@ def pair_at(rate, kind):
 
 
 def test_pairs_that_diverged_at_all_rates_are_named(capsys):
-    command._name_lost([pair_at(0.1, "dense"), pair_at(None, "monarch")], Console())
+    command.name_lost([pair_at(0.1, "dense"), pair_at(None, "monarch")], Console())
     assert "copy-gru-monarch diverged at all learning rates" in " ".join(capsys.readouterr().err.split())
-    command._name_lost([pair_at(0.1, "dense")], Console())
+    command.name_lost([pair_at(0.1, "dense")], Console())
     assert not capsys.readouterr().err
     with pytest.raises(UsageError, match="copy-gru-monarch diverged at all") as error:
-        command._name_lost([pair_at(None, "monarch")], Console())
+        command.name_lost([pair_at(None, "monarch")], Console())
     assert error.value.code == 1
 
 

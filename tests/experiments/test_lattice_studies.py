@@ -135,19 +135,19 @@ def test_studies_read_bytes(data_dir):
 def test_differences_are_ranked_by_paired_seeds():
     """Seeds differ by 0.5, models by 0.1 on every one of them: unpaired tests would see nothing."""
     scores = {"lru": {0: 1.00, 1: 1.50, 2: 2.00}, "gru": {0: 1.10, 1: 1.60, 2: 2.101}, "lstm": {0: 0.90, 1: 1.70, 2: 1.95, 3: 0.1}}
-    gru, lstm = gaps(scores, "lru")
+    gru, lstm = gaps(scores)
     t, p = stats.ttest_rel([1.10, 1.60, 2.101], [1.00, 1.50, 2.00])
     assert (gru.p, gru.mean / gru.error, gru.significant) == (pytest.approx(p), pytest.approx(t), True)
     assert (lstm.seeds, lstm.significant) == (3, False)
-    assert in_words([gru, lstm], "lru") == (
-        "the lru is better than gru; not significantly different from lstm (paired seeds, p < 0.05 after Holm's correction)."
+    assert in_words([gru, lstm]) == (
+        "the LRU is better than GRU; not significantly different from LSTM (paired seeds, p < 0.05 after Holm's correction)."
     )
-    assert "worse than gru" in in_words([gru._replace(mean=-gru.mean)], "lru")
-    assert in_words([lstm._replace(p=None, seeds=1)], "lru") == "the lru is not tested with one seed against lstm."
+    assert "worse than GRU" in in_words([gru._replace(mean=-gru.mean)])
+    assert in_words([lstm._replace(p=None, seeds=1)]) == "the LRU is not tested with one seed against LSTM."
 
 
 def test_one_seed_ranks_nothing():
-    (gap,) = gaps({"lru": {0: 1.0}, "gru": {0: 9.0}}, "lru")
+    (gap,) = gaps({"lru": {0: 1.0}, "gru": {0: 9.0}})
     assert (gap.p, gap.significant) == (None, False)
 
 

@@ -10,7 +10,7 @@ from tiny import EXPERIMENT
 from experiments.report.claims.planning import Need, distinct_runs
 from experiments.report.claims.rows import Planned
 from experiments.report.kept.records import anonymous, load
-from experiments.reproduce.command import Plan, _rest, fitting
+from experiments.reproduce.command import Plan, fitting, rest_in_words
 from experiments.reproduce.costs import Cost
 from experiments.reproduce.plan import Configuration, Data, PlannedRun, State, runs
 from lrpt.engines.jobs import NamedJob
@@ -66,7 +66,7 @@ def test_what_fits_is_finished_in_time_one_run_after_the_other_in_each_process(s
 
 
 def test_the_time_that_is_left_is_at_least_that_of_the_longest_run():
-    said = [_rest(plan_of(*map(run_of, hours), slots=2)) for hours in ((1, 9), (4, 4, 4))]
+    said = [rest_in_words(plan_of(*map(run_of, hours), slots=2)) for hours in ((1, 9), (4, 4, 4))]
     assert said[0] == "2 of 2 runs are left: 10.0 hours, at least 9.0 with 2 at a time"
     assert said[1] == "3 of 3 runs are left: 12.0 hours, at least 6.0 with 2 at a time"
 

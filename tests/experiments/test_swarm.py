@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from experiments.jsb import command as jsb
-from experiments.jsb.swarm import Options, by_group, study, width
-from experiments.jsb.swarm_figure import beeswarm
+from experiments.jsb.swarm import Options, study, width
+from experiments.jsb.swarm_figure import beeswarm, by_group
 from lrpt.cli.command import main
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.subcommands import options_of
@@ -115,9 +115,9 @@ def test_a_setting_that_diverges_has_no_dot_and_is_named(tmp_path, capsys):
     assert "1 of 2 runs are finished, 1 diverged" in capsys.readouterr().out
 
 
-def test_groups_go_from_best_to_worst():
+def test_dots_are_grouped_by_architecture_and_depth():
     dots = [{"cell": "rhn", "depth": depth, "lowest_train_loss": loss} for depth, loss in [(2, 3.0), (1, 2.0), (1, 1.0)]]
-    assert by_group(dots) == {"rhn": {1: [1.0, 2.0], 2: [3.0]}}
+    assert by_group(dots) == {"rhn": {1: [2.0, 1.0], 2: [3.0]}}
 
 
 def test_no_two_dots_are_at_one_place():
