@@ -220,16 +220,15 @@ def test_nothing_to_compress(assert_refused):
     assert_refused(main, ["--rank", "1"], "one run directory, or --from")
 
 
+RUN = '{"experiment": "custom", "preset": "custom", "seed": 0}'
+CLASSES = '"classes": {"model": "lrpt.networks.sequence_model:ModelConfig", "data": "lrpt.tasks.synthetic:CopyMemory"}'
 CONFIGS = {
     None: (2, ["config.json cannot be read", "directory of a run"]),
     "{": (1, ["config.json is damaged"]),
     "[1]": (1, ["config.json is damaged"]),
-    '{"experiment": "custom", "preset": "custom", "seed": 0}': (2, ["custom", "no module of experiments"]),
-    '{"experiment": "report", "preset": "quick", "seed": 0}': (2, ["report", "no module of experiments"]),
-    '{"experiment": "os.path", "preset": "quick", "seed": 0}': (2, ["os.path", "no module of experiments"]),
-    '{"experiment": "copy_memory", "preset": "none", "seed": 0}': (2, ["none", "quick"]),
-    '{"experiment": "copy_memory", "preset": "quick", "seed": 0, "model": {"sise": 4}}': (2, ["model.sise is no setting of ModelConfig"]),
-    '{"experiment": "copy_memory", "preset": "quick", "seed": 0}': (2, ["holds neither a checkpoint nor kept weights"]),
+    RUN: (2, ["names no classes", "give them to lrpt.load as model= and data="]),
+    RUN.replace("}", f', "model": {{"sise": 4}}, {CLASSES}}}'): (2, ["model.sise is no setting of ModelConfig"]),
+    RUN.replace("}", f", {CLASSES}}}"): (2, ["holds neither a checkpoint nor kept weights"]),
 }
 
 

@@ -86,7 +86,7 @@ def test_a_line_is_printed_before_each_part_that_takes_long(root, capfd, monkeyp
 
     monkeypatch.setattr(Loaded, "evaluate", evaluated)
     monkeypatch.setattr(verification, "analyse", analysed)
-    (kept(root) / "analysis.json").write_text(json.dumps(sealed({"update": 0})))
+    (kept(root) / "analysis.json").write_text(json.dumps(sealed({"update": 0, "valid_loss": 0.0})))
     report(["--verify"], root)
     assert before == {
         "evaluation": "copy_memory/tiny: evaluating its weights ...\n",
