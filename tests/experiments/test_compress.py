@@ -228,7 +228,7 @@ CONFIGS = {
     "[1]": (1, ["config.json is damaged"]),
     RUN: (2, ["names no classes", "give them to lrpt.load as model= and data="]),
     RUN.replace("}", f', "model": {{"sise": 4}}, {CLASSES}}}'): (2, ["model.sise is no setting of ModelConfig"]),
-    RUN.replace("}", f", {CLASSES}}}"): (2, ["holds neither a checkpoint nor kept weights"]),
+    RUN.replace("}", f", {CLASSES}}}"): (2, ["optim.recipe is missing: OptimConfig needs it"]),
 }
 
 
@@ -238,6 +238,11 @@ def test_directories_without_a_run(content, tmp_path, assert_refused):
         (tmp_path / "config.json").write_text(content)
     code, says = CONFIGS[content]
     assert_refused(main, [tmp_path, "--rank", "1"], *says, code=code)
+
+
+def test_a_run_without_checkpoints(run, assert_refused):
+    shutil.rmtree(run / "checkpoints")
+    assert_refused(main, [run, "--rank", "1"], "holds neither a checkpoint nor kept weights")
 
 
 def test_every_checkpoint_damaged(run, assert_refused):
