@@ -166,10 +166,11 @@ def _numbers(row: dict[str, Any], features: Sequence[str], line: int) -> list[fl
 
 def _label_of_each(rows: Sequence[dict[str, str]], sequences: dict[str, list[int]], column: str) -> Shaped[np.ndarray, " s"]:
     """Return the label of each sequence, which is the same in all its rows."""
-    for name, numbers in sequences.items():
-        if len(found := dict.fromkeys(rows[number][column].strip() for number in numbers)) > 1:
-            raise ValueError(f"sequence {name} has several values of {column}: {', '.join(found)}")
-    return np.array([rows[numbers[0]][column].strip() for numbers in sequences.values()])
+    found = {name: dict.fromkeys(rows[number][column].strip() for number in numbers) for name, numbers in sequences.items()}
+    for name, labels in found.items():
+        if len(labels) > 1:
+            raise ValueError(f"sequence {name} has several values of {column}: {', '.join(labels)}")
+    return np.array([next(iter(labels)) for labels in found.values()])
 
 
 def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
@@ -177,7 +178,7 @@ def _as_numbers(labels: Shaped[np.ndarray, " s"]) -> Shaped[np.ndarray, " s"]:
 
     Python reads 1_0 as 10, and 1e5 as a float: of such names, two would become one class, or targets of regression.
     """
-    words = [str(label).strip() for label in labels]
+    words = labels.tolist()
     try:
         if all(map(INTEGER.fullmatch, words)):
             return np.array([*map(int, words)], np.int64)

@@ -28,7 +28,7 @@ def remembered_programs():
 
 @pytest.fixture(scope="module")
 def whole(config, tmp_path_factory):
-    """The directory of an uninterrupted run of the module's configuration."""
+    """Return the directory of an uninterrupted run of the configuration of the module."""
     path = tmp_path_factory.mktemp("whole") / "run"
     loop.fit(config, {0: path}, devices=1)
     return path
