@@ -132,6 +132,12 @@ RECIPES: dict[str, Recipe] = {
         1e-3,
         lambda learning_rate: optax.chain(optax.clip_by_global_norm(1.0), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
     ),
+    "weight_norm_recovery": Recipe(
+        "weight_norm with the NaN recovery of copy_memory (not in the paper: recoveries count gradients that are not finite)",
+        1e-3,
+        lambda learning_rate: optax.chain(clip_by_norm_or_shrink(1.0, 0.1), rmsprop_2016(learning_rate, eps=1e-8), project_rows(10.0)),
+        recovers=True,
+    ),
     "char_lm": Recipe(
         "norm clipping at 1 with NaN recovery, Adam (dl4mt-lm, small_lm.py, with the paper's learning rate)",
         1e-3,

@@ -210,6 +210,7 @@ CLIPPING = {
     "copy_memory": "norm clipping at 1 with NaN recovery, RMSProp",
     "copy_memory_unitary": "RMSProp without clipping",
     "weight_norm": "norm clipping at 1 without NaN recovery, RMSProp, rows limited to norm 10",
+    "weight_norm_recovery": "weight_norm with the NaN recovery of copy_memory",
     "adding": "component clipping at 1, RMSProp without epsilon",
     "adding_recovery": "adding with the NaN recovery of copy_memory",
     "permuted_mnist": "component clipping at 1, RMSProp without epsilon",

@@ -70,6 +70,7 @@ def one_update(recipe: str, params: dict[str, np.ndarray], gradient: dict[str, n
         "permuted_mnist": (by_component, 0.0, 5e-4),
         "permuted_mnist_original": (kept, 0.0, 5e-4),
         "weight_norm": (by_norm, 1e-8, 1e-3),
+        "weight_norm_recovery": (by_norm, 1e-8, 1e-3),
         "char_lm": (by_norm, None, 1e-3),
         "char_lm_apart": (by_norm, None, 1e-3),
         "char_lm_original": (by_norm, None, 1e-3),
@@ -130,7 +131,10 @@ def test_adding_recovers_from_gradients_that_are_not_finite(bad):
 
 
 # In lowrank-gru (RNN_memory.py) and in dl4mt-lm (small_lm.py).
-SHARES = {"copy_memory": 0.1, "adding_recovery": 0.1, "char_lm": 0.01, "char_lm_apart": 0.01, "char_lm_original": 0.01}
+SHARES = {
+    **dict.fromkeys(("copy_memory", "weight_norm_recovery", "adding_recovery"), 0.1),
+    **dict.fromkeys(("char_lm", "char_lm_apart", "char_lm_original"), 0.01),
+}
 
 
 @pytest.mark.parametrize("recipe", [name for name, recipe in RECIPES.items() if recipe.recovers])
@@ -201,8 +205,9 @@ def test_settings_that_make_no_sense_are_refused(field, value):
         OptimConfig("rhn", **{field: value})
 
 
-def test_weight_norm_recipe_keeps_rows_within_ten():
-    optimizer = OptimConfig("weight_norm").build()
+@pytest.mark.parametrize("recipe", ["weight_norm", "weight_norm_recovery"])
+def test_weight_norm_recipe_keeps_rows_within_ten(recipe):
+    optimizer = OptimConfig(recipe).build()
     params = jax.tree.map(lambda p: 100 * p, PARAMS)
     change, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
     new = optax.apply_updates(params, change)
