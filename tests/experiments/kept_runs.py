@@ -64,3 +64,10 @@ def make_run(
         names = {k: config[k] for k in ("experiment", "preset", "seed")}
         write(path / "result.json", sealed({**names, "model": "a model", **ends, "config": config}))
     return path
+
+
+def in_training(path, name, value):
+    """Add a metric to the training metrics of a run, as a function of the update."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    added = [line | ({name: value(line["update"])} if line["split"] == "train" else {}) for line in lines]
+    write(path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in added))

@@ -86,6 +86,13 @@ def test_fewer_recoveries_up_to_the_last_common_update_are_better():
     assert Recoveries().compare(one, other, BOTH, True) == Pair(3, 2.0, True, settled=False)
 
 
+def test_recoveries_are_not_compared_with_a_recipe_that_counts_none():
+    counted, uncounted = run({4: 3.0, 11: 9.0}, "recoveries", "train"), run({4: 1.0, 11: 1.0}, "gradient_norm", "train")
+    for pair in ((counted, uncounted), (uncounted, counted)):
+        found = Recoveries().compare(*pair, BOTH, True)
+        assert (found.advantage, found.agrees) == (None, None)
+
+
 def test_recoveries_are_counted_over_the_whole_run():
     assert recoveries().read(run({4: 1.0, 8: 2.0, 11: 5.0}, "recoveries", "train")) == 5
     assert recoveries().read(run({4: 1.0, 8: 2.0})) is None

@@ -251,7 +251,8 @@ class EndsAbove(AlsoUnfinished):
 class Recoveries(AlsoUnfinished):
     """Recoveries from gradients that are not finite, up to the last common update; fewer are better. Attributes are as in `Final`.
 
-    A recipe without recovery has none: its run would have diverged. Nothing is said of two runs that needed none.
+    Nothing is said of two runs that needed none. Neither is anything said of a run whose recipe does not recover: it counts no such
+    gradients, and a gradient whose norm overflows does not make it diverge, because clipping by norm scales it to zero.
     """
 
     name: str = "recoveries from gradients that are not finite"
@@ -260,6 +261,8 @@ class Recoveries(AlsoUnfinished):
 
     def pair(self, better: Record, worse: Record, common: int, strict: bool) -> Pair:
         """Compare the recoveries up to an update."""
+        if not all(any("recoveries" in line for line in run.training()) for run in (better, worse)):
+            return Pair(better.seed, None, None)
         counts = recovered(better, common), recovered(worse, common)
         pair = compared(better.seed, counts[1] - counts[0], strict)
         return pair if any(counts) else pair._replace(agrees=None)

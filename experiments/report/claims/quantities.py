@@ -1,5 +1,6 @@
 """Quantities that several papers print."""
 
+import math
 from dataclasses import replace
 
 from experiments.report.claims.matching import recorded
@@ -62,6 +63,16 @@ def recoveries() -> Quantity:
     """Count the recoveries from non-finite gradients over the whole run."""
     read = lambda run: max((line["recoveries"] for line in run.metrics if "recoveries" in line), default=None)  # noqa: E731
     return Quantity("recoveries from NaN", read, "{:.1f}")
+
+
+def none_finite() -> Quantity:
+    """Count the updates until the first evaluation before which no gradient since the last one was finite."""
+    return Quantity("updates until no gradient is finite", first_without_finite, "{:,.0f}", event=True)
+
+
+def first_without_finite(run: Record) -> int | None:
+    """Return the update of the first training metrics without a finite gradient norm; None if there are none."""
+    return next((line["update"] for line in run.training() if not math.isfinite(line.get("gradient_norm", 0))), None)
 
 
 def last_loss() -> Quantity:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from experiments.report.claims.judged import NONE, Judged, JudgedQuantity
+from experiments.report.claims.judged import NONE, Judged
 from experiments.report.claims.paper import Study
 from experiments.report.claims.rows import Planned
 from experiments.report.claims.verdicts import Verdict
@@ -49,37 +49,46 @@ def _takeaways(judged: Judged) -> list[str]:
 
 def _rows(judged: Judged) -> list[str]:
     parts = ["## Rows of tables, points of figures, sentences about one model"]
+    heads = ["model", "metric", "published", "ours", "seeds", "verdict"]
     for place in judged.paper.places:
         found = [q for q in judged.quantities if q.row.where == place]
-        parts += [f"### {place}", table(["model", "metric", "published", "ours", "seeds", "verdict"], [_row(q) for q in found], left=2)]
-        notes = dict.fromkeys(f"{q.row.title}: {q.row.note}" for q in found if q.row.note)
-        scales = dict.fromkeys(f"{q.row.title}: {q.smaller}" for q in found if q.smaller)
-        parts += [_notes("Smaller scale", _shared(scales)), _notes("Not runnable here", _shared(notes))]
+        notes = _Notes([(q.smaller, q.row.note) for q in found])
+        rows = [
+            [q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, notes.marked(q.verdict, number)]
+            for number, q in enumerate(found)
+        ]
+        parts += [f"### {place}", table(heads, rows, left=2), notes.below]
     return [part for part in parts if part]
 
 
-def _row(q: JudgedQuantity) -> list[str]:
-    return [q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, _short(q.verdict, q.smaller)]
+class _Notes:
+    """Notes below a table, numbered if not all rows share the one note, and the verdicts that refer to them.
 
+    Args:
+      of_rows: for each row of the table, what is smaller than published and why it cannot be run here ('': nothing to say).
+    """
 
-def _short(verdict: Verdict | None, smaller: str) -> str:
-    """Return a verdict without what is smaller, which stands below the table."""
-    if verdict is None:
-        return "no claim"
-    return str(verdict).replace(f" ({smaller})", "").replace(f"({smaller}; ", "(") if smaller else str(verdict)
+    def __init__(self, of_rows: Sequence[tuple[str, str]]) -> None:
+        self._of_rows = of_rows
+        self._all = list(dict.fromkeys(note for notes in of_rows for note in notes if note))
+        self._shared = len(self._all) == 1 and all(smaller for smaller, _ in of_rows)
 
+    @property
+    def below(self) -> str:
+        """Return what stands below the table."""
+        if self._shared:
+            return f"Smaller scale: {self._all[0]}."
+        return "\n".join(f"- [{number}] {note}" for number, note in enumerate(self._all, 1))
 
-def _shared(notes: dict[str, None]) -> dict[str, None]:
-    """Return notes with the models that share one joined: 'a: note', or 'note: a; b' as names of models have commas."""
-    by_note: dict[str, list[str]] = {}
-    for note in notes:
-        model, _, text = note.rpartition(": ")
-        by_note.setdefault(text, []).append(model)
-    return dict.fromkeys(f"{models[0]}: {text}" if len(models) == 1 else f"{text}: {'; '.join(models)}" for text, models in by_note.items())
-
-
-def _notes(title: str, notes: dict[str, None]) -> str:
-    return f"{title}:\n\n" + "\n".join(f"- {note}" for note in notes) if notes else ""
+    def marked(self, verdict: Verdict | None, row: int) -> str:
+        """Return a verdict without what is smaller, which stands below the table, and with the numbers of its notes."""
+        if verdict is None:
+            short = "no claim"
+        else:
+            smaller = self._of_rows[row][0]
+            short = str(verdict).replace(f" ({smaller})", "").replace(f"({smaller}; ", "(") if smaller else str(verdict)
+        numbers = [] if self._shared else [f"[{self._all.index(note) + 1}]" for note in self._of_rows[row] if note]
+        return " ".join([short, *numbers])
 
 
 def _relations(judged: Judged) -> list[str]:
@@ -93,17 +102,15 @@ def _relations(judged: Judged) -> list[str]:
         found = [r for r in judged.relations if r.relation.where == place]
         units = dict.fromkeys(r.unit for r in found)
         own = [[r.unit] if len(units) > 1 else [] for r in found]
+        notes = _Notes([(r.smaller, r.relation.note) for r in found])
         rows = [
-            [r.relation.sentence, *unit, r.advantage, r.seeds, _short(r.verdict, r.smaller)] for r, unit in zip(found, own, strict=True)
+            [r.relation.sentence, *unit, r.advantage, r.seeds, notes.marked(r.verdict, number)]
+            for number, (r, unit) in enumerate(zip(found, own, strict=True))
         ]
         heads = ["claim", *["advantage in"] * (len(units) > 1), "advantage", "seeds that agree", "verdict"]
         parts += [f"### {place}: orderings", table(heads, rows, left=len(heads) - 3)]
-        notes = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.relation.note}" for r in found if r.relation.note))
         parts += [f"Advantages are in {next(iter(units))}."] if len(units) == 1 and NONE not in units else []
-        scales = _shared(dict.fromkeys(f"{r.relation.sentence}: {r.smaller}" for r in found if r.smaller))
-        all_alike = len(scales) == 1 and all(r.smaller for r in found)
-        parts += [f"Smaller scale: {found[0].smaller}."] if all_alike else [_notes("Smaller scale", scales)]
-        parts += [_notes("Not runnable here", notes)]
+        parts += [notes.below]
     return [part for part in parts if part]
 
 

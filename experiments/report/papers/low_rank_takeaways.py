@@ -12,25 +12,15 @@ from experiments.report.claims.matching import configuration, runs_of
 from experiments.report.claims.paper import Takeaway
 from experiments.report.claims.quantities import is_solved
 from experiments.report.claims.rows import Evidence
-from experiments.report.claims.verdicts import Finding
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
-    AT_RATES,
-    FASTER_IF_NORMALIZED,
-    GUESSED,
     LONG,
-    LRD,
-    MEMORYLESS,
-    NORMALIZED,
     OF_FIXED,
-    RATES,
     SHORT,
-    STABLER,
     URNN,
-    VARIANTS,
 )
-from experiments.report.papers.low_rank_copying import FIXED as COPYING_FIXED
-from experiments.report.wording.texts import counted, placed, seeds_in_words
+from experiments.report.papers.low_rank_weight_norm import SAID, on_weight_norm
+from experiments.report.wording.texts import counted, placed
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
@@ -38,7 +28,7 @@ LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
     """Return five takeaways, agreeing and disagreeing ones."""
-    return (_on_diagonal(judged), _on_copying(judged), _on_weight_norm(judged), _on_urnn(judged), _on_tables(judged))
+    return (_on_diagonal(judged), _on_copying(judged), on_weight_norm(judged), _on_urnn(judged), _on_tables(judged))
 
 
 def _on_diagonal(judged: Judged) -> Takeaway:
@@ -62,15 +52,6 @@ def _on_diagonal(judged: Judged) -> Takeaway:
     )
 
 
-SAID = {
-    Finding.FOR: "as it says",
-    Finding.AGAINST: "against it",
-    Finding.OPEN: "undecided",
-    Finding.ONE_SEED: "with one seed",
-    Finding.NONE: "not run or not judged",
-}
-
-
 def _task_of(relation: JudgedRelation) -> str:
     """Return the task of a relation, as its place names it, and what its sentence adds in parentheses, unless both are the same."""
     task = relation.relation.where.partition(", ")[2]
@@ -92,45 +73,6 @@ def _on_copying(judged: Judged) -> Takeaway:
             f"{gru.ours if gru.observed else 'not yet run'}",
         ),
     )
-
-
-def _on_weight_norm(judged: Judged) -> Takeaway:
-    """Return what weight normalization changes."""
-    faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in (LENGTH, LAG, FIXED)}
-    stable = [r for r in judged.relations if r.relation.sentence.startswith(f"{STABLER} (variable")]
-    return Takeaway(
-        f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster, "
-        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}. {_endings(judged)}",
-        (
-            *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
-            f"At 10 to 100 times the published learning rate, it has fewer gradients that are not finite in {_holding(stable)} of the "
-            f"{len(_decided(stable))} comparisons with such gradients ({_significant(stable)} significantly; "
-            f"{seeds_in_words([len(r.pairs) for r in _decided(stable)])} each). There are {len(stable)} comparisons.",
-            "The guessed settings are listed under weight normalization in "
-            "[where paper and code differ](../differences.md#unitary-networks-universality-weight-normalization).",
-        ),
-    )
-
-
-def _endings(judged: Judged) -> str:
-    """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
-    published = [[(run, COPYING_FIXED) for run in OF_FIXED[name].runs(judged.evidence).values()] for name in (NORMALIZED, LRD)]
-    groups = {"at the published learning rate": published} | {
-        f"at {rate / 0.001:.0f} times": [
-            [(run, VARIANTS[variant]) for variant in VARIANTS for run in AT_RATES[variant, rate][arm].runs(judged.evidence).values()]
-            for arm in (0, 1)
-        ]
-        for rate in RATES
-    }
-    counts = {when: (_above(with_it), _above(without)) for when, (with_it, without) in groups.items() if with_it and without}
-    said = [f"{one.partition(' ')[0]} and {other} {when}" for when, (one, other) in counts.items()]
-    return f"Networks that end worse than a predictor without memory, with it and without: {', '.join(said)}." if said else ""
-
-
-def _above(runs: Sequence[tuple[Record, str]]) -> str:
-    """Return how many runs of tasks end above the memoryless predictor: '2 of 3'."""
-    losses = [(run.last("loss"), MEMORYLESS[text]) for run, text in runs]
-    return f"{sum(loss is not None and loss > level for loss, level in losses)} of {len(losses)}"
 
 
 def _on_urnn(judged: Judged) -> Takeaway:
@@ -187,21 +129,6 @@ def _solved(quantities: Iterable[JudgedQuantity]) -> str:
     """Return how many runs solve their task, such as '8 of 9'."""
     values = [o.value for q in quantities for o in q.observed]
     return f"{sum(value is not None for value in values)} of {len(values)}"
-
-
-def _decided(relations: Sequence[JudgedRelation]) -> Sequence[JudgedRelation]:
-    """Return the relations of which a seed says something."""
-    return [relation for relation in relations if any(pair.agrees is not None for pair in relation.pairs)]
-
-
-def _holding(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many of the decided relations hold for most of their seeds."""
-    return str(sum(2 * sum(bool(pair.agrees) for pair in relation.pairs) > len(relation.pairs) for relation in _decided(relations)))
-
-
-def _significant(relations: Sequence[JudgedRelation]) -> str:
-    """Return how many relations hold significantly."""
-    return str(sum(r.verdict.finding is Finding.FOR for r in relations) or "none")
 
 
 def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:

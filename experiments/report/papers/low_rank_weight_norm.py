@@ -1,0 +1,130 @@
+"""Takeaway about weight normalization with a limit on row norms (Miceli Barone, DeepLo 2018, sections 3.1 and 3.5.1)."""
+
+from collections.abc import Callable, Sequence
+
+from experiments.report.claims.contests import recovered
+from experiments.report.claims.judged import Judged
+from experiments.report.claims.paper import Takeaway
+from experiments.report.claims.quantities import first_without_finite, is_solved
+from experiments.report.claims.rows import Network
+from experiments.report.claims.verdicts import Finding
+from experiments.report.kept.records import Record
+from experiments.report.papers.low_rank_copying import (
+    AT_RATES,
+    FASTER_IF_NORMALIZED,
+    FIXED,
+    GUESSED,
+    LRD,
+    MEMORYLESS,
+    NORMALIZED,
+    OF_FIXED,
+    PARTS,
+    RATES,
+    VARIANTS,
+    Arms,
+)
+from experiments.report.wording.texts import counted, placed
+from lrpt.runs.console import in_series
+
+SAID = {
+    Finding.FOR: "as it says",
+    Finding.AGAINST: "against it",
+    Finding.OPEN: "undecided",
+    Finding.ONE_SEED: "with one seed",
+    Finding.NONE: "not run or not judged",
+}
+"""What is said of relations by their finding."""
+
+LAG = "fixed lag"
+TASKS = ("variable length", "variable lag", LAG)
+
+
+def on_weight_norm(judged: Judged) -> Takeaway:
+    """Return what weight normalization changes."""
+    faster = {name: judged.relation(f"{FASTER_IF_NORMALIZED} ({name}") for name in TASKS}
+    return Takeaway(
+        f"**Weight normalization** with a limit on row norms makes training faster and more stable in the paper. Here, {GUESSED}. Faster, "
+        f"of {len(faster)} tasks: {counted(list(faster.values()), SAID)}.{_endings(judged)}",
+        (
+            *(f"Faster on {name}: in {r.unit}, it is {placed(r)}; {r.verdict}" for name, r in faster.items()),
+            *_with_recovery(judged),
+            *_parts(judged),
+            *_stuck(judged),
+            "The guessed settings are listed under weight normalization in "
+            "[where paper and code differ](../differences.md#unitary-networks-universality-weight-normalization).",
+        ),
+    )
+
+
+def _endings(judged: Judged) -> str:
+    """Return how many networks end above the memoryless predictor at each learning rate, with and without weight normalization."""
+    published = tuple(_above(_runs(judged, OF_FIXED[name]), FIXED) for name in (NORMALIZED, LRD))
+    at_rates = _by_rate(judged, lambda arms: arms.normalized, _above)
+    said = _with_and_without({"at the published learning rate": published} | at_rates)
+    return f" Networks that end worse than a predictor without memory, with it and without: {said}." if said else ""
+
+
+def _with_recovery(judged: Judged) -> Sequence[str]:
+    """Return how many networks needed recovery at each learning rate, and how many end badly, if all of them recover."""
+    needed = _by_rate(judged, lambda arms: arms.counted, lambda runs, _: [recovered(run, run.updates) > 0 for run in runs])
+    said, ends = (_with_and_without(found) for found in (needed, _by_rate(judged, lambda arms: arms.counted, _above)))
+    return [
+        "The paper turns recovery from gradients that are not finite off for weight normalization. With recovery in both networks, those "
+        f"that needed it, with weight normalization and without: {said} the published learning rate. Those that end worse than a predictor "
+        f"without memory: {ends}"
+    ] * bool(said)
+
+
+def _parts(judged: Judged) -> Sequence[str]:
+    """Return how networks fare with neither, both or one of weight normalization and the limit on row norms."""
+    said = []
+    for part, runs in ((part, _runs(judged, network)) for part, network in PARTS.items()):
+        needed = sum(recovered(run, run.updates) > 0 for run in runs)
+        said += [f"{part} {needed} and {sum(run.first('loss', is_solved) is not None for run in runs)} of {len(runs)}"] * bool(runs)
+    what = "networks that needed it, and networks that solve the task"
+    return [f"Parts of the recipe on {LAG}, all with recovery ({what}): {in_series(said)}"] * bool(said)
+
+
+def _stuck(judged: Judged) -> Sequence[str]:
+    """Return how many networks without recovery stopped learning because no gradient was finite any more."""
+    runs = _runs(judged, OF_FIXED[NORMALIZED])
+    updates = [f"{update:,}" for run in runs if (update := first_without_finite(run)) is not None]
+    return [
+        f"Without recovery, as in the paper, {len(updates)} of {len(runs)} networks on {LAG} have no finite gradient from update "
+        f"{in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped learning."
+    ] * bool(updates)
+
+
+def _runs(judged: Judged, network: Network) -> Sequence[Record]:
+    return list(network.runs(judged.evidence).values())
+
+
+def _above(runs: Sequence[Record], text: str) -> Sequence[bool]:
+    """Return for each run of a task whether it ends above the memoryless predictor."""
+    losses = [run.last("loss") for run in runs]
+    return [loss is not None and loss > MEMORYLESS[text] for loss in losses]
+
+
+Outcomes = tuple[Sequence[bool], ...]
+"""for each run with weight normalization, and for each run without it, whether something happened"""
+
+
+def _by_rate(
+    judged: Judged, normalized: Callable[[Arms], Network], happened: Callable[[Sequence[Record], str], Sequence[bool]]
+) -> dict[str, Outcomes]:
+    """Return outcomes at each learning rate over both tasks with a lag of 100."""
+    found = {}
+    for rate in RATES:
+        arms = {text: AT_RATES[variant, rate] for variant, text in VARIANTS.items()}
+        pairs = [(text, (normalized(arm), arm.plain)) for text, arm in arms.items()]
+        found[f"at {rate / 0.001:.0f} times"] = tuple(
+            [one for text, networks in pairs for one in happened(_runs(judged, networks[side]), text)] for side in (0, 1)
+        )
+    return found
+
+
+def _with_and_without(outcomes: dict[str, Outcomes]) -> str:
+    """Return counts such as '1 and 6 of 6 at 30 times', for learning rates at which both networks were run."""
+    run = [(when, *both) for when, both in outcomes.items() if all(both)]
+    number = {when: f" of {len(with_it)}" * (len(with_it) != len(without)) for when, with_it, without in run}
+    return ", ".join(f"{sum(with_it)}{number[when]} and {sum(without)} of {len(without)} {when}" for when, with_it, without in run)
