@@ -27,6 +27,7 @@ import numpy as np
 import tyro
 
 from lrpt.cli.command import RUN_UNCHANGED, leaving_with_a_line
+from lrpt.cli.experiment import experiment_of
 from lrpt.cli.finished.trained import flags, not_one_source, read_run
 from lrpt.cli.flags import parse_dataclass
 from lrpt.cli.imports import flags_of_imports
@@ -48,7 +49,6 @@ from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
 from lrpt.tasks.order import evaluation_streams
 from lrpt.training.loading import Loaded
-from lrpt.training.recorded import experiment_of
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"

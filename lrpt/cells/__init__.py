@@ -72,31 +72,34 @@ from lrpt.cells.variable_computation import (
     vcrnn,
 )
 from lrpt.errors import UsageError, check_choice
+from lrpt.tables import Table
 
-CELLS: dict[str, Cell] = {
-    "gru": GRU,
-    "gru_reset_after": GRU_RESET_AFTER,
-    "gru_cudnn": GRU_CUDNN,
-    "lstm": LSTM,
-    "rhn": RHN,
-    "rhn_uncoupled": RHN_UNCOUPLED,
-    "dt_rnn": DT_RNN,
-    "dts_rnn": DTS_RNN,
-    "elman": ELMAN,
-    "unitary": UNITARY,
-    "unitary_without_fourier": UNITARY_WITHOUT_FOURIER,
-    "lru_ps": LRU_PS,
-    "lru_ps_code": LRU_PS_CODE,
-    "lru_rg": LRU_RG,
-    "lru_rg_code": LRU_RG_CODE,
-    "lru": LRU,
-    "grid_lstm": GRID_LSTM,
-    "grid_lstm_depth_first": GRID_LSTM_DEPTH_FIRST,
-    "grid_lstm_time_first": GRID_LSTM_TIME_FIRST,
-    "vcrnn": VCRNN,
-    "vcgru": VCGRU,
-    "vclstm": VCLSTM,
-}
+CELLS: Table[Cell] = Table(
+    {
+        "gru": GRU,
+        "gru_reset_after": GRU_RESET_AFTER,
+        "gru_cudnn": GRU_CUDNN,
+        "lstm": LSTM,
+        "rhn": RHN,
+        "rhn_uncoupled": RHN_UNCOUPLED,
+        "dt_rnn": DT_RNN,
+        "dts_rnn": DTS_RNN,
+        "elman": ELMAN,
+        "unitary": UNITARY,
+        "unitary_without_fourier": UNITARY_WITHOUT_FOURIER,
+        "lru_ps": LRU_PS,
+        "lru_ps_code": LRU_PS_CODE,
+        "lru_rg": LRU_RG,
+        "lru_rg_code": LRU_RG_CODE,
+        "lru": LRU,
+        "grid_lstm": GRID_LSTM,
+        "grid_lstm_depth_first": GRID_LSTM_DEPTH_FIRST,
+        "grid_lstm_time_first": GRID_LSTM_TIME_FIRST,
+        "vcrnn": VCRNN,
+        "vcgru": VCGRU,
+        "vclstm": VCLSTM,
+    }
+)
 
 _TITLES = {
     "elman": "RNN",

@@ -103,6 +103,10 @@ def check_width(cell: str, spec: CellSpec) -> None:
         )
 
 
+ANY = 5040
+"""A size for which a template is asked what does not depend on sizes. Its many divisors suit templates that divide the state into parts."""
+
+
 @dataclass(frozen=True)
 class Stream:
     """A stream between the layers of a stack, for cells that pass on more than an output.
@@ -168,7 +172,7 @@ class Cell:
     @property
     def roles(self) -> set[str]:
         """Return the roles of the matrices whose storage is configured: 'input', 'recurrent', both, or none."""
-        return {leaf.role for leaf in jax.tree.leaves(self.template(CellSpec(1, 1))) if isinstance(leaf, MatrixSpec)}
+        return {leaf.role for leaf in jax.tree.leaves(self.template(CellSpec(ANY, ANY))) if isinstance(leaf, MatrixSpec)}
 
     @property
     def has_recurrent_matrices(self) -> bool:
@@ -178,4 +182,4 @@ class Cell:
     @property
     def has_carry_bias(self) -> bool:
         """Return whether a bias starts at `CellSpec.carry_bias`."""
-        return self.template(CellSpec(1, 1, carry_bias=0.0)) != self.template(CellSpec(1, 1, carry_bias=1.0))
+        return self.template(CellSpec(ANY, ANY, carry_bias=0.0)) != self.template(CellSpec(ANY, ANY, carry_bias=1.0))

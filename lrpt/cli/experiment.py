@@ -1,5 +1,6 @@
-"""Experiments as values: what they reproduce, their presets, and the models that they compare."""
+"""Experiments as values: what they reproduce, their presets, and the models that they compare; and the look-up of one by its name."""
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,6 @@ from lrpt.runs.console import Console
 from lrpt.training.config import D, RunConfig
 from lrpt.training.loop import Job
 from lrpt.training.observers import Observer
-from lrpt.training.recorded import is_experiment
 
 
 def matrix_variants(dense: str) -> dict[str, dict[str, Any]]:
@@ -160,3 +160,19 @@ class Experiment(Generic[D]):
         """Return the last lines after a comparison."""
         own = self.presets[preset].closing
         return self.closing if own is None else own
+
+
+def experiment_of(name: str) -> Experiment[Any] | None:
+    """Return the experiment of that name, if experiments can be imported here and have one. The library does not need them.
+
+    Errors of the experiment's own module come through, such as the ImportError of a package that it needs.
+    """
+    return getattr(importlib.import_module("experiments").module(name), "EXPERIMENT", None) if is_experiment(name) else None
+
+
+def is_experiment(name: str) -> bool:
+    """Return whether `experiments` can be imported here and has a command of that name. The command itself is not imported."""
+    try:
+        return name in importlib.import_module("experiments").names()
+    except (ImportError, AttributeError):
+        return False

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import jax
 import numpy as np
@@ -22,6 +21,7 @@ from jax.experimental import multihost_utils
 from lrpt.devices.messages import decode, encode
 from lrpt.errors import RemoteFailure, UsageError, check_at_least
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _ON_PRIMARY = ContextVar("on_primary", default=False)
@@ -132,19 +132,21 @@ def is_primary() -> bool:
     return index() == 0
 
 
-def on_primary(function: Callable[[], T]) -> T:
+def on_primary(function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Call a function on the primary process and return its result on all. Inside the function, `on_primary` is a plain call.
+
+        metrics = on_primary(directory.metrics)
 
     Raises:
       RemoteFailure: on the others, if the function raises anything on the primary process.
     """
     if count() == 1 or _ON_PRIMARY.get():
-        return function()
+        return function(*args, **options)
     if not is_primary():
         return _received(_broadcast(None))
     inside = _ON_PRIMARY.set(True)
     try:
-        found = function()
+        found = function(*args, **options)
     except Exception as error:
         _broadcast((None, (str(error), getattr(error, "code", 1))))
         raise
@@ -159,20 +161,6 @@ def _received(message: tuple[Any, tuple[str, int] | None]) -> Any:
     if failure is not None:
         raise RemoteFailure(*failure)
     return found
-
-
-def primary_only(target: T) -> T:
-    """Return a proxy for an object or module. Its functions run on the primary process; the other processes get copies of their results."""
-    return cast(T, _PrimaryOnly(target))
-
-
-class _PrimaryOnly:
-    def __init__(self, target: object) -> None:
-        self._target = target
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._target, name)
-        return lambda *args, **options: on_primary(partial(function, *args, **options))
 
 
 def fail_together(error: Exception) -> NoReturn:
@@ -199,7 +187,7 @@ def check_alike(job: Any) -> None:
     """Raise a UsageError on all processes if one has another job than the primary process: their collective calls would not match."""
     other = highest(0 if on_primary(lambda: job) == job else index())
     if other:
-        on_primary(partial(_refuse, other))
+        on_primary(_refuse, other)
 
 
 def _refuse(other: int) -> None:

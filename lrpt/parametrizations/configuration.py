@@ -6,8 +6,9 @@ from typing import Any
 
 from lrpt.errors import check_choice, check_integers, check_numbers
 from lrpt.initialization import INITIALIZATIONS
+from lrpt.tables import Table
 
-PARAMETRIZATIONS: dict[str, Callable[..., Any]] = {}
+PARAMETRIZATIONS: Table[Callable[..., Any]] = Table()
 """Parametrizations by name: subclasses of `Parametrization`, or other functions of specifications, configuration and `name`.
 `lrpt.parametrizations.modules` fills it."""
 

@@ -13,6 +13,8 @@ from lrpt.datasets.vocabulary import ByteVocabulary, Vocabulary
 from lrpt.errors import UsageError
 from lrpt.scaling import UNSCALED, Scaling
 
+AnyVocabulary = Vocabulary | ByteVocabulary
+
 
 class Example(NamedTuple):
     """One example, or a batch of them with a leading axis.
@@ -81,7 +83,7 @@ class Task:
     metrics: Callable[[Array, Example], dict[str, Float[Array, " b"]]]
     summarize: Callable[[Mapping[str, float]], dict[str, float]] = dict
     streams: bool = False
-    vocabulary: Vocabulary | ByteVocabulary | None = None
+    vocabulary: AnyVocabulary | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     scaling: Scaling = UNSCALED
 

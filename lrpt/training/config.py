@@ -127,7 +127,7 @@ class RunConfig(Generic[D]):
         return dense_width(self.model)
 
 
-def dense_width(model: Any) -> int:
+def dense_width(model: NetworkConfig) -> int:
     """Return the number of columns of a network's recurrent matrices if they are dense, and 0 if they are structured.
 
     Frozen dense matrices with adapters are dense, too. See `NetworkConfig` for networks without the fields `size` and `matrices`.

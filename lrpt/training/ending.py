@@ -19,7 +19,7 @@ ENDED = {
 """Reasons why training stopped: names in `result.json`, and their texts."""
 
 
-def has_diverged(loss: Any) -> Any:
+def has_diverged(loss: float | np.ndarray) -> np.bool_ | np.ndarray:
     """Return whether a loss, or each of several, is not finite or is at least `DIVERGED`."""
     return ~(np.abs(loss) < DIVERGED)
 

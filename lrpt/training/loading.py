@@ -6,10 +6,9 @@ between task and network, so that no data are needed to use it.
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import flax.linen as nn
 import jax
@@ -26,18 +25,17 @@ from lrpt.runs.checkpoint import Checkpoints
 from lrpt.runs.classes import class_of, qualified_name
 from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.scaling import UNSCALED, Scaling
-from lrpt.symbols import CodedSize, check_symbols
-from lrpt.tasks.task import Task
-from lrpt.training.config import RunConfig
+from lrpt.scaling import Scaling
+from lrpt.tasks.task import AnyVocabulary, Task
+from lrpt.training.inference import Inference
+from lrpt.training.interface import Interface
 from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import evaluator_of_one
-from lrpt.training.recorded import Parts, configuration, identity_of
-from lrpt.training.step import have_steps, init_state
+from lrpt.training.recorded import Parts, configuration, identity_of, with_data_dir
+from lrpt.training.setup import initial_state
+from lrpt.training.step import Variables
 
 State = Literal["best", "last"]
-REMOVED_PATH = "PATH"
-"""Placeholder in a kept `config.json` for a path on the machine that trained."""
 
 
 def load(
@@ -80,46 +78,6 @@ def is_kept_result(path: Path) -> bool:
     return weights.are_kept(path) and not RunDirectory(path).checkpoints.is_dir()
 
 
-class Interface(NamedTuple):
-    """Interface between a task and its network.
-
-    Attributes:
-      input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
-      output_size: width of the predictions.
-      reads: 'last' for one prediction after the last step, 'all' for one at each step.
-      streams: whether each example continues the one before.
-      step: shape of the inputs of one step of a sequence, or of a whole example without steps.
-      dtype: of the inputs.
-      is_sequence: whether inputs have steps.
-      text: SHA-256 of the text that was read, if there is one.
-      scaling: of inputs and predictions, from the units of the data to those of the network.
-    """
-
-    input_size: int
-    output_size: int
-    reads: Literal["last", "all"]
-    streams: bool
-    step: tuple[int, ...]
-    dtype: str
-    is_sequence: bool
-    text: str | None
-    scaling: Scaling = UNSCALED
-
-    @classmethod
-    def of(cls, task: Task) -> "Interface":
-        train = task.splits["train"]
-        inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
-        is_sequence = have_steps(inputs)
-        step = tuple(inputs.shape[1 + is_sequence :])
-        text = task.metadata.get("sha256")
-        shapes = step, str(inputs.dtype), is_sequence
-        return cls(task.input_size, task.output_size, task.reads, task.streams, *shapes, text, task.scaling)
-
-    def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
-        """Return the shape of inputs of one step."""
-        return jax.ShapeDtypeStruct((rows, *(1,) * self.is_sequence, *self.step), self.dtype)
-
-
 class Loaded:
     """A trained network; `load` makes it.
 
@@ -137,7 +95,7 @@ class Loaded:
         self.path = path
         identity = identity_of(path)
         self.experiment, self.preset, self.seed = identity["experiment"], identity["preset"], identity["seed"]
-        self.config = _with_data_dir(configuration(path, identity, parts), data_dir)
+        self.config = with_data_dir(configuration(path, identity, parts), data_dir)
         self.is_kept = is_kept_result(path)
         if self.is_kept:
             weights.check_digest(path)
@@ -164,12 +122,7 @@ class Loaded:
         """Return the interface to the task. A kept result needs no data for it."""
         if not self.is_kept:
             return Interface.of(self.task)
-        recorded = weights.metadata_of(self.path)["task"]
-        coded = recorded.get("coded")
-        size = recorded["input_size"] if coded is None else CodedSize(*coded)
-        known = {name: recorded[name] for name in Interface._fields}
-        scaling = Scaling.from_json(recorded["scaling"])
-        return Interface(**{**known, "step": tuple(recorded["step"]), "input_size": size, "scaling": scaling})
+        return Interface.from_json(weights.metadata_of(self.path)["task"])
 
     @property
     def scaling(self) -> Scaling:
@@ -177,7 +130,7 @@ class Loaded:
         return self.interface.scaling
 
     @cached_property
-    def vocabulary(self) -> Any:
+    def vocabulary(self) -> AnyVocabulary | None:
         """Return the symbols of inputs and predictions, or None if they are not symbols of a text."""
         if not self.is_kept:
             return self.task.vocabulary
@@ -190,24 +143,24 @@ class Loaded:
         return self.config.model.build(self.interface.input_size, self.interface.output_size, self.interface.reads)
 
     @cached_property
-    def variables(self) -> Any:
+    def variables(self) -> dict[str, Any]:
         """Return parameters and other collections, for Flax's `apply`."""
         arrays = named_arrays.load_arrays(self.path / weights.MODEL)
         with jax.ensure_compile_time_eval():  # the first use may be under `jit`, whose tracers must not be kept
             return named_arrays.from_named(jax.eval_shape(self._initialize), arrays)
 
     @property
-    def initial(self) -> Any:
+    def initial(self) -> dict[str, Any]:
         """Return the variables before the first update, which are not trained. A start file is ignored."""
         return jax.jit(self._initialize)()
 
-    def _initialize(self) -> Any:
+    def _initialize(self) -> dict[str, Any]:
         inputs = self.interface.inputs(1)
         found = self.model.init(jax.random.key(self.seed), jnp.zeros(inputs.shape, inputs.dtype))
         return {name: tree for name, tree in found.items() if name not in SOWN}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("task", "_step", "_predict")}  # hold local functions
+        return {name: value for name, value in vars(self).items() if name not in ("task", "_inference")}  # hold functions
 
     @property
     def label(self) -> str:
@@ -235,7 +188,7 @@ class Loaded:
         """
         return recurrent_of(self.recurrent_config, self.interface.input_size)
 
-    def embed(self, variables: Any, inputs: Array) -> Array:
+    def embed(self, variables: Variables, inputs: Array) -> Array:
         """Return what the cell of a network with these variables reads: vectors, if there is an embedding."""
         if self.recurrent_config.embedding_width is None:
             return inputs
@@ -253,20 +206,13 @@ class Loaded:
         Raises:
           UsageError: the inputs do not have the shape that the network reads.
         """
-        counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
-        if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
-            given = given.astype(self.interface.dtype)
-        check_symbols(given, self.interface.input_size)
-        return self._predict(self.variables, given, counted)
+        return self._inference.predict(self.variables, inputs, mask)
 
     @cached_property
-    def _predict(self) -> Any:
-        def predict(variables: Any, inputs: Array, mask: Array | None) -> Array:
-            return self.scaling.restore(self.model.apply(variables, self.scaling.standardize(inputs), mask))
+    def _inference(self) -> Inference:
+        return Inference(self.model, self.interface)
 
-        return jax.jit(predict)
-
-    def evaluate(self, model: nn.Module | None = None, variables: Any = None) -> dict[str, dict[str, float]]:
+    def evaluate(self, model: nn.Module | None = None, variables: Variables | None = None) -> dict[str, dict[str, float]]:
         """Compute the metrics of the validation and the test split; of the test split only if both are the same.
 
         Args:
@@ -291,9 +237,7 @@ class Loaded:
             raise UsageError(
                 f"{self.path} holds a run of {self.config.model.label}, which reads no sequences: call its model on whole examples"
             )
-        inputs = self.interface.inputs(rows)
-        shapes = jax.eval_shape(lambda xs: self._advance(self.variables, xs, None)[1], inputs)
-        return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
+        return self._inference.start(self.variables, rows)
 
     def step(self, state: Start, x: Float[Array, "b m"] | Int[Array, " b"]) -> tuple[Start, Float[Array, "b o"]]:
         """Read one step of each sequence: (state, predictions), the same numbers as `model` gives for the whole sequence. Compiled once.
@@ -303,31 +247,13 @@ class Loaded:
         Raises:
           UsageError: a symbol is not one of the network's, or `x` has the shape of sequences.
         """
-        x = jnp.asarray(x)
-        of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
-        if x.ndim != (1 if of_symbols else 2):
-            shape = "(sequences,) of symbols" if of_symbols else "(sequences, features)"
-            raise UsageError(f"x has shape {x.shape}: expected one step of each sequence, {shape}")
-        check_symbols(x, self.interface.input_size)
-        return self._step(self.variables, state, x)
+        return self._inference.step(self.variables, state, x)
 
-    @cached_property
-    def _step(self) -> Any:
-        def step(variables: Any, state: Start, x: Array) -> tuple[Start, Array]:
-            predictions, carry = self._advance(variables, x[:, None], state)
-            return Start(carry, jnp.asarray(False)), predictions[:, 0] if self.interface.reads == "all" else predictions
-
-        return jax.jit(step)
-
-    def _advance(self, variables: Any, inputs: Array, start: Start | None) -> tuple[Array, Any]:
-        return self.model.apply(variables, inputs, None, start, method="advance")
-
-    def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, Any]:
+    def _from_checkpoints(self, state: State, warn: Callable[[str], None]) -> tuple[int, dict[str, Any]]:
         """Return the number of updates and the variables of a state."""
         directory = RunDirectory(self.path)
         checkpoints = Checkpoints(directory.checkpoints, warn, directory.identifier)
-        template = init_state(self.model, self.task, self.config.optim.build(), self.seed, self.config.train.batch_size)
-        newest = checkpoints.latest(jax.device_get(jax.block_until_ready(template)))  # fetching what found no memory would never end
+        newest = checkpoints.latest(initial_state(self.config, self.seed, self.task, self.model))
         if newest is None:
             raise UsageError(
                 f"{self.path} holds neither a checkpoint nor kept weights: train it for longer, or name another run "
@@ -345,17 +271,5 @@ def pack(loaded: Loaded) -> tuple[bytes, dict[str, Any]]:
     """Return the weights of a network in the form of a kept result, and their metadata (see `lrpt.runs.weights`)."""
     vocabulary = loaded.vocabulary
     symbols = None if vocabulary is None else {"class": qualified_name(type(vocabulary)), "symbols": list(vocabulary.symbols)}
-    task, size = loaded.interface._asdict(), loaded.interface.input_size
-    task["scaling"] = loaded.interface.scaling.to_json()
-    if isinstance(size, CodedSize):
-        task["coded"] = [size.symbols, size.units]
-    metadata = {"update": loaded.update, "task": task, "vocabulary": symbols}
+    metadata = {"update": loaded.update, "task": loaded.interface.to_json(), "vocabulary": symbols}
     return weights.pack(named_arrays.to_named(jax.tree.map(np.asarray, loaded.variables))), metadata
-
-
-def _with_data_dir(config: RunConfig[Any], dir: Path | None) -> RunConfig[Any]:
-    """Return the configuration with this directory of data, and without one that belongs to another machine."""
-    recorded = getattr(config.data, "dir", None)
-    if not hasattr(config.data, "dir") or (dir is None and str(recorded) != REMOVED_PATH):
-        return config
-    return replace(config, data=replace(config.data, dir=dir))

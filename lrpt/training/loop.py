@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import is_dataclass
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from lrpt.runs.configuration import effective, flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.runs.signals import StopRequests
 from lrpt.tasks.order import batch_indices
+from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
 from lrpt.training.observers import Observer
 from lrpt.training.program import Program
@@ -195,14 +195,14 @@ class _Together:
         self.unfinished = [run for run in self.runs if not run.finished()]
         if self.unfinished:
             task = self.unfinished[0].task  # built by all processes, before the primary one checks
-            processes.on_primary(partial(self._check, self.unfinished[0], task))
+            processes.on_primary(self._check, self.unfinished[0], task)
 
     def free_data(self) -> None:
         """Free the data that the check has read. Training reads them again."""
         for run in self.unfinished:
             run.__dict__.pop("task", None)  # a cached property
 
-    def _check(self, run: Run, task: Any) -> None:
+    def _check(self, run: Run, task: Task) -> None:
         config = run.config
         if config.model.needs_gpu:
             hardware.check_gpu()

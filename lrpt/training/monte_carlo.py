@@ -8,14 +8,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from lrpt.errors import UsageError
 from lrpt.losses import at_least_single, cross_entropy
 from lrpt.networks.protocol import Start
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
-from lrpt.training.step import blank_carry
+from lrpt.training.step import Variables, blank_carry
 
 
 class MonteCarlo(NamedTuple):
@@ -35,7 +35,7 @@ class MonteCarlo(NamedTuple):
 def monte_carlo(
     model: nn.Module,
     task: Task,
-    variables: Any,
+    variables: Variables,
     split: str = "test",
     *,
     passes: int = 20,
@@ -85,7 +85,7 @@ def monte_carlo(
     return MonteCarlo(float(np.log(passes) - np.mean(total)), tuple(losses), drawn - passes)  # type: ignore[arg-type]
 
 
-def _check(model: Any, task: Task, passes: int) -> None:
+def _check(model: nn.Module, task: Task, passes: int) -> None:
     if passes < 1:
         raise UsageError(f"passes is {passes}: expected 1 or more")
     if task.vocabulary is None or task.reads != "all":
@@ -98,7 +98,7 @@ def _check(model: Any, task: Task, passes: int) -> None:
 
 
 def _pass(
-    model: nn.Module, task: Task, split: str, variables: Any, arrays: Any, key: Array, indices: Any
+    model: nn.Module, task: Task, split: str, variables: Variables, arrays: Any, key: Array, indices: Int[Array, "c b"]
 ) -> tuple[Float[Array, "c b t"], Float[Array, "c b t"]]:
     """Compute the log-probabilities of all targets with the masks of a key, and the mask of targets that count."""
     examples = task.splits[split]

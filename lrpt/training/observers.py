@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import flax.linen as nn
 
 from lrpt.tasks.task import Task
+from lrpt.training.step import Variables
 
 
 class Evaluation(NamedTuple):
@@ -28,7 +29,7 @@ class Evaluation(NamedTuple):
     metrics: Mapping[str, Mapping[str, float | None]]
     task: Task
     model: nn.Module
-    variables: Any
+    variables: Variables
 
 
 class Observer(Protocol):

@@ -50,7 +50,7 @@ def check_text(path: Path, before: str | None, task: Task, advice: str) -> None:
         )
 
 
-def _name(task: Task) -> Any:
+def _name(task: Task) -> str | None:
     return task.metadata.get("text", task.metadata.get("music"))
 
 

@@ -9,13 +9,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
 
 from lrpt.devices import hardware, parallel
 from lrpt.networks.counting import count
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
-from lrpt.training.step import Shares, evaluate, train_steps
+from lrpt.training.step import Metrics, Shares, TrainState, Variables, evaluate, train_steps
 
 
 class Program:
@@ -40,8 +42,10 @@ class Program:
         shares = Shares(parallel.average(layout), parallel.own_key(layout))
         by_length = config.train.order == "lengths"
 
-        def train(state: Any, arrays: Any, indices: Any, learning_rate: Any) -> Any:
-            def optimizer(update: Any) -> Any:
+        def train(
+            state: TrainState, arrays: Any, indices: Int[Array, "k b"], learning_rate: Float[Array, ""]
+        ) -> tuple[TrainState, Metrics]:
+            def optimizer(update: Int[Array, ""]) -> optax.GradientTransformation:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
 
             settings, fresh_every = config.model.settings, config.train.fresh_every
@@ -87,14 +91,16 @@ class Evaluator:
             found = evaluation_batches(self.size, -(-self.batch // shards) * shards, self._lengths)
         return [parallel.shard_batch(self.layout, [rows] * self.layout.models) for rows in found]
 
-    def __call__(self, variables: Any, arrays: Any) -> list[dict[str, float]]:
+    def __call__(self, variables: Variables, arrays: Any) -> list[dict[str, float]]:
         """Return the mean metrics of each model, for variables and data that lie on the devices."""
         fetched = parallel.fetch(self.layout, self._evaluate(variables, arrays, *self._chunks))
         names = sorted(fetched[0][0], key=lambda name: name != "loss")
         return [self.task.summarize({name: float(sums[name] / weight) for name in names}) for sums, weight in fetched]
 
 
-def evaluator_of_one(model: nn.Module, task: Task, split: str, batch: int, by_length: bool = False) -> Callable[[Any], dict[str, float]]:
+def evaluator_of_one(
+    model: nn.Module, task: Task, split: str, batch: int, by_length: bool = False
+) -> Callable[[Variables], dict[str, float]]:
     """Return the function from the variables of one model to its metrics on a split. It is compiled once and runs on one device."""
     layout = parallel.Layout(1, 1)
     evaluator = Evaluator(model, task, split, batch, layout, by_length)

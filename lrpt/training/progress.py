@@ -9,6 +9,7 @@ import numpy as np
 
 from lrpt.optim import OptimConfig
 from lrpt.training.annealing import Annealing
+from lrpt.training.selection import Selection
 
 
 class Tally:
@@ -58,6 +59,13 @@ class Progress:
     def is_evaluated(self) -> bool:
         """Return whether no update was made since the last evaluation."""
         return not self.tally.sums
+
+    def evaluated(self, update: int, metrics: Mapping[str, float], selection: Selection) -> bool:
+        """Record an evaluation. Return whether the learning rate has changed."""
+        if selection.is_best(update, metrics["loss"], self.best):
+            self.best = {"update": update, **metrics}
+        self.tally = Tally()
+        return selection.counts(update) and self.annealing.evaluated(metrics["loss"])
 
     def to_metadata(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -1,9 +1,8 @@
 """Configurations read again from `config.json`, which names the classes of its parts."""
 
-import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,9 @@ from lrpt.runs.classes import CLASSES, class_of
 from lrpt.runs.configuration import from_json
 from lrpt.runs.run_directory import CONFIG
 from lrpt.training.config import RunConfig, TrainConfig
+
+REMOVED_PATH = "PATH"
+"""Placeholder in a kept `config.json` for a path on the machine that trained."""
 
 
 class Parts(NamedTuple):
@@ -64,17 +66,9 @@ def _part(path: Path, group: str, kind: type, identity: Mapping[str, Any]) -> An
         raise UsageError(f"{path / 'config.json'}: {error}{hint}", error.code) from None
 
 
-def experiment_of(name: str) -> Any:
-    """Return the experiment of that name, if experiments can be imported here and have one. The library does not need them.
-
-    Errors of the experiment's own module come through, such as the ImportError of a package that it needs.
-    """
-    return getattr(importlib.import_module("experiments").module(name), "EXPERIMENT", None) if is_experiment(name) else None
-
-
-def is_experiment(name: str) -> bool:
-    """Return whether `experiments` can be imported here and has a command of that name. The command itself is not imported."""
-    try:
-        return name in importlib.import_module("experiments").names()
-    except (ImportError, AttributeError):
-        return False
+def with_data_dir(config: RunConfig[Any], dir: Path | None) -> RunConfig[Any]:
+    """Return the configuration with this directory of data, and without one that belongs to another machine."""
+    recorded = getattr(config.data, "dir", None)
+    if not hasattr(config.data, "dir") or (dir is None and str(recorded) != REMOVED_PATH):
+        return config
+    return replace(config, data=replace(config.data, dir=dir))

@@ -17,6 +17,8 @@ from lrpt.parametrizations import FROZEN
 from lrpt.tasks.task import Example, Split, Task
 
 Metrics = dict[str, Array]
+Variables = Mapping[str, Any]
+"""Parameters and other collections of a network by name, as Flax reads them."""
 
 
 class TrainState(NamedTuple):
@@ -109,7 +111,7 @@ def have_steps(inputs: Array | jax.ShapeDtypeStruct) -> bool:
     return inputs.ndim == 3 or bool(jnp.issubdtype(inputs.dtype, jnp.integer))
 
 
-def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, rows: int) -> Any:
+def blank_carry(model: nn.Module, split: Split, variables: Variables, arrays: Any, rows: int) -> Any:
     """Return zeros in the shape of the state after a batch of `rows` rows."""
 
     def last() -> Any:
@@ -119,7 +121,9 @@ def blank_carry(model: nn.Module, split: Split, variables: Any, arrays: Any, row
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(last))
 
 
-def forward(model: nn.Module, task: Task, variables: Any, batch: Example, start: Start | None = None, key: Array | None = None) -> Pass:
+def forward(
+    model: nn.Module, task: Task, variables: Variables, batch: Example, start: Start | None = None, key: Array | None = None
+) -> Pass:
     """Compute predictions for a batch, and their metrics.
 
     Args:
@@ -304,7 +308,7 @@ def evaluate(
     model: nn.Module,
     task: Task,
     split: Split,
-    variables: Mapping[str, Any],
+    variables: Variables,
     arrays: Any,
     indices: Int[Array, "c b"],
     weights: Float[Array, "c b"],

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +15,8 @@ from lrpt.training.observers import Closing, Evaluation, Observer
 from lrpt.training.program import Program
 from lrpt.training.run import Run
 from lrpt.training.step import TrainState
+
+T = TypeVar("T")
 
 
 class Trainer:
@@ -171,7 +173,7 @@ class Trainer:
     def _place_arrays(self, split: str) -> Any:
         return parallel.place(self.layout, self._filled([run.task.splits[split].arrays for run in self.runs]))
 
-    def _filled(self, items: list[Any]) -> list[Any]:
+    def _filled(self, items: list[T]) -> list[T]:
         return items + items[-1:] * (self.layout.models - len(items))
 
     # The position

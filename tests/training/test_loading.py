@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import tiny
 
-import experiments
 import lrpt
 from lrpt.cli.command import main
 from lrpt.errors import UsageError
@@ -30,9 +29,10 @@ from lrpt.symbols import CodedSize
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loading import Interface, Loaded, load, pack
+from lrpt.training.interface import Interface
+from lrpt.training.loading import Loaded, load, pack
 from lrpt.training.loop import fit
-from lrpt.training.recorded import Parts, configuration, experiment_of, identity_of
+from lrpt.training.recorded import Parts, configuration, identity_of
 from lrpt.training.step import init_state
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)
@@ -101,7 +101,7 @@ def test_steps_give_the_numbers_of_the_sequence(name):
         state, y = trained.step(state, x)
         ys.append(y)
     np.testing.assert_allclose(jnp.stack(ys, 1), whole, rtol=1e-5, atol=1e-6)
-    assert trained._step._cache_size() == 1
+    assert trained._inference._step._cache_size() == 1
 
 
 def test_a_step_refuses_symbols_that_the_network_does_not_have():
@@ -144,7 +144,7 @@ def test_predictions_are_compiled_once_and_refuse_unknown_symbols():
     for seed in range(2):
         inputs = jax.random.randint(jax.random.key(seed), (2, STEPS), 0, 5)
         np.testing.assert_allclose(trained.predict(inputs), trained.model.apply(trained.variables, inputs), rtol=1e-5, atol=1e-6)
-    assert trained._predict._cache_size() == 1
+    assert trained._inference._predict._cache_size() == 1
     with pytest.raises(UsageError, match="the inputs contain the symbol 5: expected numbers from 0 to 4"):
         trained.predict(jnp.full((2, STEPS), 5))
 
@@ -251,15 +251,6 @@ def test_a_run_without_names_of_classes(custom, tmp_path):
     with pytest.raises(UsageError, match=r"config\.json names no classes: give them to lrpt\.load as model= and data="):
         load(path)
     assert load(path, model=ModelConfig, data=Own).update == 1
-
-
-@pytest.mark.parametrize(("code", "error"), [("import no_such", ModuleNotFoundError), ("sum.no_such", AttributeError)])
-def test_errors_inside_an_experiment_come_through(code, error, tmp_path, monkeypatch):
-    (tmp_path / "broken_experiment.py").write_text(code)
-    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
-    with pytest.raises(error, match="no_such"):
-        experiment_of("broken_experiment")
-    assert experiment_of("no_such") is None
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.name)

@@ -444,6 +444,23 @@ def test_seconds_are_those_of_training_and_of_evaluations(tmp_path):
     assert {line["seconds"] for line in run.directory.metrics()} == {3.5}
 
 
+@pytest.mark.parametrize(
+    ("recipe", "norms", "warns"),
+    [
+        ("weight_norm", [np.inf, np.nan], True),
+        ("weight_norm", [np.inf, 1.0], False),
+        ("weight_norm_recovery", [np.inf, np.inf], False),
+    ],
+)
+def test_a_network_that_no_longer_learns_is_told_once(recipe, norms, warns, tmp_path, capsys):
+    """Clipping by norm scales a gradient whose norm overflows to zero, and the loss stays finite."""
+    run = Run({}, changed(optim={"recipe": recipe}), 0, tmp_path, Console(quiet=True))
+    for update in (4, 8):
+        run.trained(update, {"loss": np.ones(2), "gradient_norm": np.array(norms)}, 0.0)
+        run.evaluated(update, {"loss": 1.0}, 0.0)
+    assert capsys.readouterr().err.count("no gradient before update 4 had a finite norm") == warns
+
+
 def test_extremes_of_metrics_are_those_of_finite_values(tmp_path):
     """A metric may be infinite or undefined in some evaluations."""
     run = Run({"experiment": "custom", "preset": "custom"}, CONFIG, 0, tmp_path, Console(quiet=True))

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lrpt.cli.experiment import Experiment
+from lrpt.cli.experiment import Experiment, experiment_of
 from lrpt.cli.flags import parse, words
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
 from lrpt.training.loading import Loaded, State, load
-from lrpt.training.recorded import experiment_of
 
 
 def read_run(path: Path, console: Console, state: State = "best", data_dir: Path | None = None) -> Loaded:

@@ -16,11 +16,12 @@ from lrpt.cli.finished.run_commands import on_run
 from lrpt.cli.finished.sampling import BEGINNING, ENDING, Options, Samples, writer_of
 from lrpt.cli.finished.trained import read_run
 from lrpt.datasets.abc import Symbol, Tune, midi_file, read_tune, split_tunes, write_tune
-from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordVocabulary
+from lrpt.datasets.vocabulary import END_WORD, UNKNOWN, UNKNOWN_WORD, WordVocabulary
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_bytes
 from lrpt.tasks.music import holds_melodies
+from lrpt.tasks.task import AnyVocabulary
 from lrpt.training.loading import Loaded
 
 Melody = list[Symbol]
@@ -50,12 +51,12 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
       UsageError: the network knows no melodies, or a symbol of the prompt is unknown.
     """
     writer = writer_of(options, trained)
-    check_melodies(trained.vocabulary, options.run)
-    prompt = prompt_numbers(options.prompt, trained.vocabulary)
+    vocabulary = check_melodies(trained.vocabulary, options.run)
+    prompt = prompt_numbers(options.prompt, vocabulary)
     melodies = []
     for seed in options.seeds:
         numbers = np.concatenate([prompt, writer.numbers(trained.variables, prompt, seed)])
-        melodies += melodies_of(trained.vocabulary.decode(numbers))
+        melodies += melodies_of(vocabulary.decode(numbers))
     if options.output is None:
         print(as_abc(melodies))
     else:
@@ -63,10 +64,11 @@ def show_tunes(options: TuneOptions, trained: Loaded, console: Console) -> None:
         console.say(f"written: {options.output}, {len(melodies)} tunes")
 
 
-def check_melodies(vocabulary: Vocabulary, run: Path) -> None:
-    """Raise a UsageError if the vocabulary of a run has other symbols than those of melodies."""
-    if not holds_melodies(vocabulary):
+def check_melodies(vocabulary: AnyVocabulary | None, run: Path) -> WordVocabulary:
+    """Return the vocabulary of a run. Raise a UsageError if it has other symbols than those of melodies."""
+    if not (isinstance(vocabulary, WordVocabulary) and holds_melodies(vocabulary)):
         raise UsageError(f"{run} holds a run on a text, not on melodies: name a run of python -m experiments.music")
+    return vocabulary
 
 
 def melodies_of(text: str) -> list[Melody]:

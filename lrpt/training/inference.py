@@ -1,0 +1,62 @@
+"""Predictions of a trained network: for whole sequences, and for one step after the other."""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from lrpt.errors import UsageError
+from lrpt.networks.protocol import Start
+from lrpt.symbols import check_symbols
+from lrpt.training.interface import Interface
+from lrpt.training.step import Variables
+
+
+class Inference:
+    """Compiled functions of the variables and the inputs of a network. They are compiled once for each shape of inputs.
+
+    Args:
+      model: the network.
+      interface: its interface to the task.
+    """
+
+    def __init__(self, model: nn.Module, interface: Interface) -> None:
+        self.model, self.interface = model, interface
+        self._predict, self._step = jax.jit(self._predictions), jax.jit(self._predictions_of_step)
+
+    def predict(self, variables: Variables, inputs: ArrayLike, mask: ArrayLike | None) -> Array:
+        """Return predictions for whole sequences: see `lrpt.training.loading.Loaded.predict`."""
+        counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
+        if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
+            given = given.astype(self.interface.dtype)
+        check_symbols(given, self.interface.input_size)
+        return self._predict(variables, given, counted)
+
+    def start(self, variables: Variables, rows: int) -> Start:
+        """Return the state before the first step of `rows` sequences."""
+        shapes = jax.eval_shape(lambda xs: self._advance(variables, xs, None)[1], self.interface.inputs(rows))
+        return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
+
+    def step(self, variables: Variables, state: Start, x: ArrayLike) -> tuple[Start, Array]:
+        """Read one step of each sequence: see `lrpt.training.loading.Loaded.step`."""
+        x = jnp.asarray(x)
+        of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
+        if x.ndim != (1 if of_symbols else 2):
+            shape = "(sequences,) of symbols" if of_symbols else "(sequences, features)"
+            raise UsageError(f"x has shape {x.shape}: expected one step of each sequence, {shape}")
+        check_symbols(x, self.interface.input_size)
+        return self._step(variables, state, x)
+
+    def _predictions(self, variables: Variables, inputs: Array, mask: Array | None) -> Array:
+        scaling = self.interface.scaling
+        return scaling.restore(self.model.apply(variables, scaling.standardize(inputs), mask))
+
+    def _predictions_of_step(self, variables: Variables, state: Start, x: Array) -> tuple[Start, Array]:
+        predictions, carry = self._advance(variables, x[:, None], state)
+        return Start(carry, jnp.asarray(False)), predictions[:, 0] if self.interface.reads == "all" else predictions
+
+    def _advance(self, variables: Variables, inputs: Array, start: Start | None) -> tuple[Array, Any]:
+        return self.model.apply(variables, inputs, None, start, method="advance")

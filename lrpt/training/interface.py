@@ -1,0 +1,66 @@
+"""Interface between a task and its network: what a trained network has to know of its task, so that no data are needed to use it."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lrpt.scaling import UNSCALED, Scaling
+from lrpt.symbols import CodedSize
+from lrpt.tasks.task import Task
+from lrpt.training.step import have_steps
+
+
+class Interface(NamedTuple):
+    """Interface between a task and its network.
+
+    Attributes:
+      input_size: width of the inputs or number of symbols; a `CodedSize` if symbols say which units they complete.
+      output_size: width of the predictions.
+      reads: 'last' for one prediction after the last step, 'all' for one at each step.
+      streams: whether each example continues the one before.
+      step: shape of the inputs of one step of a sequence, or of a whole example without steps.
+      dtype: of the inputs.
+      is_sequence: whether inputs have steps.
+      text: SHA-256 of the text that was read, if there is one.
+      scaling: of inputs and predictions, from the units of the data to those of the network.
+    """
+
+    input_size: int
+    output_size: int
+    reads: Literal["last", "all"]
+    streams: bool
+    step: tuple[int, ...]
+    dtype: str
+    is_sequence: bool
+    text: str | None
+    scaling: Scaling = UNSCALED
+
+    @classmethod
+    def of(cls, task: Task) -> "Interface":
+        train = task.splits["train"]
+        inputs = jax.eval_shape(lambda: train.batch(train.arrays, jnp.zeros((1,), jnp.int32))).inputs
+        is_sequence = have_steps(inputs)
+        step = tuple(inputs.shape[1 + is_sequence :])
+        text = task.metadata.get("sha256")
+        shapes = step, str(inputs.dtype), is_sequence
+        return cls(task.input_size, task.output_size, task.reads, task.streams, *shapes, text, task.scaling)
+
+    @classmethod
+    def from_json(cls, recorded: Mapping[str, Any]) -> "Interface":
+        """Return the interface that `to_json` described."""
+        known, coded = {name: recorded[name] for name in cls._fields}, recorded.get("coded")
+        size = recorded["input_size"] if coded is None else CodedSize(*coded)
+        scaling = Scaling.from_json(recorded["scaling"])
+        return cls(**{**known, "step": tuple(recorded["step"]), "input_size": size, "scaling": scaling})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, and as 'coded' what a `CodedSize` knows besides the number of symbols."""
+        size = self.input_size
+        coded = {"coded": [size.symbols, size.units]} if isinstance(size, CodedSize) else {}
+        return {**self._asdict(), "scaling": self.scaling.to_json(), **coded}
+
+    def inputs(self, rows: int) -> jax.ShapeDtypeStruct:
+        """Return the shape of inputs of one step."""
+        return jax.ShapeDtypeStruct((rows, *(1,) * self.is_sequence, *self.step), self.dtype)

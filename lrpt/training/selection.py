@@ -1,0 +1,65 @@
+"""Model selection and early stopping: which evaluation of a run is the best, and when the run stops."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
+from lrpt.training.config import RunConfig
+from lrpt.training.ending import reason_to_stop
+
+
+class Selection:
+    """Rules by which the best evaluation is selected and training stops.
+
+    Some settings of a network change in training, such as the sharpness of masks. An evaluation counts if the update before it was made
+    with the final settings.
+
+    Args:
+      config: configuration of the run.
+      epoch: number of updates in an epoch.
+    """
+
+    def __init__(self, config: RunConfig[Any], epoch: int) -> None:
+        self.model, self.train, self.epoch = config.model, config.train, epoch
+
+    def counts(self, update: int) -> bool:
+        """Return whether an evaluation after `update` updates counts."""
+        return self.model.settled(max(update - 1, 0), self.epoch)
+
+    def settings(self, update: int) -> dict[str, float]:
+        """Return the settings of the network in update number `update`."""
+        return {name: float(value) for name, value in self.model.settings(jnp.int32(update - 1), self.epoch).items()}
+
+    def is_best(self, update: int, loss: float, best: Mapping[str, Any]) -> bool:
+        """Return whether an evaluation takes the place of the best one so far.
+
+        The best evaluation is the one with the lowest loss among those that count. As long as none counts, it is the latest one.
+        """
+        is_lower = np.float32(loss) < np.float32(best["loss"])  # in the precision of `Annealing`
+        return bool(is_lower) or not (self.counts(update) and self.counts(best["update"]))
+
+    def reason_to_stop(self, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
+        """Return why training stops after an evaluation, or None: see `lrpt.training.ending`. Only one that counts meets a criterion."""
+        best = best if self.counts(update) else {**best, "loss": math.inf}
+        return reason_to_stop(self.train, update, best, annealed=annealed)
+
+    def extremes(self, evaluations: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> dict[str, float]:
+        """Return the best value of each metric of quality in any evaluation that counts, by names such as 'highest_accuracy'.
+
+        Args:
+          evaluations: 'update' and metrics of each evaluation.
+          best: 'update' and metrics of the best one. It stands for all if none counts.
+        """
+        counted = [line for line in evaluations if self.counts(line["update"])] or [best]
+        names = [name for name in best if name not in ("update", "loss", *NEITHER_BETTER)]
+        found = {name: ("lowest", min) if name in LOWER_IS_BETTER else ("highest", max) for name in names}
+        return {f"{word}_{name}": extreme(_known(counted, name)) for name, (word, extreme) in found.items()}
+
+
+def _known(lines: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """Return a metric of all evaluations where it was known and finite."""
+    return [value for line in lines if math.isfinite(value := line.get(name, math.nan))] or [math.nan]

@@ -1,0 +1,50 @@
+"""Tests of tables to which users add entries."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lrpt.cells import CELLS, Cell
+from lrpt.networks.sequence_model import ModelConfig
+from lrpt.parametrizations import PARAMETRIZATIONS
+from lrpt.specs import MatrixSpec
+from lrpt.tables import Table
+
+
+def scaled(factor):
+    """Return an Elman cell whose state is multiplied by a factor."""
+
+    def step(params, h, x):
+        h = factor * jnp.tanh(params["a"].apply(x) + params["u"].apply(h))
+        return h, (h, ())
+
+    def template(spec):
+        return {"a": MatrixSpec(spec.input_size, spec.size, "input"), "u": MatrixSpec(spec.size, spec.size, "recurrent")}
+
+    return Cell(step, template)
+
+
+def test_a_compiled_function_runs_the_cell_that_is_registered_now(tables):
+    """Modules of the old and the new cell are equal, as they hold the name only."""
+    run = jax.jit(lambda model, variables, x: model.apply(variables, x), static_argnums=0)
+    x = jnp.linspace(-1, 1, 12).reshape(1, 4, 3)
+    for factor in (1.0, -3.0):
+        CELLS["mine"] = scaled(factor)
+        model = ModelConfig("mine", 4, parametrization="dense").build(3, 2, "last")
+        variables = model.init(jax.random.key(0), x)
+        np.testing.assert_allclose(run(model, variables, x), model.apply(variables, x), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("entry", "cleared"), [("other", 1), ("same", 0), ("new", 0)])
+def test_caches_are_cleared_only_for_another_entry_of_a_known_name(entry, cleared, monkeypatch):
+    calls = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: calls.append(1))
+    table = Table({"known": "same"})
+    table["unknown" if entry == "new" else "known"] = entry
+    assert len(calls) == cleared
+
+
+def test_both_tables_of_users_are_such_tables():
+    assert isinstance(CELLS, Table)
+    assert isinstance(PARAMETRIZATIONS, Table)
