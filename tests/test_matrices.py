@@ -20,6 +20,7 @@ from lrpt.matrices import (
     Projection,
     Rotation,
     Sparse,
+    SymbolInputs,
     ToeplitzLike,
     field_of,
     leading_block,
@@ -271,6 +272,7 @@ def test_what_one_factor_passes_to_the_next_may_be_changed_in_sums_too():
     v, (low_rank, diagonal) = jnp.arange(8.0).reshape(2, 4), matrix.terms
     doubled = np.asarray(2 * v @ low_rank.to_dense())
     np.testing.assert_allclose(low_rank.apply_between(lambda u: 2 * u, v), doubled, rtol=1e-5)
+    np.testing.assert_allclose(SymbolInputs(low_rank, v.shape[-1]).apply_between(lambda u: 2 * u, v), doubled, rtol=1e-5)
     expected = doubled + np.asarray(v * diagonal.diagonal[None])
     np.testing.assert_allclose(matrix.apply_between(lambda u: 2 * u, v), expected, rtol=1e-5)
 

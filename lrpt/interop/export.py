@@ -68,7 +68,6 @@ def one_step(
     step: Sequence[int],
     dtype: str,
     *,
-    reads: str = "last",
     scaling: Scaling = UNSCALED,
     platforms: Sequence[str] = PLATFORMS,
 ) -> export.Exported:
@@ -79,11 +78,11 @@ def one_step(
       variables: its variables; matrices may be `Quantized`, and are stored so.
       step: shape of the inputs of one step, () for symbols.
       dtype: of the inputs.
-      reads: 'last' or 'all', as the network.
       scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.
     """
     (rows,) = export.symbolic_shape("b", constraints=["b >= 1"])
+    at_each_step = getattr(model, "reads", "all") == "all"  # the conditional network has no choice
     network = portable(model)
 
     def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
@@ -95,6 +94,6 @@ def one_step(
 
     def program(x: Array, is_first: Bool[Array, ""], *state: Array) -> tuple[Array, ...]:
         predictions, carry = advance(x, Start(treedef.unflatten(state), is_first))
-        return scaling.restore(predictions[:, 0] if reads == "all" else predictions), *jax.tree.leaves(carry)
+        return scaling.restore(predictions[:, 0] if at_each_step else predictions), *jax.tree.leaves(carry)
 
     return export.export(jax.jit(program), platforms=platforms)(x, jax.ShapeDtypeStruct((), jnp.bool_), *leaves)

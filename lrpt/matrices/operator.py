@@ -67,7 +67,10 @@ class Composite(ABC):
         return self.apply_by(_apply, v)
 
     def apply_between(self, between: Callable[[Array], Array], v: Any) -> Float[Array, "*b o"]:
-        """Return `apply(v)`, with `between` applied to what one factor of a product passes to the next (dropout, normalization)."""
+        """Return `apply(v)`, with `between` applied to what one factor of a product passes to the next (dropout, normalization).
+
+        Operators that are no product of factors have nothing to apply it to. Override this for a product.
+        """
         return self.apply(v)
 
 

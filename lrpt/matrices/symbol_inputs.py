@@ -1,5 +1,6 @@
 """Input matrices of symbols: symbols become one-hot vectors for matrices that multiply vectors only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,6 +31,10 @@ class SymbolInputs(Composite):
 
     def apply_by(self, call: Call, v: type_of_input) -> Float[Array, "*b o"]:
         return call(self.matrix, as_vectors(v, self.n_in, dtype_of(self.matrix)))
+
+    def apply_between(self, between: Callable[[Array], Array], v: type_of_input) -> Float[Array, "*b o"]:
+        v = as_vectors(v, self.n_in, dtype_of(self.matrix))
+        return self.matrix.apply_between(between, v) if isinstance(self.matrix, Composite) else self.matrix.apply(v)
 
     def to_dense(self) -> Float[Array, "i o"]:
         return self.matrix.to_dense()

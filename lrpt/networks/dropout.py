@@ -104,7 +104,7 @@ class Affine(Composite):
 
 def draw_mask(key: Array, rate: float, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Draw a mask that is 0 with probability `rate`, else 1 / (1 - rate)."""
-    return jax.random.bernoulli(key, 1 - rate, shape) / (1 - rate)
+    return jax.random.bernoulli(key, 1 - rate, shape).astype(float) / (1 - rate)
 
 
 def draw_word_weights(key: Array, rate: float, kind: str, symbols: Int[Array, "t b"], types: int) -> Float[Array, "t b"]:

@@ -222,11 +222,15 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
     if not names or names[-1] not in axes:
         return None
-    if any(name.endswith("_scale") for name in names[:-1]):
+    if any(name in SCALES for name in names[:-1]):
         return jnp.abs(value) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
     return jnp.linalg.norm(value, axis=axes[names[-1]], keepdims=True) / max_norm
+
+
+SCALES = frozenset(f"{role}_scale" for role in ("recurrent", "input"))
+"""names of the modules that own the row norms g of weight normalization (`lrpt.parametrizations.Parameters`)"""
 
 
 def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:

@@ -39,7 +39,7 @@ def test_programs_equal_the_network(name, in_8_bits):
     step, dtype = xs.shape[2:], str(xs.dtype)
     whole = jax.export.deserialize(export.sequence(model, stored, step, dtype).serialize())
     assert set(whole.platforms) == {"cpu", "cuda", "tpu"}
-    streaming = jax.export.deserialize(export.one_step(model, stored, step, dtype, reads=model.reads).serialize())
+    streaming = jax.export.deserialize(export.one_step(model, stored, step, dtype).serialize())
     for batch, steps in ((3, 5), (1, 2)):
         _, xs, _ = made(name, batch, steps)
         expected = model.apply(dequantize(stored), xs)
@@ -69,7 +69,7 @@ def test_programs_of_conditional_networks():
     pytest.importorskip("flatbuffers")
     model, xs = ConditionalConfig(size=6).build(CodedSize(5, 2), 5, "all"), jax.random.randint(jax.random.key(0), (3, 4), 0, 15)
     variables = {"params": model.init(jax.random.key(1), xs)["params"]}
-    whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32", reads="all")
+    whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32")
     expected = model.apply(variables, xs)
     assert_close(whole.call(xs), expected)
     state = [np.zeros((3, *aval.shape[1:]), aval.dtype) for aval in streaming.in_avals[2:]]

@@ -176,6 +176,12 @@ def test_matrices_of_several_widths_have_a_mask_of_each_width(middle, gate_masks
     assert len({(mask.shape, mask.tobytes()) for mask in masks}) == count
 
 
+def test_masks_do_not_rely_on_implicit_promotion():
+    with jax.numpy_dtype_promotion("strict"):
+        mask = draw_mask(jax.random.key(0), 0.5, (4,))
+    assert (mask.dtype, set(mask.tolist()) <= {0.0, 2.0}) == (jnp.float32, True)
+
+
 REFUSED = {
     "an embedding": ({"word_dropout": 0.1, "embedding": 4}, SYMBOLS),
     "vectors": ({"word_dropout": 0.1}, VECTORS),

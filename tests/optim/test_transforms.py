@@ -282,6 +282,14 @@ def test_rows_of_your_own_matrices_lie_along_the_axis_that_you_name():
         project_rows(1.0, {"b": -1}).update(theta, optax.EmptyState(), theta)
 
 
+def test_modules_of_yours_may_end_in_scale():
+    """Only row norms of weight normalization are clipped by themselves."""
+    params = {"lr_scale": {"Dense_0": {"kernel": jnp.full((2, 2), 3.0)}}}
+    optimizer = optax.chain(project_rows(1.0))
+    change, _ = optimizer.update(jax.tree.map(jnp.zeros_like, params), optimizer.init(params), params)
+    np.testing.assert_allclose(optax.apply_updates(params, change)["lr_scale"]["Dense_0"]["kernel"], 0.5**0.5, rtol=1e-6)
+
+
 def test_rows_of_stacked_matrices_are_those_of_each():
     kernels = {"kernel": 10.0 * jax.random.normal(jax.random.key(0), (5, 4, 8))}
     rule, still = project_rows(1.0), jnp.zeros((5, 4, 8))
