@@ -3,6 +3,7 @@
 Warnings are errors: see pyproject.toml.
 """
 
+import functools
 import gc
 import os
 import time
@@ -37,6 +38,7 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
+from tyro import _docstrings  # noqa: E402
 
 hypothesis.settings.register_profile("lrpt", deadline=None)  # a busy machine is slow, and no test is about milliseconds
 hypothesis.settings.load_profile("lrpt")
@@ -48,10 +50,20 @@ jax.local_devices()  # starts JAX here, so that nothing a test calls can change 
 # Not matrices: JAX rebuilds pytrees around things that are no arrays, which a checked dataclass refuses.
 install_import_hook(["lrpt.cells", "lrpt.recurrence", "lrpt.losses", "lrpt.metrics", "lrpt.optim"], "beartype.beartype")
 
+# tyro reads the source of every class of settings again for every command line, which takes two thirds of the time of parsing one.
+if hasattr(_docstrings, "_ClassTokenization"):  # tyro 1.0
+    _docstrings._ClassTokenization.make = staticmethod(functools.cache(_docstrings._ClassTokenization.make))
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # Another worker is writing that entry, or was killed while it did: JAX says so and compiles.
     config.addinivalue_line("filterwarnings", "ignore:Error (reading|writing) persistent compilation cache entry:UserWarning")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave out modules and tests, which stay, and look less often than after every 700 objects of JAX."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

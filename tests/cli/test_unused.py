@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 from table import SIZES, every_cell
+from tiny import changed as tiny
+from tiny import flags
 
 from experiments import char_lm, copy_memory, variable_computation
 from lrpt.cells import CELLS
@@ -36,11 +38,10 @@ def changed(config, name, value):
 
 @cache
 def computed(config):
-    """Return the parameters of a small network, and its outputs."""
+    """Return the outputs of a small network, and its parameters."""
     model = config.build(8, 3, "all")
     inputs = jnp.linspace(-1, 1, 2 * 5 * 8).reshape(2, 5, 8)
-    variables = model.init(jax.random.key(0), inputs)
-    return jax.tree.leaves((variables, model.apply(variables, inputs)))
+    return jax.tree.leaves(model.init_with_output(jax.random.key(0), inputs))
 
 
 def alike(one, other):
@@ -169,7 +170,7 @@ def test_flags_without_effect_are_named_and_no_others():
 
 def test_variations_that_would_be_one_run_are_trained_once(tmp_path, capsys):
     grid = ["--no-compare", "--vary", "model.parametrization=dense,low_rank", "model.rank=2,4"]
-    main(copy_memory.EXPERIMENT, [*grid, "--train.updates", "1", "--workdir", str(tmp_path)])
+    main(copy_memory.EXPERIMENT, [*flags(tiny(train={"updates": 1})), *grid, "--workdir", str(tmp_path)])
     names = [f"quick-parametrization{name}-seed0" for name in ("dense-rank2", "low_rank-rank2", "low_rank-rank4")]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and (path / "result.json").exists()) == names
     said = capsys.readouterr().err

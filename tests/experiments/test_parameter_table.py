@@ -161,7 +161,7 @@ def test_prints_the_table_and_why_figures_differ(capsys):
 def test_json_is_a_list_of_objects_and_nothing_else(capsys, monkeypatch):
     monkeypatch.setattr(parameter_table, "PUBLISHED", PUBLISHED[3:5])
     main(["--json"])
-    assert json.loads(capsys.readouterr().out) == [asdict(r) for r in rows()[3:5]]
+    assert json.loads(capsys.readouterr().out) == [asdict(row(published)) for published in PUBLISHED[3:5]]
 
 
 def test_unknown_flag_is_one_line(assert_refused):
