@@ -135,10 +135,11 @@ def _annotated(kind: type) -> dict[str, OneOf]:
 
 
 def accepts_short_names(kind: type[C]) -> type[C]:
-    """Let the constructor of a dataclass, and so `dataclasses.replace`, take settings in groups by their short names.
+    """Let the constructor of a dataclass, and so `dataclasses.replace`, take settings in groups by their short names, and read them so.
 
-    `ModelConfig(rank=8)` is `ModelConfig(matrices=replace(<the default>, rank=8))`. The attribute `short_names` of the class holds the
-    part of `SHORT_NAMES` that it has. The docstring of the class lists it. Decorate subclasses that are dataclasses again.
+    `ModelConfig(rank=8)` is `ModelConfig(matrices=replace(<the default>, rank=8))`, and its `rank` is `matrices.rank`. The attribute
+    `short_names` of the class holds the part of `SHORT_NAMES` that it has. The docstring of the class lists it. Decorate subclasses that
+    are dataclasses again.
     """
     construct: Callable[..., None] = kind.__init__
 
@@ -147,9 +148,19 @@ def accepts_short_names(kind: type[C]) -> type[C]:
         construct(self, *positional, **_with_groups(kind, settings))
 
     kind.__init__ = init
+    kind.__getattr__ = _by_short_name  # type: ignore[attr-defined]
     kind.short_names = {name: path for name, path in SHORT_NAMES.items() if _has(kind, path)}  # type: ignore[attr-defined]
     kind.__doc__ = _with_short_names(kind)
     return kind
+
+
+def _by_short_name(self: Any, name: str) -> Any:
+    """Return a setting in a group. Python asks for attributes here that it has not found elsewhere."""
+    path = type(self).short_names.get(name)
+    if path is None:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    group, _, field = path.partition(".")
+    return getattr(getattr(self, group), field)
 
 
 def _with_short_names(kind: Any) -> str:

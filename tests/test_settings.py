@@ -1,7 +1,9 @@
 """Settings in groups: short names in constructors, and choices that come from tables."""
 
 import ast
+import copy
 import inspect
+import pickle
 import re
 import shutil
 import subprocess
@@ -29,6 +31,15 @@ def test_a_short_name_sets_one_setting_of_its_group():
     assert ModelConfig(rank=8).matrices == TiedStorageConfig("low_rank_plus_diagonal", 8)
     assert HighwayConfig(tied=True).matrices == TiedStorageConfig("low_rank", 256, tied=True)
     assert VariableConfig(recurrence="plain", chunk=3).loop.chunk == 3
+
+
+def test_settings_in_groups_are_read_by_their_short_names():
+    config = ModelConfig(rank=3, embedding=5, carry_bias=0.5)
+    assert (config.rank, config.embedding, config.carry_bias, config.pack) == (3, 5, 0.5, "auto")
+    assert pickle.loads(pickle.dumps(config)) == copy.deepcopy(config) == config
+    for name in ("target", "nothing", "__fields__"):
+        with pytest.raises(AttributeError, match=f"'ModelConfig' object has no attribute '{name}'"):
+            getattr(config, name)
 
 
 def test_replacing_keeps_the_rest_of_the_group():

@@ -105,6 +105,9 @@ class Loaded:
         else:
             self.update, self.variables = self._from_checkpoints(state, warn)
 
+    def __repr__(self) -> str:
+        return f"Loaded({str(self.path)!r}: {self.label}, update {self.update:,})"
+
     @cached_property
     def task(self) -> Task:
         """Return the task with its data, which are read at first use.

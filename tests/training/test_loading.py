@@ -149,6 +149,11 @@ def test_predictions_are_compiled_once_and_refuse_unknown_symbols():
         trained.predict(jnp.full((2, STEPS), 5))
 
 
+def test_a_loaded_network_says_what_it_is(custom):
+    trained = lrpt.load(custom)
+    assert repr(trained) == f"Loaded('{custom}': {trained.label}, update {trained.update})"
+
+
 def test_a_network_that_was_used_can_be_pickled(custom):
     """A pool of processes pickles it."""
     trained = lrpt.load(custom)
