@@ -90,9 +90,13 @@ class Cell(nn.RNNCellBase):
 
     @nn.nowrap
     def initialize_carry(self, rng: Any, input_shape: tuple[int, ...]) -> Any:
-        """Return a state of zeros for inputs of one step, (*batch, features). The key is not used."""
+        """Return a state of zeros for inputs of one step, (*batch, features). The key is not used.
+
+        The state is as precise as the parameters, and at least float32. Parameters that are still to be drawn have the default precision.
+        """
         batch = tuple(input_shape[: len(input_shape) - self.num_feature_axes])
-        return zero_carry(self.network, self.bound_spec(input_shape), batch)
+        params = [] if self.scope is None else jax.tree.leaves(self.variables.get("params", {}))
+        return zero_carry(self.network, self.bound_spec(input_shape), batch, jnp.result_type(jnp.float32, *(params or [jnp.zeros(())])))
 
     @nn.compact
     def bind_to(self, inputs: Float[Array, "*b m"] | Int[Array, "*b"]) -> tuple[Any, Array]:

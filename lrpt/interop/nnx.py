@@ -87,7 +87,7 @@ class Cell(nnx.RNNCellBase):
 
     def initialize_carry(self, input_shape: tuple[int, ...], rngs: Any = None, carry_init: Any = None) -> Any:
         """Return a state of zeros for inputs of one step, (*batch, features). The other arguments are not used."""
-        return self.module.initialize_carry(None, input_shape)
+        return self.module.apply(self.variables(), None, input_shape, method="initialize_carry")
 
     def check_width(self, inputs: Any) -> None:
         """Raise a UsageError if inputs are not as wide as those that the parameters were drawn for."""

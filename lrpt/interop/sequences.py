@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.linen.recurrent import flip_sequences
 from jax.core import Tracer
+from jax.typing import DTypeLike
 from jaxtyping import Array, Int
 
 from lrpt.cells import Cell, CellSpec, cell_named, stacked
@@ -51,9 +52,9 @@ def check_cell(cell: object, kind: type) -> None:
         )
 
 
-def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...]) -> Any:
-    """Return a state of zeros in single precision, as the parameters are, with leading axes of the given sizes."""
-    return jax.tree.map(lambda width: jnp.zeros((*batch, width), jnp.float32), cell.carry(spec))
+def zero_carry(cell: Cell, spec: CellSpec, batch: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> Any:
+    """Return a state of zeros with leading axes of the given sizes."""
+    return jax.tree.map(lambda width: jnp.zeros((*batch, width), dtype), cell.carry(spec))
 
 
 def as_own(carry: Any, own: Any) -> Any:

@@ -358,6 +358,16 @@ def test_a_layer_stays_in_the_precision_of_its_parameters_and_inputs(loop):
         assert nn.RNN(layer.cell).apply(variables, inputs).dtype == jnp.float32
 
 
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_a_cell_runs_in_the_rnn_of_flax_with_64_bits(name):
+    """Parameters that are drawn with 64 bits enabled have them, whatever the inputs have."""
+    with jax.enable_x64(True):
+        for dtype in (jnp.float32, jnp.float64):
+            ys, variables = nn.RNN(Cell(name, 4)).init_with_output(jax.random.key(0), jnp.ones((2, 3, 5), dtype))
+            assert {ys.dtype, *(leaf.dtype for leaf in jax.tree.leaves(variables))} == {jnp.dtype("float64")}
+            np.testing.assert_allclose(ys, RNN(Cell(name, 4)).apply(variables, jnp.ones((2, 3, 5), dtype)), rtol=1e-12)
+
+
 def test_a_list_of_lengths_is_refused():
     layer = RNN(Cell("gru", SIZE, LRD))
     params = layer.init(jax.random.key(0), inputs())

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 from flax import nnx
@@ -199,3 +200,12 @@ def test_a_state_as_wide_as_the_inputs(tables):
     found, expected = (kind(cell)(inputs()) for kind in (RNN, nnx.RNN))
     assert_close(found, expected)
     assert jax.tree.map(jnp.shape, cell.initialize_carry((BATCH, WIDTH))) == {"h": (BATCH, SIZE), "x": (BATCH, WIDTH)}
+
+
+def test_a_cell_runs_in_the_rnn_of_flax_with_64_bits():
+    with jax.enable_x64(True):
+        cell = Cell("gru", 5, 4, rngs=nnx.Rngs(0))
+        for dtype in (jnp.float32, jnp.float64):
+            ys = nnx.RNN(cell)(jnp.ones((2, 3, 5), dtype))
+            assert ys.dtype == jnp.float64
+            np.testing.assert_allclose(ys, RNN(cell)(jnp.ones((2, 3, 5), dtype)), rtol=1e-12)
