@@ -106,7 +106,7 @@ def programs(trained: Loaded, variables: Any, platforms: Sequence[str]) -> dict[
     task = trained.interface
     parts = trained.model, variables, task.step, task.dtype
     whole = export.sequence(*parts, scaling=task.scaling, platforms=platforms)
-    step = export.one_step(*parts, scaling=task.scaling, platforms=platforms)
+    step = export.one_step(*parts, reads=task.reads, scaling=task.scaling, platforms=platforms)
     return {"sequence": whole, "step": step}
 
 

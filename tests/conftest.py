@@ -3,6 +3,7 @@
 Warnings are errors: see pyproject.toml.
 """
 
+import contextlib
 import functools
 import gc
 import os
@@ -38,7 +39,6 @@ import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import pytest  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
-from tyro import _docstrings  # noqa: E402
 
 hypothesis.settings.register_profile("lrpt", deadline=None)  # a busy machine is slow, and no test is about milliseconds
 hypothesis.settings.load_profile("lrpt")
@@ -51,7 +51,9 @@ jax.local_devices()  # starts JAX here, so that nothing a test calls can change 
 install_import_hook(["lrpt.cells", "lrpt.recurrence", "lrpt.losses", "lrpt.metrics", "lrpt.optim"], "beartype.beartype")
 
 # tyro reads the source of every class of settings again for every command line, which takes two thirds of the time of parsing one.
-if hasattr(_docstrings, "_ClassTokenization"):  # tyro 1.0
+with contextlib.suppress(ImportError, AttributeError):  # private names of tyro 1.0
+    from tyro import _docstrings
+
     _docstrings._ClassTokenization.make = staticmethod(functools.cache(_docstrings._ClassTokenization.make))
 
 

@@ -103,8 +103,9 @@ def check_width(cell: str, spec: CellSpec) -> None:
         )
 
 
-ANY = 5040
-"""A size for which a template is asked what does not depend on sizes. Its many divisors suit templates that divide the state into parts."""
+ANY = 64 * 5040
+"""A size for which a template is asked what does not depend on sizes. All numbers to 10, and powers of two to 1,024, divide it, because a
+template may divide the state into parts."""
 
 
 @dataclass(frozen=True)

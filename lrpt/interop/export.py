@@ -19,6 +19,7 @@ from jax import export
 from jaxtyping import Array, Bool
 
 from lrpt.compression.quantization import dequantize
+from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.scaling import UNSCALED, Scaling
 
@@ -68,6 +69,7 @@ def one_step(
     step: Sequence[int],
     dtype: str,
     *,
+    reads: str | None = None,
     scaling: Scaling = UNSCALED,
     platforms: Sequence[str] = PLATFORMS,
 ) -> export.Exported:
@@ -78,11 +80,17 @@ def one_step(
       variables: its variables; matrices may be `Quantized`, and are stored so.
       step: shape of the inputs of one step, () for symbols.
       dtype: of the inputs.
+      reads: 'last' or 'all', as the network (None: what its attribute `reads` says).
       scaling: is part of the program, which takes inputs and returns predictions in the units of the data.
       platforms: where the program runs.
+
+    Raises:
+      UsageError: `reads` is not given, and the network has no such attribute.
     """
     (rows,) = export.symbolic_shape("b", constraints=["b >= 1"])
-    at_each_step = getattr(model, "reads", "all") == "all"  # the conditional network has no choice
+    reads = getattr(model, "reads", None) if reads is None else reads
+    if reads is None:
+        raise UsageError(f"{type(model).__name__} has no attribute 'reads': give reads='last' or reads='all', as it predicts")
     network = portable(model)
 
     def advance(x: Array, start: Start | None) -> tuple[Array, Any]:
@@ -94,6 +102,6 @@ def one_step(
 
     def program(x: Array, is_first: Bool[Array, ""], *state: Array) -> tuple[Array, ...]:
         predictions, carry = advance(x, Start(treedef.unflatten(state), is_first))
-        return scaling.restore(predictions[:, 0] if at_each_step else predictions), *jax.tree.leaves(carry)
+        return scaling.restore(predictions[:, 0] if reads == "all" else predictions), *jax.tree.leaves(carry)
 
     return export.export(jax.jit(program), platforms=platforms)(x, jax.ShapeDtypeStruct((), jnp.bool_), *leaves)

@@ -19,7 +19,7 @@ A new kind of matrix needs `apply` and `to_dense`. These are optional:
 Axis letters: b batch (any number of leading axes), i inputs, o outputs, n square size, d or r rank, k blocks or reflections.
 """
 
-from lrpt.matrices.axes import ROW_AXIS, WIDE_AXES, field_of, leading_block
+from lrpt.matrices.axes import ROW_AXIS, ROW_NORMS, WIDE_AXES, field_of, leading_block
 from lrpt.matrices.bias import Bias
 from lrpt.matrices.blocks import BlockDiagonal, Monarch
 from lrpt.matrices.circulant import Circulant, ToeplitzLike
@@ -35,6 +35,7 @@ from lrpt.matrices.symbol_inputs import SymbolInputs
 
 __all__ = [
     "ROW_AXIS",
+    "ROW_NORMS",
     "WIDE_AXES",
     "Bias",
     "BlockDiagonal",

@@ -14,7 +14,7 @@ import optax
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.matrices import ROW_AXIS
+from lrpt.matrices import ROW_AXIS, ROW_NORMS
 
 Scalar = float | np.number | Float[Array, ""]
 """A number, or an array of one, so that `optax.inject_hyperparams` can keep it in the state."""
@@ -222,15 +222,11 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
     if not names or names[-1] not in axes:
         return None
-    if any(name in SCALES for name in names[:-1]):
+    if any(name in ROW_NORMS for name in names[:-1]):
         return jnp.abs(value) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")
     return jnp.linalg.norm(value, axis=axes[names[-1]], keepdims=True) / max_norm
-
-
-SCALES = frozenset(f"{role}_scale" for role in ("recurrent", "input"))
-"""names of the modules that own the row norms g of weight normalization (`lrpt.parametrizations.Parameters`)"""
 
 
 def _all_of(conditions: Iterable[Bool[Array, ""]]) -> Bool[Array, ""]:

@@ -166,14 +166,15 @@ class Run(Setup):
         return has_changed
 
     def _warn_of_overflow(self, update: int) -> None:
-        """Warn once if no gradient since the last evaluation had a finite norm. Clipping by norm scales such gradients to zero."""
-        stuck = "gradient_norm" in self.latest["train"] and self.latest["train"]["gradient_norm"] is None
-        if stuck and not self.has_warned and not RECIPES[self.config.optim.recipe].recovers:
+        """Warn once if no gradient since the last evaluation had a finite norm, and the optimizer has no rule for that."""
+        overflows = "gradient_norm" in self.latest["train"] and self.latest["train"]["gradient_norm"] is None
+        if overflows and not self.has_warned and not RECIPES[self.config.optim.recipe].recovers:
             self.has_warned = True
-            self.console.warn(
-                f"{self.label}: no gradient before update {update} had a finite norm since the last evaluation, and a recipe that clips by "
-                f"norm learns nothing from such gradients: choose a recipe with recovery, or a lower --optim.learning-rate"
+            warning = (
+                f"{self.label}: at update {update}, the norm of no gradient since the last evaluation is finite. A recipe that clips by "
+                f"norm learns nothing from such gradients: choose one with recovery, or a lower --optim.learning-rate"
             )
+            on_primary(self.console.warn, warning)
 
     def _training_metrics(self) -> dict[str, float | None]:
         """Return the training metrics as they are logged: summarized by the task, if all of them are numbers."""

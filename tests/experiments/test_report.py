@@ -9,7 +9,7 @@ from kept_runs import CURVE, ENVIRONMENT, LENGTH, make_run, write
 from experiments import adding, copy_memory
 from experiments.report.command import ROOT, main
 from experiments.report.kept.records import anonymous, damaged, load, read
-from experiments.report.pages.paper_page import UP
+from experiments.report.pages.paper_page import UP, Notes
 from experiments.report.wording.markdown import runs_page
 
 
@@ -471,3 +471,21 @@ def test_check_finds_what_is_stale(kept, assert_refused):
     make_run(kept / "runs", seed=1)
     main(["--collect", str(kept / "runs")], kept)
     assert_refused(command(kept), ["--check"], code=1, warned=True)
+
+
+def test_notes_stand_below_their_table_once_with_numbers():
+    notes = Notes([("few updates", ""), ("", "quoted"), ("few updates", "quoted"), ("", "")])
+    verdict = "run at smaller scale (few updates; one seed)"
+    assert notes.below == "- [1] few updates\n- [2] quoted"
+    assert [notes.marked(None, row) for row in range(4)] == ["no claim [1]", "no claim [2]", "no claim [1] [2]", "no claim"]
+    assert (notes.marked(verdict, 0), notes.marked(verdict, 3)) == ("run at smaller scale (one seed) [1]", verdict)
+
+
+@pytest.mark.parametrize(
+    ("rows", "below"), [([("few", ""), ("few", "")], "Smaller scale: few."), ([("few", ""), ("", "")], "- [1] few"), ([], "")]
+)
+def test_a_note_that_all_rows_share_has_no_number(rows, below):
+    notes = Notes(rows)
+    assert notes.below == below
+    if rows:
+        assert notes.marked(None, 0) == "no claim" + " [1]" * below.startswith("-")

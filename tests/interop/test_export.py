@@ -69,7 +69,9 @@ def test_programs_of_conditional_networks():
     pytest.importorskip("flatbuffers")
     model, xs = ConditionalConfig(size=6).build(CodedSize(5, 2), 5, "all"), jax.random.randint(jax.random.key(0), (3, 4), 0, 15)
     variables = {"params": model.init(jax.random.key(1), xs)["params"]}
-    whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32")
+    whole, streaming = export.sequence(model, variables, (), "int32"), export.one_step(model, variables, (), "int32", reads="all")
+    with pytest.raises(UsageError, match="ConditionalNetwork has no attribute 'reads': give reads='last' or reads='all'"):
+        export.one_step(model, variables, (), "int32")
     expected = model.apply(variables, xs)
     assert_close(whole.call(xs), expected)
     state = [np.zeros((3, *aval.shape[1:]), aval.dtype) for aval in streaming.in_avals[2:]]

@@ -1,5 +1,6 @@
 """Quantities that several papers print."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -65,14 +66,16 @@ def recoveries() -> Quantity:
     return Quantity("recoveries from NaN", read, "{:.1f}")
 
 
-def none_finite() -> Quantity:
-    """Count the updates until the first evaluation before which no gradient since the last one was finite."""
-    return Quantity("updates until no gradient is finite", first_without_finite, "{:,.0f}", event=True)
+def all_overflow() -> Quantity:
+    """Count the updates until the evaluation from which on the norm of every gradient overflows."""
+    return Quantity("updates until the norms of all gradients overflow", overflows_from, "{:,.0f}")
 
 
-def first_without_finite(run: Record) -> int | None:
-    """Return the update of the first training metrics without a finite gradient norm; None if there are none."""
-    return next((line["update"] for line in run.training() if not math.isfinite(line.get("gradient_norm", 0))), None)
+def overflows_from(run: Record) -> int | None:
+    """Return the update of the first training metrics from which on no gradient has a finite norm; None if the last ones have one."""
+    lines = run.training()
+    stuck = list(itertools.takewhile(lambda line: not math.isfinite(line.get("gradient_norm", 0)), reversed(lines)))
+    return stuck[-1]["update"] if stuck else None
 
 
 def last_loss() -> Quantity:

@@ -52,7 +52,7 @@ def _rows(judged: Judged) -> list[str]:
     heads = ["model", "metric", "published", "ours", "seeds", "verdict"]
     for place in judged.paper.places:
         found = [q for q in judged.quantities if q.row.where == place]
-        notes = _Notes([(q.smaller, q.row.note) for q in found])
+        notes = Notes([(q.smaller or q.row.scale, q.row.note) for q in found])
         rows = [
             [q.title, q.quantity.name, q.quantity.published or q.quantity.shown or NONE, q.ours, q.seeds, notes.marked(q.verdict, number)]
             for number, q in enumerate(found)
@@ -61,7 +61,7 @@ def _rows(judged: Judged) -> list[str]:
     return [part for part in parts if part]
 
 
-class _Notes:
+class Notes:
     """Notes below a table, numbered if not all rows share the one note, and the verdicts that refer to them.
 
     Args:
@@ -102,7 +102,7 @@ def _relations(judged: Judged) -> list[str]:
         found = [r for r in judged.relations if r.relation.where == place]
         units = dict.fromkeys(r.unit for r in found)
         own = [[r.unit] if len(units) > 1 else [] for r in found]
-        notes = _Notes([(r.smaller, r.relation.note) for r in found])
+        notes = Notes([(r.smaller, r.relation.note) for r in found])
         rows = [
             [r.relation.sentence, *unit, r.advantage, r.seeds, notes.marked(r.verdict, number)]
             for number, (r, unit) in enumerate(zip(found, own, strict=True))

@@ -19,8 +19,8 @@ from experiments.report.papers.low_rank_copying import (
     SHORT,
     URNN,
 )
-from experiments.report.papers.low_rank_weight_norm import SAID, on_weight_norm
-from experiments.report.wording.texts import counted, placed
+from experiments.report.papers.low_rank_weight_norm import on_weight_norm
+from experiments.report.wording.texts import SAID, counted, placed
 from lrpt.runs.console import in_series
 
 LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged
 from experiments.report.claims.paper import Takeaway
-from experiments.report.claims.quantities import first_without_finite, is_solved
+from experiments.report.claims.quantities import is_solved, overflows_from
 from experiments.report.claims.rows import Network
-from experiments.report.claims.verdicts import Finding
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
     AT_RATES,
@@ -23,20 +22,11 @@ from experiments.report.papers.low_rank_copying import (
     VARIANTS,
     Arms,
 )
-from experiments.report.wording.texts import counted, placed
+from experiments.report.wording.texts import SAID, counted, placed
 from lrpt.runs.console import in_series
 
-SAID = {
-    Finding.FOR: "as it says",
-    Finding.AGAINST: "against it",
-    Finding.OPEN: "undecided",
-    Finding.ONE_SEED: "with one seed",
-    Finding.NONE: "not run or not judged",
-}
-"""What is said of relations by their finding."""
-
-LAG = "fixed lag"
-TASKS = ("variable length", "variable lag", LAG)
+FIXED_LAG = "fixed lag"
+TASKS = ("variable length", "variable lag", FIXED_LAG)
 
 
 def on_weight_norm(judged: Judged) -> Takeaway:
@@ -66,7 +56,7 @@ def _endings(judged: Judged) -> str:
 
 def _with_recovery(judged: Judged) -> Sequence[str]:
     """Return how many networks needed recovery at each learning rate, and how many end badly, if all of them recover."""
-    needed = _by_rate(judged, lambda arms: arms.counted, lambda runs, _: [recovered(run, run.updates) > 0 for run in runs])
+    needed = _by_rate(judged, lambda arms: arms.counted, lambda runs, _: _needed(runs))
     said, ends = (_with_and_without(found) for found in (needed, _by_rate(judged, lambda arms: arms.counted, _above)))
     return [
         "The paper turns recovery from gradients that are not finite off for weight normalization. With recovery in both networks, those "
@@ -79,20 +69,25 @@ def _parts(judged: Judged) -> Sequence[str]:
     """Return how networks fare with neither, both or one of weight normalization and the limit on row norms."""
     said = []
     for part, runs in ((part, _runs(judged, network)) for part, network in PARTS.items()):
-        needed = sum(recovered(run, run.updates) > 0 for run in runs)
-        said += [f"{part} {needed} and {sum(run.first('loss', is_solved) is not None for run in runs)} of {len(runs)}"] * bool(runs)
-    what = "networks that needed it, and networks that solve the task"
-    return [f"Parts of the recipe on {LAG}, all with recovery ({what}): {in_series(said)}"] * bool(said)
+        solve = sum(run.first("loss", is_solved) is not None for run in runs)
+        said += [f"with {part}, {sum(_needed(runs))} of {len(runs)} networks needed it, and {solve} solve the task"] * bool(runs)
+    return [f"Parts of the recipe on {FIXED_LAG}, all with recovery: {'; '.join(said)}"] * bool(said)
 
 
 def _stuck(judged: Judged) -> Sequence[str]:
-    """Return how many networks without recovery stopped learning because no gradient was finite any more."""
+    """Return how many networks without recovery stopped learning because the norms of all gradients overflow."""
     runs = _runs(judged, OF_FIXED[NORMALIZED])
-    updates = [f"{update:,}" for run in runs if (update := first_without_finite(run)) is not None]
+    updates = [f"{update:,}" for run in runs if (update := overflows_from(run)) is not None]
     return [
-        f"Without recovery, as in the paper, {len(updates)} of {len(runs)} networks on {LAG} have no finite gradient from update "
-        f"{in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped learning."
+        f"Without recovery, as in the paper, the gradient's norm overflows in each update in {len(updates)} of {len(runs)} networks on "
+        f"{FIXED_LAG}, from update {in_series(updates)} on. Clipping by norm scales such gradients to zero, so these networks stopped "
+        "learning."
     ] * bool(updates)
+
+
+def _needed(runs: Sequence[Record]) -> Sequence[bool]:
+    """Return for each run whether it recovered from a gradient that is not finite."""
+    return [recovered(run, run.updates) > 0 for run in runs]
 
 
 def _runs(judged: Judged, network: Network) -> Sequence[Record]:

@@ -8,6 +8,15 @@ from experiments.report.claims.verdicts import Finding, Status, Verdict, is_sign
 from experiments.report.kept.records import Record
 from lrpt.runs.console import in_series
 
+SAID = {
+    Finding.FOR: "as it says",
+    Finding.AGAINST: "against it",
+    Finding.OPEN: "undecided",
+    Finding.ONE_SEED: "with one seed",
+    Finding.NONE: "not run or not judged",
+}
+"""What is said of claims of a text, by their finding."""
+
 AT_SMALLER_SCALE = {
     Finding.FOR: "At smaller scale, as the paper says,",
     Finding.AGAINST: "At smaller scale, against the paper,",
