@@ -17,6 +17,7 @@ import numpy as np
 from lrpt.cells.stacked import layer_of
 from lrpt.compression.stored import full_matrices
 from lrpt.errors import UsageError
+from lrpt.matrices import ROW_NORMS
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FROZEN
 from lrpt.specs import name_of, role_of
@@ -32,7 +33,7 @@ def in_full(params: Any, network: Recurrent, frozen: Any = None) -> dict[str, An
       network: the trained network, with any parametrization, weight normalization or adapters.
       frozen: the same part of the collection 'frozen', for networks with adapters.
     """
-    cell = {name: part for name, part in params["cell"].items() if not name.endswith("_scale")}
+    cell = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
     for role in ("recurrent", "input"):
         found = full_matrices(params, network, role, frozen)
         cell |= {role: {name: {"kernel": W.astype(np.float32)} for name, (_, W) in found.items()}} if found else {}

@@ -15,7 +15,7 @@ from lrpt.compression.moments import Moments
 from lrpt.compression.stored import full_matrices, stored_matrices
 from lrpt.compression.structures import nearest, to_dense
 from lrpt.errors import UsageError, check_choice
-from lrpt.matrices import Matrix, field_of
+from lrpt.matrices import ROW_NORMS, Matrix, field_of
 from lrpt.networks.recurrent import Recurrent, RecurrentConfig
 from lrpt.parametrizations import FORMS, MatrixConfig
 from lrpt.specs import MatrixSpec
@@ -86,7 +86,7 @@ def compress(
         sizes = {setting: given[setting] for setting in FORMS[parametrization].settings}
         recurrent, reports = _projected(full_matrices(params, network), MatrixConfig(parametrization, **sizes), moments)
     inputs, changes, more = _inputs(params, network, input_rank)
-    kept = {name: part for name, part in params["cell"].items() if not name.endswith("_scale")}
+    kept = {name: part for name, part in params["cell"].items() if name not in ROW_NORMS.values()}
     smaller = {**params, "cell": {**kept, "recurrent": recurrent, **inputs}}
     config = replace(network.config, parametrization=parametrization, tied=tied, weight_norm=False, **sizes, **changes)
     return Compression(smaller, config, reports + more)

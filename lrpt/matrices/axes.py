@@ -13,8 +13,8 @@ from lrpt.matrices.operator import Operator
 # that they hold for stacks of matrices.
 ROW_AXIS = {"kernel": -2, "left": -2, "right": -1, "blocks": -2, "entries": -1}
 
-ROW_NORMS = frozenset(f"{role}_scale" for role in ("recurrent", "input"))
-"""Names of the modules that own the trainable row norms of weight normalization, with arrays named as those of the matrices."""
+ROW_NORMS = {role: f"{role}_scale" for role in ("recurrent", "input")}
+"""Role of matrices -> name of the module that owns their trainable row norms under weight normalization. Arrays have the same names."""
 
 WIDE_AXES = {"kernel": (0, 1), "left": (1,), "right": (1,), "diagonal": (0,), "bias": (0,)}
 """The axes of each stored array that are as long as the matrix is wide."""

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 
 from lrpt.cells import CellSpec
-from lrpt.matrices import num_params
+from lrpt.matrices import ROW_NORMS, num_params
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.layers import Layered
 from lrpt.networks.protocol import NetworkConfig
@@ -116,7 +116,7 @@ def _input_gates(config: ModelConfig | ConditionalConfig, input_size: int, outpu
 def _by_purpose(params: Any, network: nn.Module, gates: Set[str]) -> dict[str, int]:
     recurrent = params.get("recurrent", params)  # a conditional network has its cell at the top
     cell = recurrent["cell"]
-    stored = {role: [cell.get(name, {}) for name in (role, f"{role}_scale")] for role in ("recurrent", "input")}
+    stored = {role: [cell.get(name, {}) for name in (role, norms)] for role, norms in ROW_NORMS.items()}
     further = sum(_further_gates(part, network, gates) for part in stored["input"])
     return {
         "recurrent": num_params(stored["recurrent"]),

@@ -222,7 +222,7 @@ def _excess(names: tuple[str, ...], value: Float[Array, "..."], max_norm: Scalar
     """Return norm / max_norm of each row of a parameter, or None if the parameter has no rows."""
     if not names or names[-1] not in axes:
         return None
-    if any(name in ROW_NORMS for name in names[:-1]):
+    if any(name in ROW_NORMS.values() for name in names[:-1]):
         return jnp.abs(value) / max_norm
     if value.ndim < 2:
         raise ValueError(f"project_rows: {'/'.join(names)} has shape {value.shape}, and no rows: leave '{names[-1]}' out of axes")

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from lrpt import matrices
 from lrpt.errors import UsageError, check_choice
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.matrices import Operator, SymbolInputs
+from lrpt.matrices import ROW_NORMS, Operator, SymbolInputs
 from lrpt.parametrizations.checks import check_entry, check_matrices
 from lrpt.parametrizations.configuration import MatrixConfig
 from lrpt.parametrizations.modules import PARAMETRIZATIONS
@@ -86,7 +86,7 @@ class Parameters(nn.Module):
         owner = PARAMETRIZATIONS[config.kind](specs, config, name=role)
         check = partial(check_matrices, config.kind, tuple(specs))
         if config.weight_norm:
-            found = WeightNorm(owner, check=check, name=f"{role}_scale")()
+            found = WeightNorm(owner, check=check, name=ROW_NORMS[role])()
         else:
             check(found := owner())
         return {name: _taking_symbols(matrix, specs[name].n_in) if role == "input" else matrix for name, matrix in found.items()}

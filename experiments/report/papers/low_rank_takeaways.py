@@ -19,11 +19,11 @@ from experiments.report.papers.low_rank_copying import (
     SHORT,
     URNN,
 )
-from experiments.report.papers.low_rank_weight_norm import on_weight_norm
+from experiments.report.papers.low_rank_weight_norm import TASKS, on_weight_norm
 from experiments.report.wording.texts import SAID, counted, placed
 from lrpt.runs.console import in_series
 
-LENGTH, LAG, FIXED = "variable length", "variable lag", "fixed lag"
+LENGTH, LAG, FIXED = TASKS
 
 
 def takeaways(judged: Judged) -> Sequence[Takeaway]:
