@@ -48,7 +48,7 @@ from lrpt.runs.named_arrays import save
 from lrpt.runs.run_directory import CONFIG
 from lrpt.settings import OneOf, changed_settings
 from lrpt.tasks.order import evaluation_streams
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 PROGRAM = "python -m experiments.compress"
 START, CELL = "start.npz", "cell.npz"

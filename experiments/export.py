@@ -29,7 +29,7 @@ from lrpt.interop.files import save_weights
 from lrpt.matrices import num_params
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 PROGRAM = "python -m experiments.export"
 STATE_DICT, SCALING = "state_dict.npz", "scaling.json"

@@ -38,8 +38,8 @@ from lrpt.runs.named_arrays import digest, load_arrays, save, save_arrays, to_na
 from lrpt.settings import changed_settings
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.task import Task
+from lrpt.trained.loading import load
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loading import load
 from lrpt.training.loop import Job, fit
 from lrpt.training.run import Run
 

@@ -14,7 +14,7 @@ from lrpt.networks.sequence_model import ModelConfig, SequenceModel
 from lrpt.parametrizations import PARAMETRIZATIONS, MatrixConfig, Parametrization
 from lrpt.recurrence import LOOPS, recur
 from lrpt.specs import BiasSpec, MatrixSpec, OperatorSpec, SettingSpec
-from lrpt.training.loading import Loaded, load
+from lrpt.trained.loading import Loaded, load
 
 __all__ = [
     "CELLS",

@@ -40,20 +40,18 @@ MAY_IMPORT = {
     "runs": {"devices", "files", "settings"},
     "training": {
         "files",
-        "symbols",
-        "scaling",
         "settings",
         "devices",
         "runs",
         "networks",
         "parametrizations",
-        "losses",
         "metrics",
         "tasks",
         "optim",
     },
+    "trained": {"symbols", "scaling", "runs", "networks", "losses", "tasks", "optim", "training"},
     "engines": {"devices", "runs", "training"},
-    "cli": {"cells", "settings", "metrics", "devices", "runs", "training", "networks", "datasets", "tasks", "optim", "analysis"},
+    "cli": {"cells", "settings", "metrics", "devices", "runs", "training", "trained", "networks", "datasets", "tasks", "optim", "analysis"},
 }
 ONLY_IN = {
     "orbax": "lrpt/runs/checkpoint.py",

@@ -11,8 +11,8 @@ from lrpt.cli.flags import check_seeds
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.training.loading import Loaded
-from lrpt.training.monte_carlo import monte_carlo
+from lrpt.trained.loading import Loaded
+from lrpt.trained.monte_carlo import monte_carlo
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from lrpt.analysis.lesions import lesion_figure
 from lrpt.cli.finished.run_commands import OnRun
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from lrpt.analysis.jacobian import eigenvalues, gershgorin_discs, states_before
 from lrpt.analysis.lesions import Lesions, lesions
 from lrpt.errors import UsageError
 from lrpt.recurrence import recur
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 EXAMPLES, STEPS, LONGEST = 8, (1, 8, 24), 16
 """How many examples Jacobians are read at, at which steps, and over how many steps."""

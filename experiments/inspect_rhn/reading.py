@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.analysis.jacobian import states_before, step_jacobian
 from lrpt.errors import UsageError
 from lrpt.networks.recurrent import Recurrent, cell_params, initial_carry
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 from lrpt.training.program import evaluator_of_one
 from lrpt.training.step import forward
 

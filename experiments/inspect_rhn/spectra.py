@@ -18,7 +18,7 @@ from lrpt.cli.limits import GO_ON, memory_limit, refuse
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 
 @dataclass(frozen=True)

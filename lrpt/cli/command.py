@@ -24,10 +24,10 @@ from lrpt.runs.console import Console, Explained
 from lrpt.runs.run_directory import CONFIG, RESULT
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
-from lrpt.training.ending import ENDED
 from lrpt.training.event_files import EventFiles
 from lrpt.training.loop import Job, SomeFailed, fit_all, is_finished, most_together
 from lrpt.training.observers import Observer
+from lrpt.training.selection import ENDED
 
 WRONG_FLAG = 2
 """exit status"""

@@ -17,9 +17,9 @@ from lrpt.runs.run_directory import RunDirectory
 from lrpt.training import origin, starting
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig
-from lrpt.training.ending import has_diverged
 from lrpt.training.progress import Progress
 from lrpt.training.result import result_of
+from lrpt.training.selection import has_diverged
 from lrpt.training.setup import Setup
 from lrpt.training.step import TrainState
 

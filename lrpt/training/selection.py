@@ -1,4 +1,4 @@
-"""Model selection and early stopping: which evaluation of a run is the best, and when the run stops."""
+"""Model selection and early stopping: which evaluation of a run is the best, when the run stops, and losses with which it has failed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,41 @@ import jax.numpy as jnp
 import numpy as np
 
 from lrpt.metrics import LOWER_IS_BETTER, NEITHER_BETTER
-from lrpt.training.config import RunConfig
-from lrpt.training.ending import reason_to_stop
+from lrpt.training.config import RunConfig, TrainConfig
+
+DIVERGED = 1e15
+"""absolute value of a loss from which training has failed: float32 parameters of such a size do not come back"""
+
+ENDED = {
+    "criterion": "criterion met",
+    "patience": "no lower validation loss for long",
+    "annealed": "no halvings of the learning rate left",
+    "updates": "all updates made",
+}
+"""Reasons why training stopped: names in `result.json`, and their texts."""
+
+
+def has_diverged(loss: float | np.ndarray) -> np.bool_ | np.ndarray:
+    """Return whether a loss, or each of several, is not finite or is at least `DIVERGED`."""
+    return ~(np.abs(loss) < DIVERGED)
+
+
+def reason_to_stop(train: TrainConfig, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
+    """Return why training stops after an evaluation, a key of `ENDED`, or None if it goes on.
+
+    Args:
+      train: the rules.
+      update: number of updates so far.
+      best: 'update' and 'loss' of the best evaluation so far.
+      annealed: whether no halvings of the learning rate are left.
+    """
+    if train.stop_below is not None and best["loss"] < train.stop_below:
+        return "criterion"
+    if train.patience is not None and update - best["update"] >= train.patience * train.evaluate_every:
+        return "patience"
+    if annealed:
+        return "annealed"
+    return "updates" if update >= train.updates else None
 
 
 class Selection:
@@ -43,7 +76,7 @@ class Selection:
         return bool(is_lower) or not (self.counts(update) and self.counts(best["update"]))
 
     def reason_to_stop(self, update: int, best: Mapping[str, Any], *, annealed: bool) -> str | None:
-        """Return why training stops after an evaluation, or None: see `lrpt.training.ending`. Only one that counts meets a criterion."""
+        """Return why training stops after an evaluation, or None: see the function of that name. Only one that counts meets a criterion."""
         best = best if self.counts(update) else {**best, "loss": math.inf}
         return reason_to_stop(self.train, update, best, annealed=annealed)
 

@@ -15,7 +15,7 @@ from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.configuration import defaults
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.training import origin
-from lrpt.training.ending import reason_to_stop
+from lrpt.training.selection import reason_to_stop
 from lrpt.training.setup import Setup
 from lrpt.training.step import TrainState
 

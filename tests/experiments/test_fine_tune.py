@@ -12,8 +12,8 @@ from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.runs.named_arrays import load_arrays
 from lrpt.tasks import NextSymbol
+from lrpt.trained.loading import load
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loading import load
 from lrpt.training.loop import Job, fit
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from lrpt.analysis.gradient_flow import products
 from lrpt.cli.command import main as train
 from lrpt.recurrence import recur
 from lrpt.runs.files import sealed
-from lrpt.training.loading import load
+from lrpt.trained.loading import load
 
 pytestmark = pytest.mark.slow
 

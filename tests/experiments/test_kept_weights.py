@@ -18,7 +18,7 @@ from experiments.report.kept import weights as kept_weights
 from lrpt.cli.command import closing, main
 from lrpt.cli.flags import parse
 from lrpt.runs.files import sealed
-from lrpt.training.loading import Loaded, load
+from lrpt.trained.loading import Loaded, load
 
 pytestmark = pytest.mark.slow
 

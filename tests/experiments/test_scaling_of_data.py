@@ -17,7 +17,7 @@ from lrpt.errors import UsageError
 from lrpt.interop import factorized
 from lrpt.runs import weights
 from lrpt.scaling import UNSCALED, Moments, Scaling
-from lrpt.training.loading import pack
+from lrpt.trained.loading import pack
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -11,7 +11,7 @@ from lrpt.cli.command import main
 from lrpt.cli.finished.schedule_numbers import read_schedule
 from lrpt.networks.recurrent import Recurrent, cell_params, initial_carry
 from lrpt.recurrence import recur
-from lrpt.training.loading import load
+from lrpt.trained.loading import load
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import pytest
 from experiments import char_lm, wiki, word_lm
 from experiments.jsb import command as jsb
 from lrpt.cli.command import main
-from lrpt.training.loading import load
-from lrpt.training.one_stream import score
+from lrpt.trained.loading import load
+from lrpt.trained.one_stream import score
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.tasks import Chorales
 from lrpt.tasks.chorales import constant_loss
-from lrpt.training.loading import load
+from lrpt.trained.loading import load
 from lrpt.training.loop import most_together
 
 

@@ -10,8 +10,8 @@ from lrpt.errors import UsageError
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.optim import OptimConfig
 from lrpt.tasks import Adding, LabelledSequences, NextSymbol
+from lrpt.trained.loading import load
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.loading import load
 from lrpt.training.loop import fit
 
 

@@ -22,9 +22,9 @@ from lrpt.optim import OptimConfig
 from lrpt.runs.files import sealed, write_json
 from lrpt.tasks import NextSymbol
 from lrpt.tasks.order import batch_indices
+from lrpt.trained.one_stream import in_windows
 from lrpt.training.config import RunConfig, TrainConfig
 from lrpt.training.loop import fit
-from lrpt.training.one_stream import in_windows
 from lrpt.training.program import Evaluator, Program
 from lrpt.training.step import init_state, starts_afresh, train_step, train_steps
 

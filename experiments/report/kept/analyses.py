@@ -25,7 +25,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import sealed, write_json
 from lrpt.runs.run_directory import CHECKPOINTS
 from lrpt.tasks import Chorales
-from lrpt.training.loading import Loaded, load
+from lrpt.trained.loading import Loaded, load
 
 SHOWN = 4
 """examples whose gates are kept at each step, as many as in Figure 5b of Zilly et al. 2017"""

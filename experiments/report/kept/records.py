@@ -12,7 +12,7 @@ from typing import Any
 from lrpt.errors import UsageError
 from lrpt.runs.files import is_intact
 from lrpt.runs.run_directory import CONFIG, ENVIRONMENT, FAILURE, METRICS, RESULT, with_nan
-from lrpt.training.ending import ENDED
+from lrpt.training.selection import ENDED
 
 ANALYSIS = "analysis.json"
 FIGURES = "figures"

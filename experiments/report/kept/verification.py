@@ -13,8 +13,8 @@ from lrpt.datasets.sources import without_downloads
 from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
-from lrpt.training.loading import Loaded
-from lrpt.training.loading import load as load_network
+from lrpt.trained.loading import Loaded
+from lrpt.trained.loading import load as load_network
 
 TOLERANCE = 1e-5
 """Relative difference that another machine may make: sums of float32 are taken in another order there."""

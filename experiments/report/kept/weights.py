@@ -8,7 +8,7 @@ from lrpt.errors import UsageError
 from lrpt.runs import weights
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import CHECKPOINTS
-from lrpt.training.loading import load, pack
+from lrpt.trained.loading import load, pack
 
 LARGEST, LARGEST_TOGETHER = 5_000_000, 30_000_000
 """bytes of the weights of one run, and of all of them"""

@@ -17,7 +17,7 @@ from lrpt.networks.counting import count
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs import weights
-from lrpt.training.loading import Loaded, load
+from lrpt.trained.loading import Loaded, load
 
 CARD = "README.md"
 MODELS = page_path("models")

@@ -12,8 +12,8 @@ from lrpt.cli.experiment import Subcommand
 from lrpt.cli.finished.trained import read_run
 from lrpt.errors import check_at_least
 from lrpt.runs.console import Console
-from lrpt.training.loading import Loaded, State, is_kept_result
-from lrpt.training.recorded import identity_of
+from lrpt.trained.loading import Loaded, State, is_kept_result
+from lrpt.trained.recorded import identity_of
 
 
 @dataclass(frozen=True)

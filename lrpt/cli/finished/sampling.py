@@ -29,7 +29,7 @@ from lrpt.datasets.vocabulary import (
 from lrpt.errors import UsageError, check_at_least, check_not_negative
 from lrpt.networks.sampling import check_writes, reads_units, sample
 from lrpt.runs.console import Console
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 from lrpt.training.observers import Evaluation
 
 BEGINNING = 0

@@ -23,7 +23,7 @@ from lrpt.networks.recurrent import cell_params, initial_carry
 from lrpt.networks.variable_computation import VariableConfig
 from lrpt.tasks.bits import WIDTH
 from lrpt.tasks.music import holds_melodies, symbols_of
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 from lrpt.training.step import blank_carry
 
 REACH = 6

@@ -19,7 +19,7 @@ from lrpt.cli.finished.schedule_numbers import REACH, around_words, by_note, rea
 from lrpt.errors import UsageError
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 PUBLISHED = {
     "length": {"1/4": 0.61, "1/3": 0.77, "1/2": 0.39, "3/4": 0.59, "1": 0.44, "3/2": 0.46, "2": 0.57},

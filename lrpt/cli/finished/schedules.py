@@ -30,7 +30,7 @@ from lrpt.networks.variable_computation import VariableConfig
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.tasks.bits import WIDTH
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lrpt.cli.finished.run_commands import Reading, on_run
 from lrpt.runs.console import Console
 from lrpt.runs.run_directory import RunDirectory
-from lrpt.training.loading import Loaded
-from lrpt.training.one_stream import WINDOW, score
+from lrpt.trained.loading import Loaded
+from lrpt.trained.one_stream import WINDOW, score
 
 
 @dataclass(frozen=True)

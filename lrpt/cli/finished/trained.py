@@ -9,7 +9,7 @@ from lrpt.cli.flags import parse, words
 from lrpt.errors import UsageError
 from lrpt.runs.configuration import flatten, to_json
 from lrpt.runs.console import Console
-from lrpt.training.loading import Loaded, State, load
+from lrpt.trained.loading import Loaded, State, load
 
 
 def read_run(path: Path, console: Console, state: State = "best", data_dir: Path | None = None) -> Loaded:

@@ -22,7 +22,7 @@ from lrpt.runs.console import Console
 from lrpt.runs.files import write_bytes
 from lrpt.tasks.music import holds_melodies
 from lrpt.tasks.task import AnyVocabulary
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 
 Melody = list[Symbol]
 

@@ -28,11 +28,11 @@ from lrpt.runs import weights
 from lrpt.symbols import CodedSize
 from lrpt.tasks import CopyMemory
 from lrpt.tasks.images import ImageVectors
+from lrpt.trained.interface import Interface
+from lrpt.trained.loading import Loaded, load, pack
+from lrpt.trained.recorded import Parts, configuration, identity_of
 from lrpt.training.config import RunConfig, TrainConfig
-from lrpt.training.interface import Interface
-from lrpt.training.loading import Loaded, load, pack
 from lrpt.training.loop import fit
-from lrpt.training.recorded import Parts, configuration, identity_of
 from lrpt.training.step import init_state
 
 TRAIN = TrainConfig(updates=1, batch_size=2, evaluate_every=1, evaluation_batch=4, updates_per_call=1)

@@ -7,7 +7,7 @@ import numpy as np
 from lrpt.errors import UsageError
 from lrpt.tasks.task import Split, Task
 from lrpt.tasks.text import as_split, windows
-from lrpt.training.loading import Loaded
+from lrpt.trained.loading import Loaded
 from lrpt.training.program import evaluator_of_one
 
 WINDOW = 200

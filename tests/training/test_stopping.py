@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lrpt.training.config import TrainConfig
-from lrpt.training.ending import has_diverged, reason_to_stop
+from lrpt.training.selection import has_diverged, reason_to_stop
 
 RULES = TrainConfig(updates=100, evaluate_every=10, stop_below=0.5, patience=3)
 

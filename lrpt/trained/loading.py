@@ -27,11 +27,11 @@ from lrpt.runs.imports import import_module
 from lrpt.runs.run_directory import RunDirectory
 from lrpt.scaling import Scaling
 from lrpt.tasks.task import AnyVocabulary, Task
-from lrpt.training.inference import Inference
-from lrpt.training.interface import Interface
+from lrpt.trained.inference import Inference
+from lrpt.trained.interface import Interface
+from lrpt.trained.recorded import Parts, configuration, identity_of, with_data_dir
 from lrpt.training.origin import check_data, check_text
 from lrpt.training.program import evaluator_of_one
-from lrpt.training.recorded import Parts, configuration, identity_of, with_data_dir
 from lrpt.training.setup import initial_state
 from lrpt.training.step import Variables
 

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from lrpt.errors import UsageError
 from lrpt.networks.protocol import Start
 from lrpt.symbols import check_symbols
-from lrpt.training.interface import Interface
+from lrpt.trained.interface import Interface
 from lrpt.training.step import Variables
 
 
@@ -28,7 +28,7 @@ class Inference:
         self._predict, self._step = jax.jit(self._predictions), jax.jit(self._predictions_of_step)
 
     def predict(self, variables: Variables, inputs: ArrayLike, mask: ArrayLike | None) -> Array:
-        """Return predictions for whole sequences: see `lrpt.training.loading.Loaded.predict`."""
+        """Return predictions for whole sequences: see `lrpt.trained.loading.Loaded.predict`."""
         counted, given = None if mask is None else jnp.asarray(mask), jnp.asarray(inputs)
         if jnp.issubdtype(self.interface.dtype, jnp.floating) and not jnp.issubdtype(given.dtype, jnp.inexact):
             given = given.astype(self.interface.dtype)
@@ -41,7 +41,7 @@ class Inference:
         return Start(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes), jnp.asarray(True))
 
     def step(self, variables: Variables, state: Start, x: ArrayLike) -> tuple[Start, Array]:
-        """Read one step of each sequence: see `lrpt.training.loading.Loaded.step`."""
+        """Read one step of each sequence: see `lrpt.trained.loading.Loaded.step`."""
         x = jnp.asarray(x)
         of_symbols = jnp.issubdtype(x.dtype, jnp.integer)
         if x.ndim != (1 if of_symbols else 2):

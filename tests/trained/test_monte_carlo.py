@@ -12,7 +12,7 @@ from lrpt.errors import UsageError
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.sequence_model import ModelConfig
 from lrpt.tasks import CopyMemory, NextBit, NextByte
-from lrpt.training.monte_carlo import monte_carlo
+from lrpt.trained.monte_carlo import monte_carlo
 
 CONFIG = ModelConfig(
     "rhn",
