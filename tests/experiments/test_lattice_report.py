@@ -89,6 +89,31 @@ def test_a_study_of_larger_networks_comes_first_where_it_has_the_models():
     )
 
 
+def test_every_study_is_told_also_those_that_are_not_judged():
+    """The larger study is judged. The smaller one points the other way."""
+    large = [trained("lru", seed, 1.5, 10 + seed) for seed in range(3)] + [trained("gru", seed, 1.6, 14) for seed in range(3)]
+    small = [trained("lru", seed, 1.5, 12 + seed) for seed in range(3)] + [trained("gru", seed, 1.6, 10) for seed in range(3)]
+    of_large = study(large) | {"options": OPTIONS | {"parameters": 1_000_000}}
+    details = takeaways(judged(lattice_convergence_ptb=study(small), lattice_convergence_ptb_1m=of_large))[1].details
+    of_studies = [text for text in details if text.startswith("The Penn Treebank")]
+    assert ["1,000,000" in text for text in of_studies] == [True, False]
+    assert [text.partition("LRUs need ")[2] for text in of_studies] == [
+        "3.0 ± 0.6 epochs fewer than GRUs (as in the paper).",
+        "3.0 ± 0.6 epochs more than GRUs (against the paper).",
+    ]
+
+
+def test_models_whose_runs_the_cap_ended_are_not_ranked():
+    runs = [trained(model, seed, 1.5 + 0.1 * seed + more, best) for model, more, best in RANKED for seed in range(3)]
+    (said,) = (text for text in remarks(judged(lattice_convergence_ptb=study(runs)).evidence) if "Initialization `glorot`" in text)
+    assert "better than" not in said
+    assert "not significantly different from GRU" in said
+    assert said.endswith("Not compared, because the cap on epochs ended runs: LSTM.")
+
+
+RANKED = ("lru", 0.0, 8), ("gru", 0.0, 9), ("lstm", 0.5, 20)
+
+
 def test_shares_of_the_data():
     runs = [
         trained("lru", 0, 2.0, share=20),

@@ -202,7 +202,7 @@ def _verdict(row: Row, quantity: Quantity, observed: Sequence[Observation], smal
     if quantity.criterion is not None:
         found = judge(quantity.criterion, observed, smaller)
         found = _alone(found) if quantity.ordering and len(observed) == 1 else found
-        return _of_own_recipe(row.unprinted, found, sum(o.settled or o.failed for o in observed)) if row.unprinted else found
+        return _of_own_recipe(row.unprinted, found, observed) if row.unprinted else found
     if not quantity.published:
         return None
     if not observed:
@@ -218,18 +218,26 @@ def _alone(found: Verdict) -> Verdict:
     return replace(found, finding=Finding.ONE_SEED) if found.status is Status.REACHED else found
 
 
-def _of_own_recipe(recipe: str, found: Verdict, seeds: int) -> Verdict:
+def _of_own_recipe(recipe: str, found: Verdict, observed: Sequence[Observation]) -> Verdict:
     """Return the verdict on a network whose training the paper does not print: it points either way, but is no reproduction.
+
+    A value that is not as good as published decides nothing if training still improved it at its end, as its length is ours, too.
 
     Args:
       recipe: what stands in for the training.
       found: the verdict if the paper had printed it.
-      seeds: how many were trained to their end, or diverged. One decides nothing.
+      observed: the values. One that was trained to its end, or diverged, decides nothing.
     """
     if found.status in (Status.NOT_RUN, Status.SMALLER):
         return found
     said = str(found).replace("reproduced", "as good as published") if found.status is Status.REPRODUCED else str(found)
-    return Verdict(Status.SMALLER, f"{recipe}; {said}", found.finding if seeds > 1 else Finding.ONE_SEED)
+    finding = found.finding if sum(o.settled or o.failed for o in observed) > 1 else Finding.ONE_SEED
+    if found.finding is Finding.AGAINST and any(o.improving for o in observed):
+        said, finding = f"{said}, {STILL_IMPROVING}", Finding.ONE_SEED if finding is Finding.ONE_SEED else Finding.OPEN
+    return Verdict(Status.SMALLER, f"{recipe}; {said}", finding)
+
+
+STILL_IMPROVING = "still improving at the end"
 
 
 def kind(verdict: Verdict) -> str:

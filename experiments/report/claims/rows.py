@@ -93,7 +93,10 @@ class Quantity:
         settled = is_over(config, run) or (self.event and value is not None)
         settled = settled or (self.settled_by is not None and run.updates >= self.settled_by)
         failed = run.failure is not None and not settled
-        return Observation(run.seed, value, settled, failed, run.updates, length, self.field == EPOCHS and _at_cap_of(config, run))
+        censored = self.field == EPOCHS and _at_cap_of(config, run)
+        constant_rate = config.optim.decay == 1 and config.optim.halve_after is None
+        improving = self.best and constant_rate and run.best_update == run.updates
+        return Observation(run.seed, value, settled, failed, run.updates, length, censored, improving=improving)
 
 
 class Observed(NamedTuple):

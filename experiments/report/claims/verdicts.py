@@ -81,6 +81,7 @@ class Observation(NamedTuple):
       length: updates that the claim asks for; 0 if what has not happened yet is open.
       open_because: why it is open.
       censored: whether the figure is at a cap, so that the true one is at least this large.
+      improving: whether longer training may better it: it depends on the best evaluation, the last one at a constant learning rate.
     """
 
     seed: int
@@ -91,6 +92,7 @@ class Observation(NamedTuple):
     length: int = 0
     censored: bool = False
     open_because: str = ""
+    improving: bool = False
 
 
 class Criterion(NamedTuple):

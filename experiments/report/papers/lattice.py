@@ -76,6 +76,9 @@ COMMANDS = {
 }
 """File of a study, without `.json` -> the arguments of `experiments.lattice` that make it, as `<name of the study>.json`."""
 
+GUESSED = "numbers of layers and widths of this project, as the paper prints none"
+"""What separates a network of the published number of parameters from that of the paper."""
+
 _KEYS = {title: name for name, title in NAMES.items()}
 
 
@@ -126,7 +129,9 @@ def _row(name: str, text: str, budget: str) -> Row:
         Quantity("epochs until the best", _epochs, "{:.1f}", str(epochs), _pace(name, epochs), best=True, field=EPOCHS),
     )
     stand_ins = _in_studies(text, name) if budget == "10M" else ()
-    return Row(f"Table 1, {text}, {budget} parameters", name, quantities, NETWORKS[name, text, budget], stand_ins=stand_ins)
+    return Row(
+        f"Table 1, {text}, {budget} parameters", name, quantities, NETWORKS[name, text, budget], stand_ins=stand_ins, unprinted=GUESSED
+    )
 
 
 def _share_row(text: str, name: str, share: int, published: float) -> Row:
@@ -151,7 +156,7 @@ def _relation(claim: Ordering) -> Relation:
     text, budget, better, worse, score = claim
     contest = LOSS if score == "loss" else TIME
     what = "lower test loss" if score == "loss" else "fewer epochs"
-    published = Versus(NETWORKS[better, text, budget], NETWORKS[worse, text, budget])
+    published = Versus(NETWORKS[better, text, budget], NETWORKS[worse, text, budget], GUESSED)
     studied = _contests_in_studies(text, better, worse) if budget == "10M" else ()
     of = text if budget == "10M" else f"{text}, {budget}"
     return Relation(f"Table 1, {of}", f"{better} < {worse}: {what} ({of})", contest, (published, *studied))
@@ -170,7 +175,7 @@ def _ahead(model: str) -> Relation:
 def _early(figure: str, text: str, better: str, worse: str) -> Relation:
     almost = " ('almost always' in the text)" if figure == "Figure 3" else ""
     where, sentence = f"{figure}, {text}", f"{better} < {worse}: lower test loss after one epoch ({text}){almost}"
-    published = Versus(NETWORKS[better, text, "10M"], NETWORKS[worse, text, "10M"])
+    published = Versus(NETWORKS[better, text, "10M"], NETWORKS[worse, text, "10M"], GUESSED)
     return Relation(where, sentence, ONE_EPOCH, (published, *_contests_in_studies(text, better, worse)))
 
 

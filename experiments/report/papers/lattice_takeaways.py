@@ -57,7 +57,7 @@ def takeaways(judged: Judged) -> Sequence[Takeaway]:
         ),
         Takeaway(
             f"**Epochs** until the best one. {_epochs(judged, 'LSTM')} {_epochs(judged, 'GRU')}{_from_glorot(judged)}",
-            (_censored(judged), _after_one(judged), _smallest_networks(judged)),
+            (_censored(judged), _after_one(judged), *_in_each_study(judged)),
         ),
         _shares(judged),
         _even(judged),
@@ -114,12 +114,13 @@ def _order(judged: Judged, text: str) -> tuple[str, str]:
 def _findings(relations: Sequence[JudgedRelation], what: str) -> str:
     """Return 'the 6 WHAT that were run: 2 for the paper, 1 against it and 3 undecided', and which ones are against it."""
     against = [f"{r.relation.sentence} (it is {placed(r)} nats per character)" for r in relations if r.verdict.finding is Finding.AGAINST]
-    return f"{_tally(relations, what)}{'. Claimed, but not found: ' * bool(against)}{'; '.join(against)}."
+    tests = " (one test each at 5 %, no correction)"
+    return f"{_tally(relations, what)}{tests}{'. Claimed, but not found: ' * bool(against)}{'; '.join(against)}."
 
 
 def _tally(relations: Sequence[JudgedRelation], what: str) -> str:
     run = [r for r in relations if r.pairs]
-    return f"the {len(run)} {what} that were run: {counted(run, SAID, ALWAYS)} (one test each at 5 %, no correction)"
+    return f"the {len(run)} {what} that were run: {counted(run, SAID, ALWAYS)}"
 
 
 ALWAYS = {Finding.FOR, Finding.AGAINST}
@@ -208,16 +209,24 @@ def _from_glorot(judged: Judged) -> str:
     return f" With Glorot's initialization, which the paper's text names, {of_size} need {' and '.join(said)}." if said else ""
 
 
-def _smallest_networks(judged: Judged) -> str:
-    """Return how LRUs and GRUs compare in the study of the Penn Treebank that is not judged; nothing if there is no such study."""
-    epochs, losses = (judged.relation(f"LRU < GRU: {what} (PTB") for what in ("fewer epochs", "lower test loss after one epoch"))
-    own = [judged.judge(replace(one.relation, versions=one.relation.versions[1:])) for one in (epochs, losses)]
-    if not all(one.pairs for one in own) or not all(one.pairs for one in (epochs, losses)):
-        return ""
-    return (
-        f"In the smaller study of the Penn Treebank, LRUs need {_fewer(own[0])} than GRUs ({says(own[0].verdict)}). "
-        f"{gap(own[1], 'After one epoch, they', 'GRUs', 'nats per character', 'are')}"
-    )
+def _in_each_study(judged: Judged) -> list[str]:
+    """Return how LRUs compare with GRUs in every study and from every start, also in those that no verdict is based on."""
+    said: dict[str, list[str]] = {}
+    for text, book in BOOKS.items():
+        for what in ("fewer epochs", "lower test loss after one epoch"):
+            claim = judged.relation(f"LRU < GRU: {what} ({text}").relation
+            for version in claim.versions:
+                one = judged.judge(replace(claim, versions=(version,)))
+                if one.pairs:
+                    said.setdefault(f"{capitalized(book)}, {one.smaller or 'published size'}", []).append(_against_grus(one))
+    return [f"{study}: {' '.join(sentences)}" for study, sentences in said.items()]
+
+
+def _against_grus(one: JudgedRelation) -> str:
+    """Return a sentence about epochs, or losses after one epoch, of LRUs and GRUs."""
+    if one.relation.contest is ONE_EPOCH:
+        return gap(one, "After one epoch, LRUs", "GRUs", "nats per character", "are")
+    return f"LRUs need {_fewer(one)} than GRUs ({says(one.verdict)})."
 
 
 def _fewer(relation: JudgedRelation) -> str:
@@ -364,8 +373,17 @@ def _starts(text: str, study: Study) -> list[str]:
     for name in dict.fromkeys(run["model"] for start in starts for run in runs_from(study, start)):
         cells = [cell for start in starts for cell in _cells([run for run in runs_from(study, start) if run["model"] == name], study)]
         rows.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
-    said = [f"Initialization `{start}`: {sentence}" for start in starts if (sentence := ranked(scores(study, start)))]
+    said = [sentence for start in starts if (sentence := _ranked(study, start))]
     return [f"**{text}, by initialization** ({scale_of(study)}).", "\n".join(rows), " ".join(said)]
+
+
+def _ranked(study: Study, start: str) -> str:
+    """Return which models the LRU differs from in loss, without those of which the cap on epochs ended a run; '' if there are no others."""
+    capped = dict.fromkeys(run["model"] for run in runs_from(study, start) if at_cap(run, study))
+    sentence = ranked({model: losses for model, losses in scores(study, start).items() if model not in capped})
+    names = in_series([NAMES[model] for model in capped])
+    left_out = f" Not compared, because the cap on epochs ended runs: {names}." * bool(capped)
+    return f"Initialization `{start}`: {sentence}{left_out}" if sentence else ""
 
 
 def _cells(runs: Sequence[Study], study: Study) -> list[str]:

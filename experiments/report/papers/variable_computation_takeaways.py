@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.report.claims.judged import Judged, JudgedRelation
+from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.claims.matching import recorded
 from experiments.report.claims.paper import Takeaway
-from experiments.report.claims.rows import Evidence
+from experiments.report.claims.rows import Evidence, Network
 from experiments.report.claims.verdicts import Finding, Status
 from experiments.report.kept.records import Record
 from experiments.report.papers.variable_computation_networks import (
@@ -20,6 +20,7 @@ from experiments.report.papers.variable_computation_networks import (
     OTHER_RATE,
     PUBLISHED_TUNES,
     SMALL_VC,
+    SMALL_VCGRU,
 )
 from experiments.report.papers.variable_computation_operations import at_equal_operations, scores_in
 from experiments.report.papers.variable_computation_relations import AT_BOUNDARIES, BOUNDARY
@@ -80,8 +81,8 @@ def _schedules(judged: Judged) -> Takeaway:
         return Takeaway("Not yet run: whether schedules follow the structure of the data.")
     said = {
         "m is lower on bars of melodies than on other symbols": bars,
-        "m is highest on a last letter, white space or first letter (VCRNN)": boundaries,
-        "m is highest on a last letter, white space or first letter (VCGRU)": gated,
+        f"m is highest at a word boundary (VCRNN{_highest(judged, SMALL_VC)})": boundaries,
+        f"m is highest at a word boundary (VCGRU{_highest(judged, SMALL_VCGRU)})": gated,
         "24 buffer bits (zeros behind each character) are mostly ignored": ignored,
         "with them, most of the computation is on characters": most,
         "bars are mostly ignored": few,
@@ -117,15 +118,37 @@ def _with_direction(claim: str, relation: JudgedRelation) -> str:
     return f"{claim} ({direction(relation)})" if relation.verdict.finding is Finding.ONE_SEED else claim
 
 
-def _about_words(judged: Judged) -> str:
-    """Return the means of m at the boundaries of words, over seeds."""
-    runs = SMALL_VC.runs(judged.evidence).values()
-    means = [[run.analysed("words", "means", str(REACH + step)) for step in BOUNDARY] for run in runs]
-    known = [own for own in means if None not in own]
-    if not known:
+PLACES = dict(zip(BOUNDARY, ("last letters", "white spaces", "first letters"), strict=True))
+"""Steps from the white space -> what stands there."""
+
+
+def _about_ends(judged: Judged, network: Network) -> dict[int, float]:
+    """Return the mean of m over seeds at each step from the white space behind a word; nothing if it is not known."""
+    runs = network.runs(judged.evidence).values()
+    steps = range(-REACH, REACH + 1)
+    known = [own for run in runs if None not in (own := [run.analysed("words", "means", str(REACH + step)) for step in steps])]
+    return dict(zip(steps, np.mean(np.array(known, float), axis=0), strict=True)) if known else {}
+
+
+def _highest(judged: Judged, network: Network) -> str:
+    """Return ': ' and where m is highest, and where it is lowest if that is at a boundary, too; nothing if it is not known."""
+    means = _about_ends(judged, network)
+    if not means or (highest := max(means, key=means.__getitem__)) not in PLACES:
         return ""
-    last, space, first = np.mean(np.array(known, float), axis=0)
-    return f"Means are {last:.2f} on last letters, {space:.2f} on white spaces and {first:.2f} on first letters."
+    lowest = PLACES.get(min(means, key=means.__getitem__), "")
+    return f": {PLACES[highest]}{f'; lowest on {lowest}' * bool(lowest)}"
+
+
+def _about_words(judged: Judged) -> str:
+    """Return the means of m at the boundaries of words, over seeds, and how many other places they are compared with."""
+    found = {name: _about_ends(judged, network) for name, network in {"VCRNN": SMALL_VC, "VCGRU": SMALL_VCGRU}.items()}
+    said = [
+        f"{name}: {in_series([f'{means[step]:.2f} on {place}' for step, place in PLACES.items()])}, and from "
+        f"{min(others):.2f} to {max(others):.2f} at the {len(others)} other places within {REACH} characters"
+        for name, means in found.items()
+        if means and (others := [mean for step, mean in means.items() if step not in PLACES])
+    ]
+    return f"Means of m are, by a {'; by a '.join(said)}." if said else ""
 
 
 def _compared(relation: JudgedRelation, where: str, sign: int = 1) -> str:
@@ -173,13 +196,19 @@ def _smallest(judged: Judged) -> str:
     where = [f"{in_series(names)} on {what}" for names, what in ((others, "characters"), ([*run], "bits")) if names]
     said = [
         f"{name} has {bits.ours} bits per bit, published {bits.quantity.published} "
-        f"({seeds_in_words([len(bits.observed)])}{_at_the_other_rate(judged, name)})"
+        f"({seeds_in_words([len(bits.observed)])}{_open(bits)}{_at_the_other_rate(judged, name)})"
         for name, bits in run.items()
     ]
     return (
         f"Of Table 3 and Figure 4, only {in_series(where)} {'was' if len([*others, *run]) == 1 else 'were'} run at the published size, "
         f"with a recipe of this project. {'; '.join(said)}."
     )
+
+
+def _open(bits: JudgedQuantity) -> str:
+    """Return that a score which is not as good as published was still improving at the end; nothing if it was not."""
+    is_open = bits.verdict is not None and bits.verdict.finding is Finding.OPEN
+    return ", still improving" * (is_open and any(one.improving for one in bits.observed))
 
 
 def _at_the_other_rate(judged: Judged, name: str) -> str:
