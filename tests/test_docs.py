@@ -18,6 +18,7 @@ from experiments.wiki import EXPERIMENT as WIKI
 from lrpt.cells import CELLS, CellSpec
 from lrpt.cli.flags import parse, parse_dataclass
 from lrpt.matrices import ROW_AXIS
+from lrpt.optim import RECIPES
 from lrpt.parametrizations import FORMS
 from lrpt.specs import MatrixSpec
 
@@ -226,6 +227,18 @@ def test_every_parametrization_has_a_row():
     for kind in FORMS:
         name = kind.removesuffix("_plus_diagonal")
         assert f"| `{kind}` |" in text or (f"`{name}`" in text and "`NAME_plus_diagonal`" in text), kind
+
+
+def test_every_recipe_has_a_row_with_its_learning_rate():
+    rows = re.findall(r"^\| `(\w+)` \|.*?\| ([\d.]+) \| (yes|no) \|", (DOCS / "optimizers.md").read_text(), re.MULTILINE)
+    found = {name: (float(rate), recovers == "yes") for name, rate, recovers in rows}
+    assert found == {name: (recipe.learning_rate, recipe.recovers) for name, recipe in RECIPES.items()}
+
+
+def test_the_terms_are_in_alphabetical_order():
+    terms = re.findall(r"^\| ([\w ,]+?) \| [A-Z]", (DOCS / "terms.md").read_text(), re.MULTILINE)
+    assert len(terms) == 14
+    assert terms == sorted(terms, key=str.casefold)
 
 
 def test_equations_of_docstrings_become_those_of_the_site():
