@@ -91,4 +91,4 @@ def _in_words(hours: float, measured: bool) -> str:
     unit, size = next((one for one in UNITS.items() if hours >= one[1]), ("second", 1 / 3600))
     value = hours / size
     number = max(round(value), 1) if 3 <= value < 100 or unit == "second" else float(f"{value:.2g}")
-    return f"{'' if measured else 'about '}{number:,g} {unit}{'s' * (number != 1)} on a core"
+    return f"{'' if measured else 'about '}{number:,g} {unit}{'s' if number != 1 else ''} on a core"

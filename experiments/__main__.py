@@ -68,7 +68,7 @@ def _entry(start: str, text: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the list. Exit with 2 if a flag is wrong."""
     with leaving_with_a_line(Console()):
-        parse_dataclass(Options, arguments, PROGRAM, "Lists experiments and tools.", Options())
+        parse_dataclass(Options, arguments, PROGRAM, "List experiments and tools.", Options())
         print("\n".join(listing(modules())))
 
 

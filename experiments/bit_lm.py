@@ -57,8 +57,8 @@ QUICK = RunConfig(
 def _preset(model: VariableConfig, start: RunConfig[NextBit] = PAPER, buffer: int = 0, further: str = "") -> Preset:
     data = replace(PAPER.data, buffer=buffer, steps=CHARACTERS * (8 + buffer))
     model = replace(model, lag=data.period) if model.has_scheduler else model
-    target = f", target {model.schedule.target}" * model.has_scheduler
-    behind = f", {buffer} bits of 0 behind each character" * bool(buffer)
+    target = f", target {model.schedule.target}" if model.has_scheduler else ""
+    behind = f", {buffer} bits of 0 behind each character" if buffer else ""
     return Preset(
         with_fresh_streams(replace(start, model=model, data=data), FRESH_EVERY),
         f"{model.label}{target}, on bits of the Penn Treebank{behind}{further}",

@@ -102,7 +102,7 @@ EXPERIMENT = Experiment(
     name="char_lm",
     subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
-    about="Predict each character of a text from those before it.",
+    about="Predict each character of a text from the characters before it.",
     reproduces="Miceli Barone 2018, Table 2",
     costs=costs_of("char_lm"),
     presets={

@@ -71,7 +71,7 @@ class Options:
     density: float = MatrixConfig.density
     """share of the entries that sparse matrices have"""
     error: float | None = None
-    """largest relative error of any matrix, instead of --rank (low rank only)"""
+    """instead of --rank: take the smallest rank with which no matrix has a larger relative output error (low rank only)"""
     parametrization: Annotated[str, OneOf("structure", TARGETS, notes="errors are weighted for low rank only")] = "low_rank_plus_diagonal"
     structures: bool = False
     """compress nothing: print the distance of each matrix from each structure, at about the number of parameters of rank d plus diagonal"""
@@ -229,7 +229,7 @@ def _report_of_layers(cells: Cells, found: Mapping[str, Compression]) -> dict[st
     reports = {name: _report(network, found[name], params, found[name].params) for name, (params, network) in cells.items()}
     matrices = [m | {"matrix": f"{name}/{m['matrix']}"} if several else m for name, each in reports.items() for m in each["matrices"]]
     (first, *_), when = reports.values(), ("before", "after")
-    label = {t: first["model"][t] + f" x {len(cells)} (layers, directions)" * several for t in when}
+    label = {t: first["model"][t] + (f" x {len(cells)} (layers, directions)" if several else "") for t in when}
     return {"model": label, "parameters": {t: sum(r["parameters"][t] for r in reports.values()) for t in when}, "matrices": matrices}
 
 
@@ -289,7 +289,7 @@ def _beside(trained: Loaded, found: Compression) -> Path:
         directory = Path("runs") / trained.experiment / directory.name
     stored = found.config.matrices
     form = FORMS[stored.kind]
-    name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' * stored.tied}"
+    name = f"{form.short.lower()}{'-'.join(str(getattr(stored, size)) for size in form.settings)}{'-tied' if stored.tied else ''}"
     return directory.with_name(f"{directory.name}-{name}")
 
 

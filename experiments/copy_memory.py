@@ -97,7 +97,7 @@ of copied symbols. In the plot of the score over parameters, go up or down at on
 trained with two learning rates; the table shows the better one. As in the paper, validation and test sequences are the same.
 
 Next:
-  python -m experiments.copy_memory --preset wide-state --seeds 3               mean and standard deviation, in two minutes
+  python -m experiments.copy_memory --preset wide-state --seeds 3               mean and standard deviation, in 1.5 to 4 minutes
   python -m experiments.copy_memory --preset equal-size                         after 50 steps: where narrow dense GRUs are as good
   python -m experiments.permuted_mnist                                          images: where they are as good, too
   python -m experiments                                                         everything else"""

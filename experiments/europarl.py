@@ -55,7 +55,7 @@ QUICK = RunConfig(
 def _preset(language: str, cell: str = "vcrnn", size: int = 512, **changes: Any) -> Preset:
     model = network(cell, size, **changes)
     config = replace(PAPER, model=model, data=replace(PAPER.data, source=f"europarl_{language}"))
-    own = f", target {model.schedule.target}" * model.has_scheduler + " with guidance" * bool(model.schedule.guided_symbols)
+    own = (f", target {model.schedule.target}" if model.has_scheduler else "") + (" with guidance" if model.schedule.guided_symbols else "")
     return Preset(with_fresh_streams(config), f"{model.label}{own}, on {LANGUAGES[language]} of Europarl")
 
 

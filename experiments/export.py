@@ -81,7 +81,7 @@ def labels(runs: Sequence[Loaded]) -> list[str]:
       UsageError: one is no recurrent network.
     """
     found = [trained.recurrent.config.label for trained in runs]
-    return [label + f" ({trained.path})" * (found.count(label) > 1) for label, trained in zip(found, runs, strict=True)]
+    return [label + (f" ({trained.path})" if found.count(label) > 1 else "") for label, trained in zip(found, runs, strict=True)]
 
 
 def contenders(trained: Loaded, label: str) -> list[Contender]:
@@ -220,7 +220,7 @@ def _written(trained: Loaded, output: Path, arrays: factorized.Network | None, r
     output.mkdir(parents=True, exist_ok=True)
     for form, variables in forms(trained).items():
         for name, program in programs(trained, variables, export.PLATFORMS).items():
-            paths.append(output / f"{name}{'-int8' * (form == 'int8')}.jax")
+            paths.append(output / f"{name}{'-int8' if form == 'int8' else ''}.jax")
             paths[-1].write_bytes(_serialized(program))
     if arrays is not None:
         paths += factorized.write(output, arrays)

@@ -53,7 +53,7 @@ QUICK = RunConfig(
 
 
 def _preset(model: VariableConfig) -> Preset:
-    target = f", target {model.schedule.target}" * model.has_scheduler
+    target = f", target {model.schedule.target}" if model.has_scheduler else ""
     return Preset(replace(PAPER, model=model), f"{model.label}{target}, on O'Neill's tunes")
 
 

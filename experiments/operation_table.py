@@ -107,7 +107,7 @@ PRINTED = [
 @cache
 def row(printed: Printed) -> Row:
     """Count the operations of a network."""
-    config, name = printed.config, printed.config.label + "*" * printed.quoted
+    config, name = printed.config, printed.config.label + ("*" if printed.quoted else "")
     parameters = count(config, *printed.sizes).true
     if isinstance(config, ConditionalConfig):
         return Row(printed.where, name, parameters, None, printed.size, config.summarize({})["paper_equivalent_size"], None, None)

@@ -74,7 +74,7 @@ parameters, go along a line to see what more parameters buy, and up or down at o
 anything (--seeds 5).
 
 Next:
-  python -m experiments.copy_memory --preset wide-state                         copying: where a wide state pays, in a minute
+  python -m experiments.copy_memory --preset wide-state                         copying with a wide state: one or two minutes
   python -m experiments.permuted_mnist --seeds 3                                mean and standard deviation
   python -m experiments.permuted_mnist --no-compare --vary model.rank=1,4,16    other ranks
   python -m experiments.permuted_mnist --preset paper --data.dir DIR            MNIST, as in Table 1 (DIR: where its four files are)

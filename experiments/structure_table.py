@@ -96,7 +96,7 @@ def rows(options: Options) -> list[list[str]]:
         matrix: Any = FORMS[kind].matrix("update", spec, storage, {field: jnp.ones(stored.shape) for field, stored in arrays.items()})
         work = matrix.work()
         times = [f"{1e6 * min(seconds[kind, choice]) / options.steps:.0f}" for choice in ("auto", "never")]
-        times[0] += " (multiplied out)" * (multiplied_out[kind, "auto"] and kind != "dense")
+        times[0] += " (multiplied out)" if multiplied_out[kind, "auto"] and kind != "dense" else ""
         sizes = ", ".join(f"{setting} {getattr(storage, setting):g}" for setting in FORMS[kind].settings)
         counts = [parameters_of(spec, storage), matrix.degrees_of_freedom, work.products + work.elementwise]
         found.append([kind, sizes, *(f"{count:,}" for count in counts), *times])

@@ -98,9 +98,9 @@ def with_fresh_streams(config: RunConfig[Any], every: int = FRESH_EVERY) -> RunC
 
 
 def _preset(start: RunConfig[Any], model: VariableConfig, more: str = "") -> Preset:
-    target = f", target {model.schedule.target}" * (model.has_scheduler and model.schedule.penalty_weight > 0)
-    target += ", no penalty" * (model.schedule.penalty_weight == 0) + ", fixed sharpness" * (model.mask.growth == 0)
-    target += ", guided to white spaces" * bool(model.schedule.guided_symbols)
+    target = f", target {model.schedule.target}" if model.has_scheduler and model.schedule.penalty_weight > 0 else ""
+    target += (", no penalty" if model.schedule.penalty_weight == 0 else "") + (", fixed sharpness" if model.mask.growth == 0 else "")
+    target += ", guided to white spaces" if model.schedule.guided_symbols else ""
     text = "text8" if start is TEXT8 else "characters of the Penn Treebank"
     every = TEXT8_FRESH_EVERY if start is TEXT8 else FRESH_EVERY
     return Preset(with_fresh_streams(replace(start, model=model), every), f"{model.label}{target}{more}, on {text}")

@@ -97,7 +97,7 @@ EXPERIMENT = Experiment(
     name="wiki",
     subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
-    about="Predict each byte of a text of Wikipedia from those before it.",
+    about="Predict each byte of a text of Wikipedia from the bytes before it.",
     reproduces="Zilly et al. 2017, Tables 2 and 3",
     costs=costs_of("wiki"),
     presets={

@@ -150,7 +150,7 @@ EXPERIMENT = Experiment(
     name="word_lm",
     subcommands={**SAMPLE, **SCORE},
     **OF_TEXT,
-    about="Predict each word of a text from those before it.",
+    about="Predict each word of a text from the words before it.",
     reproduces="Zilly et al. 2017, Table 1 and Figure 5a",
     costs=costs_of("word_lm"),
     presets={

@@ -122,4 +122,4 @@ INTACT = "what was written before is intact, and the same command resumes from i
 def line_of(error: OSError, intact: str = INTACT) -> str:
     """Return the line about a file that cannot be written: the reason, the file, and what to do. `intact` ends it."""
     where = f" ({error.filename})" if error.filename else ""
-    return f"{error.strerror or error}{where}: {'free space there; ' * (error.errno == errno.ENOSPC)}{intact}"
+    return f"{error.strerror or error}{where}: {'free space there; ' if error.errno == errno.ENOSPC else ''}{intact}"

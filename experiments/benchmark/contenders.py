@@ -18,7 +18,7 @@ from lrpt.devices import parallel
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel, suits_kernel
 from lrpt.optim import OptimConfig
-from lrpt.training.step import Shares, forward, init_state, train_step, train_steps
+from lrpt.training.step import Collectives, forward, init_state, train_step, train_steps
 
 UPDATES = 8
 """Updates per call of contenders that make several."""
@@ -151,15 +151,15 @@ def jax_contender(network: Build, workload: Workload, *, updates: int = 1, shard
     layout = parallel.Layout(models, shards, models)
     if isinstance(model, SequenceModel):
         model = model.clone(sharers=parallel.sharers(layout))
-    shares, train = Shares(parallel.average(layout)), task.splits["train"]
+    collectives, train = Collectives(parallel.average(layout)), task.splits["train"]
     state = parallel.place(layout, [init_state(model, task, optimizer, seed) for seed in range(models)])
     arrays = parallel.place(layout, [train.arrays] * models)
     indices = parallel.shard_batch(layout, [np.tile(np.arange(workload.batch, dtype=np.int32), (updates, 1))] * models)
 
     def step(state: Any, arrays: Any, indices: Any) -> Any:
         if updates > 1:
-            return train_steps(model, task, lambda update: optimizer, state, arrays, indices, shares)
-        return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), shares)
+            return train_steps(model, task, lambda update: optimizer, state, arrays, indices, collectives)
+        return train_step(model, task, optimizer, state, train.batch(arrays, indices[0]), collectives)
 
     def loss(params: Any, arrays: Any, indices: Any) -> Any:
         return jnp.mean(forward(model, task, {"params": params}, train.batch(arrays, indices[0])).metrics["loss"])

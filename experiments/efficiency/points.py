@@ -63,7 +63,12 @@ def _family(config: Mapping[str, Any]) -> str:
     guided = flatten({"model": model}).get("model.schedule.guided_symbols")
     buffer = config.get("data", {}).get("buffer")  # bits beside those of each character
     annealed = config.get("optim", {}).get("decay", 1.0) < 1
-    return name + " guided" * bool(guided and cell.startswith("vc")) + f", {buffer} buffer bits" * bool(buffer) + ", annealed" * annealed
+    return (
+        name
+        + (" guided" if guided and cell.startswith("vc") else "")
+        + (f", {buffer} buffer bits" if buffer else "")
+        + (", annealed" if annealed else "")
+    )
 
 
 def _data(config: Mapping[str, Any]) -> str:

@@ -185,7 +185,7 @@ def _compared(pair: tuple[str, str], said: Sequence[Mapping[str, Any]]) -> list[
     own = next((one for one in said if (one["cell"], one["parametrization"]) == pair), None)
     if own is None:
         return ["", ""]
-    return [f"{own['ratio']:.3f}" + " *" * own["significant"], "" if own["p"] is None else f"{own['p']:.3f}"]
+    return [f"{own['ratio']:.3f}" + (" *" if own["significant"] else ""), "" if own["p"] is None else f"{own['p']:.3f}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -43,7 +43,7 @@ def score_figure(rows: Sequence[dict[str, Any]], path: Path, score: str, title: 
             axes.plot([], [], marker, color=line_style(number).color, markersize=4, label=words(kind))
         draw = _by_cell if equal == "parameters" else _over_parameters
         draw(axes, rows)
-        axes.set(ylabel=f"test {words(score)}" + " (nats)" * (score == "loss"))
+        axes.set(ylabel=f"test {words(score)}" + (" (nats)" if score == "loss" else ""))
         axes.set_title(title)
         figure.legend(fontsize="small", ncols=4 if equal == "time" else 3, loc="outside lower left")
     return path

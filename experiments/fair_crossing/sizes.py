@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from lrpt.analysis.budgets import closest_storage, parameters_of, quadratic
-from lrpt.cells import CELLS, CellSpec
+from lrpt.cells import CELLS
 from lrpt.errors import UsageError
 from lrpt.networks.configuration import TiedStorageConfig
 from lrpt.networks.counting import count
@@ -76,7 +76,7 @@ class Frame(NamedTuple):
     def _matrices(self, width: int) -> list[MatrixSpec]:
         config = replace(self.model, size=width)
         inputs = config.embedding_width or self.input_size
-        leaves = jax.tree.leaves(config.network.template(CellSpec(inputs, width, depth=config.depth)))
+        leaves = jax.tree.leaves(config.stacked_cell.template(config.cell_spec(inputs)))
         return [leaf for leaf in leaves if isinstance(leaf, MatrixSpec) and leaf.role == "recurrent"]
 
 

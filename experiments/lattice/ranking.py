@@ -62,5 +62,5 @@ def in_words(found: Sequence[Gap]) -> str:
         "not tested with one seed against": [gap.model for gap in found if gap.p is None],
     }
     parts = [f"{outcome} {in_series([NAMES[model] for model in models])}" for outcome, models in outcomes.items() if models]
-    tested = " (paired seeds, p < 0.05 after Holm's correction)" * any(gap.p is not None for gap in found)
+    tested = " (paired seeds, p < 0.05 after Holm's correction)" if any(gap.p is not None for gap in found) else ""
     return f"the LRU is {'; '.join(parts)}{tested}." if parts else ""

@@ -271,7 +271,7 @@ def rankings(rows: Sequence[Row]) -> list[str]:
 def _bounded(options: Options, runs: Sequence[Row]) -> list[str]:
     """Return mean and deviation of epochs until the best; at least as many if the cap ended a run."""
     mean, deviation = _spread(runs, "epochs_to_best", "{:.1f}")
-    return [">= " * any(at_cap(run, options.epochs, options.patience) for run in runs) + mean, deviation]
+    return [(">= " if any(at_cap(run, options.epochs, options.patience) for run in runs) else "") + mean, deviation]
 
 
 def _spread(runs: Sequence[Row], name: str, form: str = "{:.3f}") -> list[str]:
@@ -314,7 +314,7 @@ def show_gradients(options: Gradients, finished: Sequence[Finished], console: Co
 
 
 def _title(options: Options) -> str:
-    seeds = f"{options.seeds} seed{'s' * (options.seeds > 1)}"
+    seeds = f"{options.seeds} seed{'s' if options.seeds > 1 else ''}"
     return f"about {options.parameters:,} parameters, {options.layers} layers, {seeds}"
 
 

@@ -55,7 +55,7 @@ class LanguageModelRow:
 
 
 def _ptb(tied: bool, printed: dict[int, str]) -> list[LanguageModelRow]:
-    where = "Figure 5a" + ", tied" * tied
+    where = "Figure 5a" + (", tied" if tied else "")
     return [LanguageModelRow(where, 10_000, depth, size, tied, printed.get(depth, "")) for depth, size in PTB_WIDTHS.items()]
 
 

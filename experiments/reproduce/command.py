@@ -231,14 +231,14 @@ def rest_in_words(plan: Plan) -> str:
 
 def _ready(begin: Sequence[PlannedRun], engine: Engine, console: Console) -> tuple[list[PlannedRun], bool]:
     """Return the runs that can be trained here, and whether some cannot. Name those in a line for each program."""
-    first = {run.config.program: run for run in reversed(begin)}
+    first = {run.config.compilation_key: run for run in reversed(begin)}
     units = [Unit((run.job.job,), run.job.names) for run in first.values()]
     reasons = dict(zip(first, engine.call(refusals, units), strict=True)) if units else {}
     for program, reason in reasons.items():
         if reason:
-            count = Counter(run.config.program for run in begin)[program]
+            count = Counter(run.config.compilation_key for run in begin)[program]
             console.error(f"{_title(first[program].of)} is skipped ({count} runs): {reason}")
-    return [run for run in begin if not reasons[run.config.program]], any(reasons.values())
+    return [run for run in begin if not reasons[run.config.compilation_key]], any(reasons.values())
 
 
 def refusals(units: Sequence[Unit]) -> list[str]:

@@ -143,7 +143,7 @@ def _read(path: Path) -> dict[str, float]:
 
 def _settings(config: RunConfig[Any]) -> dict[str, Any]:
     """Return the settings that the cost of an update may depend on, by dotted name."""
-    return flatten(to_json(replace(config.program, train=replace(config.train, updates=1, start=None))))
+    return flatten(to_json(replace(config.compilation_key, train=replace(config.train, updates=1, start=None))))
 
 
 def comparable(config: RunConfig[Any], group: str = "") -> str:
@@ -164,7 +164,7 @@ def estimate(config: RunConfig[Any], accelerated: bool) -> float:
     `LAUNCHES` more. The estimate reads no data, so it knows neither the vocabulary nor the length of sentences: most runs take 5 to 50
     times as long on a core.
     """
-    weights = _weights(config.model.compiled, PIXELS[config.data.source] if isinstance(config.data, ImageVectors) else 1)
+    weights = _weights(config.model.without_initialization, PIXELS[config.data.source] if isinstance(config.data, ImageVectors) else 1)
     operations = 6 * weights * config.train.batch_size * _steps(config.data)
     if not accelerated and _has_low_rank(config.model):
         operations *= LOW_RANK

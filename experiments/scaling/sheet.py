@@ -56,6 +56,6 @@ def show(report: Mapping[str, Any], runs: int, nodes: int, cores: Sequence[int],
         engine = max(engine_seconds(report, name).cpu, 0.0)
         each = [f"{hours(run, engine, runs, nodes * number):,.1f} h" for number in cores]
         rows.append([name.partition(",")[0], f"{run:,.0f}", f"{engine:.1f}", f"{DAY / (run + engine):,.0f}", *each])
-    head = [f"{runs:,} runs, {nodes:,} nodes of {number} core{'s' * (number > 1)}" for number in cores]
+    head = [f"{runs:,} runs, {nodes:,} nodes of {number} core{'s' if number > 1 else ''}" for number in cores]
     title = f"adding, preset paper, {report['updates']:,} updates; a GPU: not measured"
     console.table(["engine", "s a run", "engine s a run", "runs a day and core", *head], rows, title)

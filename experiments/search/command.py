@@ -27,7 +27,7 @@ from lrpt.cli.command import leaving_with_a_line
 from lrpt.cli.experiment import Experiment
 from lrpt.cli.flags import Command, check_seeds, command_line, parse, parse_dataclass
 from lrpt.cli.limits import check_runs, check_sizes
-from lrpt.cli.unused import distinct
+from lrpt.cli.unused import group_by_numbers
 from lrpt.engines.engine import EngineOptions
 from lrpt.engines.jobs import NamedJob
 from lrpt.engines.schedule import train_all
@@ -106,7 +106,7 @@ class Search:
         commands = [self._command(trial, flags) for trial in trials]
         jobs = [Job(command.config, self.options.seed, self.root / str(number)) for number, command in enumerate(commands)]
         drawn = dict(zip(jobs, zip(trials, commands, strict=True), strict=True))
-        return [drawn[job] for job in distinct(jobs)]
+        return [drawn[job] for job in group_by_numbers(jobs)]
 
     def _command(self, trial: Trial, flags: Sequence[str]) -> Command[Any, Any]:
         """Parse the flags that all trials share, and the values of one trial.

@@ -9,6 +9,7 @@ time dimension sees h1', which is `grid_lstm_depth_first`. That code also feeds 
 offset of the next window of a sequence. This is not implemented here.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -41,6 +42,7 @@ class DepthStream(NamedTuple):
 
 Layer = tuple[LSTMCarry, tuple[DepthStream, GridLSTMInfo]]
 Step = tuple[LSTMCarry, tuple[Float[Array, "*b n"], GridLSTMInfo]]
+LayerStep = Callable[[GridLSTMParams, LSTMCarry, DepthStream], Layer]
 
 
 def grid_lstm_layer(params: GridLSTMParams, carry: LSTMCarry, stream: DepthStream) -> Layer:
@@ -93,7 +95,7 @@ def grid_lstm_time_first(params: GridLSTMParams, carry: LSTMCarry, x: Float[Arra
     return _alone(grid_lstm_layer_time_first, params, carry, x)
 
 
-def _alone(layer: Any, params: GridLSTMParams, carry: LSTMCarry, x: Array) -> Step:
+def _alone(layer: LayerStep, params: GridLSTMParams, carry: LSTMCarry, x: Array) -> Step:
     carry, (stream, info) = layer(params, carry, _enter(x))
     return carry, (_leave(stream), info)
 
@@ -111,7 +113,7 @@ def _template(spec: CellSpec) -> Any:
     return GridLSTMParams(*(in_group(LSTM.template(spec), dimension) for dimension in GridLSTMParams._fields))
 
 
-def _cell(step: Any, layer: Any) -> Cell:
+def _cell(step: Callable[..., Step], layer: LayerStep) -> Cell:
     return Cell(step, _template, LSTM.carry, input_size=as_wide_as_the_state, stream=Stream(layer, _enter, _leave))
 
 

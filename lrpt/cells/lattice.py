@@ -10,6 +10,7 @@ original code lets in the new one in all three: `lru_ps_code` and `lru_rg_code`.
 gate's parameters are flipped.
 """
 
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from jax.nn import sigmoid
@@ -47,6 +48,9 @@ class LRUParams(NamedTuple):
     reset_2: Gate
     projected_1: Gate
     projected_2: Gate
+
+
+Params = PSLRUParams | RGLRUParams | LRUParams
 
 
 class PSLRUInfo(NamedTuple):
@@ -154,12 +158,12 @@ def lru(
     return z2 * p1 + (1 - z2) * h2, (z1 * p2 + (1 - z1) * h1, LRUInfo(z1, z2, r1, r2, p1, p2))
 
 
-def _projected(params: Any, h1: Array, h2: Array, r1: Array, r2: Array) -> tuple[Array, Array]:
+def _projected(params: Params, h1: Array, h2: Array, r1: Array, r2: Array) -> tuple[Array, Array]:
     """Compute the projected states of eqs. 13 and 14, which are those of eqs. 7 and 8 if both reset gates are the same."""
     return tanh(params.projected_1(h1, r2 * h2)), tanh(params.projected_2(r1 * h1, h2))
 
 
-def _cell(step: Any, params: Any, sign: int) -> Cell:
+def _cell(step: FunctionType, params: type[Params], sign: int) -> Cell:
     """Return a cell whose update biases are initialized to `sign` times the carry bias."""
 
     def template(spec: CellSpec) -> Any:

@@ -16,11 +16,11 @@ from lrpt.cli.imports import without_imports
 from lrpt.cli.limits import check_sizes
 from lrpt.cli.subcommands import dispatch
 from lrpt.cli.summary import draw_curves, summarize
-from lrpt.cli.unused import distinct, warnings
+from lrpt.cli.unused import group_by_numbers, warnings
 from lrpt.devices import hardware, parallel, processes
-from lrpt.errors import INTACT, RemoteFailure, UsageError, line_of
+from lrpt.errors import INTACT, RemoteFailure, UnknownName, UsageError, line_of
 from lrpt.runs.configuration import flatten, to_json
-from lrpt.runs.console import Console, Explained
+from lrpt.runs.console import Console
 from lrpt.runs.run_directory import CONFIG, RESULT
 from lrpt.runs.signals import CtrlC, Interrupted
 from lrpt.training.config import RunConfig
@@ -58,7 +58,7 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
     """
     try:
         try:
-            with Explained(console), CtrlC():
+            with exit_on_usage_error(console), CtrlC():
                 yield
         finally:
             sys.stdout.flush()
@@ -88,6 +88,17 @@ def leaving_with_a_line(console: Console, intact: str = INTACT) -> Iterator[None
 
 
 @contextmanager
+def exit_on_usage_error(console: Console) -> Iterator[None]:
+    """Print a UsageError as one line, and exit with its code."""
+    try:
+        yield
+    except UsageError as error:
+        hint = "; or import the module that adds it, with --import MODULE" if isinstance(error, UnknownName) else ""
+        console.error(f"{error}{hint}")
+        sys.exit(error.code)
+
+
+@contextmanager
 def concluding(conclude: Callable[[], None]) -> Iterator[None]:
     """Call `conclude` after the body, even if training is interrupted or fails.
 
@@ -104,7 +115,7 @@ def concluding(conclude: Callable[[], None]) -> Iterator[None]:
 
 def run(experiment: Experiment[Any], commands: Mapping[str, Command[Any, Any]], console: Console) -> list[dict[str, Any]]:
     """Train every model and seed of one or several commands. Conclude several runs with a table, a summary and a plot."""
-    command, same = next(iter(commands.values())), distinct(planned(experiment, commands))
+    command, same = next(iter(commands.values())), group_by_numbers(planned(experiment, commands))
     jobs = list(same)
     check_sizes((job.config for job in jobs), command.huge)
     several, directories = len(jobs) > 1, [job.path for job in jobs]
@@ -285,4 +296,4 @@ def _report(experiment: Experiment[Any], result: dict[str, Any], path: Path, con
     counts = result["parameters"]
     spent = f"{result['updates']:,} updates in {result['seconds']:,} s ({ENDED[result['stopped']]})"
     console.say(f"{result['model']}: {counts['true']:,} parameters, {spent}")
-    console.say(f"result: {path / 'result.json'}   learning curve: {figure}")
+    console.say(f"result: {path / RESULT}   learning curve: {figure}")

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -61,7 +61,7 @@ class Command(Generic[M, D]):
     compare: bool = False
     """train every variant of the model, for a table that compares them"""
     vary: tuple[str, ...] = ()
-    """FLAG=VALUE,VALUE...: train every combination, as in --vary model.rank=8,24 optim.learning-rate=1e-3,1e-2"""
+    """FLAG=VALUE,VALUE...: train every combination, such as --vary model.rank=8,24 optim.learning-rate=1e-3,1e-2"""
     workdir: Path | None = None
     """directory of the run, or of the runs if there are several (None: below runs/<experiment>)"""
     log: tuple[Log, ...] = ()
@@ -157,7 +157,7 @@ def _with_full_name(word: str, short_names: Mapping[str, str]) -> str:
 def _flag(name: str, off: bool = False) -> str:
     """Return the flag of a setting: model.matrices.weight_norm -> --model.matrices.weight-norm, or --model.matrices.no-weight-norm."""
     groups, _, field = name.replace("_", "-").rpartition(".")
-    return f"--{groups}.{'no-' * off}{field}"
+    return f"--{groups}.{'no-' if off else ''}{field}"
 
 
 def combinations(experiment: Experiment[Any], arguments: Sequence[str]) -> dict[str, Command[Any, Any]]:
@@ -252,10 +252,17 @@ def parse_dataclass(kind: Any, arguments: Sequence[str] | None, program: str, de
 def _check_lists(kind: Any, arguments: Sequence[str]) -> None:
     """Raise a UsageError if a flag that takes several values is given twice. tyro would keep the last ones only, without a word."""
     given = [word.partition("=")[0].replace("_", "-") for word in arguments]
-    for setting in fields(get_origin(kind) or kind):
+    dataclass_kind = get_origin(kind) or kind
+    hints = get_type_hints(dataclass_kind)
+    for setting in fields(dataclass_kind):
         flag = f"--{setting.name.replace('_', '-')}"
-        if "tuple" in str(setting.type) and given.count(flag) > 1:
+        if _takes_several(hints[setting.name]) and given.count(flag) > 1:
             raise UsageError(f"argument '{flag}' is given {given.count(flag)} times: give it once, with all its values behind it")
+
+
+def _takes_several(hint: Any) -> bool:
+    """Return whether a setting of this type takes several values: a tuple, which may be optional."""
+    return any(get_origin(kind) is tuple for kind in (hint, *get_args(hint)))
 
 
 def _wrapped(text: str) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lrpt.errors import UsageError
-from lrpt.networks.protocol import integer_of
-from lrpt.training.config import dense_width
+from lrpt.networks.protocol import NetworkConfig, integer_of
+from lrpt.training.config import RunConfig, dense_width
 
 RUNS = 10_000
 """limit of the runs of one command"""
@@ -63,7 +63,7 @@ def check_runs(count: int, huge: bool) -> None:
         refuse("runs", count, RUNS, advice=GO_ON)
 
 
-def check_sizes(configs: Iterable[Any], huge: bool) -> None:
+def check_sizes(configs: Iterable[RunConfig[Any]], huge: bool) -> None:
     """Raise a UsageError if a model or its data is too large to compile or to hold.
 
     Args:
@@ -106,7 +106,7 @@ def steps(data: Any) -> int:
     return next((number for number in found if isinstance(number, int)), STEPS)
 
 
-def model_bytes(config: Any) -> int:
+def model_bytes(config: RunConfig[Any]) -> int:
     """Estimate the bytes of the parameters, of a short chunk of steps in training, and of one step of evaluation."""
     model, train, size = config.model, config.train, integer_of(config.model, "size", 0)
     embedded = getattr(getattr(model, "embeddings", None), "width", None) or 0
@@ -116,13 +116,13 @@ def model_bytes(config: Any) -> int:
     return COPIES * parameters + (rows + states) * width
 
 
-def recurrent_parameters(model: Any) -> int:
+def recurrent_parameters(model: NetworkConfig) -> int:
     """Return about how many parameters the recurrent matrices have."""
     inner = dense_width(model) or 2 * integer_of(getattr(model, "matrices", None), "rank", 0)
     return MATRICES * _transitions(model) * integer_of(model, "size", 0) * inner
 
 
-def _transitions(model: Any) -> int:
+def _transitions(model: NetworkConfig) -> int:
     return integer_of(model, "layers", 1) * integer_of(model, "depth", 1)
 
 

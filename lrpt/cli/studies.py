@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from lrpt.cli.command import concluding
 from lrpt.devices import parallel
+from lrpt.runs.configuration import to_json
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
 from lrpt.runs.run_directory import ENVIRONMENT, RunDirectory
@@ -93,7 +94,7 @@ class Study(Generic[O]):
         more = self.show(options, found, console)
         path, rows, diverged = options.workdir / self.summary, [one.row for one in found], self.diverged(options, jobs)
         write_json(path, {**(self.head or {}), **origin(options, found[0].job), self.rows: rows, DIVERGED: diverged, **more})
-        counts = f"{len(found)} of {len(jobs)} runs are finished" + f", {len(diverged)} diverged" * bool(diverged)
+        counts = f"{len(found)} of {len(jobs)} runs are finished" + (f", {len(diverged)} diverged" if diverged else "")
         console.say(f"{counts}   summary: {path}   figures: {options.workdir / 'figures'}")
 
     def diverged(self, options: O, jobs: Sequence[Job]) -> list[Row]:
@@ -107,7 +108,7 @@ class Study(Generic[O]):
 
     def described(self, options: O) -> dict[str, Any]:
         """Return the first entries of the JSON file and the options."""
-        return {**(self.head or {}), "options": _as_json(options)}
+        return {**(self.head or {}), "options": to_json(options)}
 
     def is_among(self, options: O, job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Return whether one of the rows of a study with the same options is that of a job. Without `identify`, none is."""
@@ -115,13 +116,9 @@ class Study(Generic[O]):
         return known is not None and any(known.items() <= row.items() for row in rows)
 
 
-def _as_json(options: Any) -> dict[str, Any]:
-    return json.loads(json.dumps(asdict(options), default=str))
-
-
 def origin(options: Any, job: Job) -> dict[str, Any]:
     """Return the options of a study, and the environment of one of its runs, as its summary has them."""
-    return {"options": _as_json(options), "environment": json.loads((job.path / ENVIRONMENT).read_text())}
+    return {"options": to_json(options), "environment": json.loads((job.path / ENVIRONMENT).read_text())}
 
 
 def grouped(rows: Sequence[Mapping[str, Any]], *keys: str) -> dict[Any, Any]:

@@ -11,9 +11,12 @@ from lrpt.metrics import LOWER_IS_BETTER
 from lrpt.runs.configuration import flatten
 from lrpt.runs.console import Console
 from lrpt.runs.files import write_json
-from lrpt.runs.run_directory import MAY_CHANGE, RunDirectory
+from lrpt.runs.run_directory import MAY_CHANGE, RESULT, RunDirectory
 
 Result = dict[str, Any]
+
+SUMMARY = "summary.json"
+"""File of the results of several runs, in the directory above theirs."""
 
 SILENT = MAY_CHANGE - {"train.updates", "train.stop_below", "train.patience"}
 """Settings that labels leave out: all that a resumed run may change, except the length of training."""
@@ -35,15 +38,15 @@ def summarize(
     if chooses:
         kept = with_best_learning_rates(results, score)
         results, directories = [results[i] for i in kept], [directories[i] for i in kept]
-    columns = [*_columns(score), *(["learning rate"] * chooses)]
+    columns = [*_columns(score), *(["learning rate"] if chooses else [])]
     groups = _by_configuration(results, {"optim.learning_rate"} if chooses else set())
-    rows = [[*_row(score, label, group), *([_shown(_learning_rate(group[0]))] * chooses)] for label, group in groups.items()]
+    rows = [[*_row(score, label, group), *([_shown(_learning_rate(group[0]))] if chooses else [])] for label, group in groups.items()]
     console.table(columns, rows, title)
-    every = [result for path in sorted(root.glob("*/result.json")) if (result := RunDirectory(path.parent).result())]
+    every = [result for path in sorted(root.glob(f"*/{RESULT}")) if (result := RunDirectory(path.parent).result())]
     aggregate = [_aggregate(label, rows) for label, rows in _by_configuration(every).items()]
-    write_json(root / "summary.json", {"results": every, "aggregate": aggregate})
+    write_json(root / SUMMARY, {"results": every, "aggregate": aggregate})
     figure = draw_curves(root, score, results, directories, title)
-    console.say(f"summary: {root / 'summary.json'}   learning curves: {figure}")
+    console.say(f"summary: {root / SUMMARY}   learning curves: {figure}")
     if varies_in_size(results):
         console.say(f"score over parameters: {draw_sizes(root, score, results, title)}")
 
@@ -121,7 +124,7 @@ def labels_of(results: Sequence[Result], silent: Set[str] = frozenset()) -> list
         has_presets = len({results[place]["preset"] for place in places}) > 1
         names = [name for name in _differences([settings[place] for place in places]) if name not in silent]
         for place in places:
-            preset = f" ({results[place]['preset']})" * has_presets
+            preset = f" ({results[place]['preset']})" if has_presets else ""
             marks = [f"{name.rpartition('.')[2]} {settings[place].get(name)}" for name in names]
             labels[place] = " ".join([model + preset, ", ".join(marks)]).strip()
     return labels

@@ -25,8 +25,8 @@ def warnings(preset: RunConfig, commands: Iterable[RunConfig], trained: Iterable
             yield f"{name} is {value}, which has no effect: {reasons[0]}"
 
 
-def distinct(jobs: Iterable[Job]) -> dict[Job, list[Job]]:
-    """Return jobs that train different numbers, each with the later jobs that would train the same numbers again."""
+def group_by_numbers(jobs: Iterable[Job]) -> dict[Job, list[Job]]:
+    """Return the jobs that train different numbers, each with the later jobs that would train the same numbers again."""
     groups: dict[tuple[int, str], list[Job]] = {}
     for job in jobs:
         groups.setdefault(numbers_of(job), []).append(job)

@@ -9,7 +9,7 @@ from lrpt.files import MOST, read_regular
 ADVICE = {errno.EINVAL: "copy what it gives to a file, and name that", errno.EFBIG: "name a part of it"}
 
 
-def read_bytes(path: Path, most: int = MOST) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Return the content of a regular file.
 
     Raises:
@@ -17,7 +17,7 @@ def read_bytes(path: Path, most: int = MOST) -> bytes:
       OSError: it cannot be read.
     """
     try:
-        return read_regular(path, most)
+        return read_regular(path, MOST)
     except OSError as error:
         if error.errno not in ADVICE:
             raise

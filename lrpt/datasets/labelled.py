@@ -128,7 +128,7 @@ def _read_csv(content: bytes) -> Labelled:
     rows = list(reader)
     if not rows or not {"sequence", "target"} <= rows[0].keys():
         found = ", ".join(reader.fieldnames or ()) or "an empty file"
-        commas = "; separate columns by commas" * (";" in found or "\t" in found)
+        commas = "; separate columns by commas" if ";" in found or "\t" in found else ""
         raise ValueError(f"expected a header with the columns sequence and target, and rows below it, and found {found}{commas}")
     _check_columns(reader.fieldnames or (), rows)
     features = [name for name in rows[0] if name not in COLUMNS]
@@ -221,7 +221,7 @@ def _said(array: np.ndarray | None) -> str:
     if array is None:
         return "not given"
     few = ", ".join(map(str, array.ravel()[:3]))
-    return f"{array.dtype} of shape {array.shape} ({few}{', ...' * (array.size > 3)})"
+    return f"{array.dtype} of shape {array.shape} ({few}{', ...' if array.size > 3 else ''})"
 
 
 def _are_lengths(lengths: np.ndarray, count: int, steps: int) -> bool:

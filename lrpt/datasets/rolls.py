@@ -97,12 +97,12 @@ def _check_lengths(path: Path, pieces: Pieces | list[Piece], fewest: int) -> Non
     every: Sequence[Any] = [piece for part in pieces.values() for piece in part] if isinstance(pieces, dict) else pieces
     if min(map(len, every), default=0) < fewest:
         problem = ("an empty piece", "a piece of fewer than two frames")[fewest > 1] if every else "no pieces"
-        advice = "remove it" + ", or predict --data.first-frame" * bool(every and fewest > 1)
+        advice = "remove it" + (", or predict --data.first-frame" if every and fewest > 1 else "")
         raise UsageError(f"data.file has {path}, which has {problem}: {advice}")
 
 
 def _of_part(pieces: Pieces | list[Piece], named: str | None, part: str) -> list[Piece]:
-    return pieces[part] if isinstance(pieces, dict) else pieces * (named == part)
+    return pieces[part] if isinstance(pieces, dict) else (pieces if named == part else [])
 
 
 def _parts(folder: Path, found: Mapping[str, Pieces | list[Piece]]) -> tuple[dict[str, str | None], dict[str, str]]:

@@ -65,7 +65,7 @@ def units(jobs: Sequence[NamedJob], stack: int, devices: int | None) -> list[Uni
     """Split jobs into units of at most `stack` runs that share a program, in the order of their first jobs."""
     programs: dict[Any, list[NamedJob]] = {}
     for one in jobs:
-        programs.setdefault((one.job.config.program, tuple(sorted(one.names.items()))), []).append(one)
+        programs.setdefault((one.job.config.compilation_key, tuple(sorted(one.names.items()))), []).append(one)
     found = [
         Unit(tuple(one.job for one in together[start : start + stack]), together[0].names, devices)
         for together in programs.values()
@@ -77,5 +77,5 @@ def units(jobs: Sequence[NamedJob], stack: int, devices: int | None) -> list[Uni
 
 def even_stack(jobs: Sequence[NamedJob], accelerators: int) -> int:
     """Return how many runs of the largest program each accelerator trains if all get equally many, at most `MOST_STACKED`."""
-    programs = Counter(one.job.config.program for one in jobs)
+    programs = Counter(one.job.config.compilation_key for one in jobs)
     return min(math.ceil(max(programs.values(), default=1) / max(accelerators, 1)), MOST_STACKED)

@@ -146,7 +146,7 @@ class _Scheduler:
             check_place(root)
         if self.options.hosts > 1:
             return  # the shape of the devices is known only once the processes have joined
-        programs = {unit.jobs[0].config.program: unit for unit in reversed(self.units)}
+        programs = {unit.jobs[0].config.compilation_key: unit for unit in reversed(self.units)}
         if error := self.engine.call(check_programs, list(programs.values())):
             raise UsageError(error)
 

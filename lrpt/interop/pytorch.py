@@ -177,8 +177,8 @@ def write(cell: str, layers: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """
     if cell not in ORDER:
         raise UsageError(
-            f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use a factorized module "
-            f"(lrpt.interop.factorized), which also knows gru, or an exported program"
+            f"cell {cell} is none of PyTorch's layers, which are {', '.join(ORDER)} here: use the module in network.py, "
+            f"which also knows gru, or an exported program"
         )
     gates = {suffix: [_multiplied_out(getattr(layer, name)) for name in GATES[ORDER[cell]].values()] for suffix, layer in layers.items()}
     return {name: array for suffix, found in gates.items() for name, array in _stacked(suffix, found).items()}

@@ -15,8 +15,8 @@ def product(v: type_of_input, kernel: Float[Array, "i o"]) -> Float[Array, "*b o
     if kernel.shape[0] not in (1, 2):
         return v @ kernel  # type: ignore[operator]
     rows = kernel.reshape((kernel.shape[0],) + (1,) * (v.ndim - 1) + (kernel.shape[1],))  # type: ignore[union-attr]
-    product = v[..., :1] * rows[0]  # type: ignore[call-overload]
-    return product if kernel.shape[0] == 1 else product + v[..., 1:] * rows[1]  # type: ignore[call-overload]
+    first = v[..., :1] * rows[0]  # type: ignore[call-overload]
+    return first if kernel.shape[0] == 1 else first + v[..., 1:] * rows[1]  # type: ignore[call-overload]
 
 
 def over_rows(u: Inexact[Array, "*b i"], v: Inexact[Array, "*b o"]) -> Inexact[Array, "i o"]:
@@ -55,6 +55,11 @@ def sum_of_rows(v: Inexact[Array, "*b n"]) -> Inexact[Array, " n"]:
     batch = tuple(range(v.ndim - 1))
     ones = jnp.ones((*v.shape[:-1], 1), v.dtype)
     return jax.lax.dot_general(ones, v, ((batch, batch), ((), ())), precision=jax.lax.Precision.HIGHEST)[0]
+
+
+def by_row(values: Array, v: Array) -> Array:
+    """Return one value for each row of v, or a single one, with trailing axes of length one, so that it broadcasts against v."""
+    return values.reshape(values.shape + (1,) * (v.ndim - values.ndim))
 
 
 def broadcastable(u: Array, v: Array) -> Array:

@@ -20,7 +20,7 @@ from lrpt.errors import UsageError, check_at_least
 from lrpt.initialization import of_readout
 from lrpt.networks.configuration import DrawConfig, LoopConfig, StorageConfig
 from lrpt.networks.operations import paper_equivalent
-from lrpt.networks.protocol import Reads, Start, Steady, in_precision_of, shapes_of, start_from
+from lrpt.networks.protocol import NetworkDefaults, Reads, Start, in_precision_of, shapes_of, start_from
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.recurrence import recur
 from lrpt.settings import accepts_short_names, check_groups
@@ -29,7 +29,7 @@ from lrpt.symbols import CodedSize, check_symbols, decode
 
 @accepts_short_names
 @dataclass(frozen=True)
-class ConditionalConfig(Steady):
+class ConditionalConfig(NetworkDefaults):
     """Configuration of a conditional network: the widths of its two levels. Further settings are in groups."""
 
     size: int = 100
@@ -53,8 +53,8 @@ class ConditionalConfig(Steady):
         return replace(self.recurrent_matrices, kind="dense")
 
     @property
-    def compiled(self) -> "ConditionalConfig":
-        """Return the part of the configuration that the compiled program depends on: all but the initialization."""
+    def without_initialization(self) -> "ConditionalConfig":
+        """Return the configuration with defaults for the initialization, on which compiled programs do not depend."""
         return replace(self, initial=DrawConfig())
 
     def summarize(self, metrics: Mapping[str, float]) -> dict[str, float]:
@@ -91,7 +91,7 @@ class ConditionalConfig(Steady):
         """Return a short name for tables and plots: 'CRNN 100-100'."""
         stored = self.recurrent_matrices
         label = label_of(stored)
-        return f"{label.prefix}CRNN {self.size}-{self.slow_size or self.size}{label.suffix}{' weight norm' * stored.weight_norm}"
+        return f"{label.prefix}CRNN {self.size}-{self.slow_size or self.size}{label.suffix}{' weight norm' if stored.weight_norm else ''}"
 
 
 class ConditionalNetwork(nn.Module):
@@ -118,6 +118,10 @@ class ConditionalNetwork(nn.Module):
     def cell(self) -> Cell:
         return conditional_cell(self.units, self.config.slow_size)
 
+    @property
+    def spec(self) -> CellSpec:
+        return CellSpec(self.symbols, self.config.size)
+
     def __call__(self, inputs: Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False) -> Float[Array, "b t v"]:
         """Return predictions for every step. `mask` is true for steps that count."""
         return self.advance(inputs, mask, train=train)[0]
@@ -133,9 +137,8 @@ class ConditionalNetwork(nn.Module):
         """
         check_symbols(inputs, CodedSize(self.symbols, self.units))
         config, xs = self.config, ConditionalInput(*decode(inputs.T, self.symbols))
-        spec = CellSpec(self.symbols, config.size)
-        params = Parameters(self.cell.template(spec), config.recurrent_matrices, config.input_matrices, name="cell")()
-        zeros = jax.tree.map(lambda width: jnp.zeros((inputs.shape[0], width)), self.cell.carry(spec))
+        params = Parameters(self.cell.template(self.spec), config.recurrent_matrices, config.input_matrices, name="cell")()
+        zeros = jax.tree.map(lambda width: jnp.zeros((inputs.shape[0], width)), self.cell.carry(self.spec))
         carry = start_from(start, in_precision_of(jax.tree.leaves(params), zeros), inputs.shape[0])
         tuning = config.loop.tuning(self.sharers)
         counts = None if mask is None else mask.T

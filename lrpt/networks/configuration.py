@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, TypedDict, get_args
 
 from lrpt.errors import check_at_least, check_finite, check_integers, check_numbers, check_positive
 from lrpt.initialization import INITIALIZATIONS
-from lrpt.parametrizations import ADAPTERS, FORMS, PARAMETRIZATIONS, MatrixConfig
+from lrpt.parametrizations import ALL_FORMS, FORMS, PARAMETRIZATIONS, MatrixConfig
 from lrpt.recurrence import KERNEL, LOOPS, Pack, Store, Tuning
 from lrpt.recurrence.materialize import Materialize
 from lrpt.settings import OneOf, check_choices
@@ -29,7 +29,7 @@ class _Storage:
     @property
     def unused(self) -> dict[str, str]:
         """Return the settings that have no effect, and why. Nothing is known of parametrizations outside this library."""
-        form = {**FORMS, **ADAPTERS}.get(self.kind)
+        form = ALL_FORMS.get(self.kind)
         if form is None:
             return {}
         used = {"kind", "weight_norm", *form.settings, *(["tied"] if form.shared else [])}

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 
-from lrpt.cells import CellSpec
 from lrpt.matrices import ROW_NORMS, num_params
 from lrpt.networks.conditional import ConditionalConfig
 from lrpt.networks.layers import Layered
@@ -103,13 +102,9 @@ def _shapes_of(config: NetworkConfig, input_size: int, output_size: int, symbols
 
 def _input_gates(config: ModelConfig | ConditionalConfig, input_size: int, output_size: int) -> set[str]:
     """Return the names of the gates that have an input matrix."""
-    if isinstance(config, ModelConfig):
-        network = recurrent_of(config, input_size)
-        template = network.cell.template(network.spec)
-    else:
-        network = config.build(input_size, output_size, "all")
-        template = network.cell.template(CellSpec(network.symbols, config.size))
-    leaves = jax.tree_util.tree_leaves_with_path(template)
+    is_sequence_model = isinstance(config, ModelConfig)
+    network = recurrent_of(config, input_size) if is_sequence_model else config.build(input_size, output_size, "all")
+    leaves = jax.tree_util.tree_leaves_with_path(network.cell.template(network.spec))
     return {name_of(path, spec) for path, spec in leaves if isinstance(spec, MatrixSpec) and spec.role == "input"}
 
 

@@ -36,11 +36,11 @@ from lrpt.errors import check_at_least, check_choice, check_finite, check_not_ne
 from lrpt.initialization import glorot_uniform
 from lrpt.matrices import Composite, Operator
 from lrpt.networks.configuration import DrawConfig, TiedStorageConfig
-from lrpt.networks.protocol import Reads, Steady, shapes_of
+from lrpt.networks.protocol import NetworkDefaults, Reads, shapes_of
 from lrpt.parametrizations import MatrixConfig, Parameters, label_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices, check_groups
 
-PenaltyForm = Literal["squared", "original"]
+ReadoutPenaltyForm = Literal["squared", "original"]
 
 
 class Masks(NamedTuple):
@@ -92,7 +92,7 @@ class HighwayDropoutConfig:
 
 @accepts_short_names
 @dataclass(frozen=True)
-class HighwayConfig(Steady):
+class HighwayConfig(NetworkDefaults):
     """Configuration of a Highway network: depth, width and regularization. Further settings are in groups."""
 
     depth: int = 5
@@ -108,7 +108,11 @@ class HighwayConfig(Steady):
     """weight of the norm of the readout matrix in the loss"""
     penalty_form: Annotated[
         str,
-        OneOf("norm of the readout matrix in the loss", get_args(PenaltyForm), notes="original divides the norm by the number of entries"),
+        OneOf(
+            "norm of the readout matrix in the loss",
+            get_args(ReadoutPenaltyForm),
+            notes="original divides the norm by the number of entries",
+        ),
     ] = "squared"
     matrices: TiedStorageConfig = field(default_factory=lambda: TiedStorageConfig("low_rank", 256))
     inputs: HighwayInputConfig = field(default_factory=HighwayInputConfig)
@@ -126,8 +130,8 @@ class HighwayConfig(Steady):
         return self.matrices.started(DrawConfig(), self.matrices.tied)
 
     @property
-    def compiled(self) -> "HighwayConfig":
-        """Return the part of the configuration that the compiled program depends on: all but the initialization."""
+    def without_initialization(self) -> "HighwayConfig":
+        """Return the configuration with defaults for the initialization, on which compiled programs do not depend."""
         return replace(self, transform_bias=0.0)
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "HighwayClassifier":
@@ -148,7 +152,7 @@ class HighwayConfig(Steady):
         """Return a short name for tables and plots: 'LR-Highway 5x1024/256'."""
         stored = self.layer_matrices
         label = label_of(stored)
-        marks = " tied" * stored.tied + " weight norm" * stored.weight_norm
+        marks = (" tied" if stored.tied else "") + (" weight norm" if stored.weight_norm else "")
         return f"{label.prefix}Highway {self.depth}x{self.size}{label.suffix}{marks}"
 
 
@@ -268,7 +272,7 @@ def batch_norm(config: HighwayConfig, axis_name: str | None, train: bool, **opti
     return normalized
 
 
-def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyForm = "squared") -> Float[Array, ""]:
+def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: ReadoutPenaltyForm = "squared") -> Float[Array, ""]:
     r"""Compute the penalty of the readout matrix W, which training adds to the mean loss.
 
     Args:
@@ -280,6 +284,6 @@ def readout_penalty(kernel: Float[Array, "n k"], weight: float, form: PenaltyFor
     Raises:
       UsageError: `form` is neither.
     """
-    check_choice("form", form, get_args(PenaltyForm))
+    check_choice("form", form, get_args(ReadoutPenaltyForm))
     square = jnp.sum(jnp.square(kernel))
     return weight * (square if form == "squared" else jnp.sqrt(square) / kernel.size)

@@ -59,11 +59,21 @@ def multiplications(params: Any, proportions: Proportions = 1.0) -> Float[np.nda
       proportions: m of every step; 1 for units with constant computation.
     """
     m = np.asarray(proportions, np.float64)
+    units, schedulers = _units_and_schedulers(params)
+    return _of_operators(units, m) + _of_operators(schedulers, np.ones_like(m))
+
+
+def are_countable(params: Any) -> bool:
+    """Return whether all operators of a cell know their multiplications, which `multiplications` needs."""
+    operators = jax.tree.leaves(_units_and_schedulers(params), is_leaf=is_operator)
+    return all(hasattr(operator, "work") for operator in operators)
+
+
+def _units_and_schedulers(params: Any) -> tuple[Any, Any]:
+    """Split the parameters of a cell. Without variable computation, all of them count as a unit."""
     nodes = jax.tree.leaves(params, is_leaf=lambda node: isinstance(node, VariableParams))
-    if not any(isinstance(node, VariableParams) for node in nodes):
-        return _of_operators(params, m)
     variable = [node for node in nodes if isinstance(node, VariableParams)]
-    return sum((_of_operators(node.unit, m) + _of_operators(node.scheduler, np.ones_like(m)) for node in variable), np.zeros_like(m))
+    return ([node.unit for node in variable], [node.scheduler for node in variable]) if variable else (params, [])
 
 
 def mean_multiplications(params: Any, mean: float, mean_square: float) -> float:

@@ -10,6 +10,7 @@ from flax.serialization import from_state_dict, to_state_dict
 from jaxtyping import Array, Bool, Int
 
 from lrpt.errors import UsageError, is_integer
+from lrpt.matrices.rows import by_row
 
 Reads = Literal["last", "all"]
 
@@ -31,7 +32,7 @@ class Start(NamedTuple):
     carry: Any
     fresh: Bool[Array, "*b"] | bool = False
 
-    def instead_of(self, initial: Any, rows: int) -> Any:
+    def choose_state(self, initial: Any, rows: int) -> Any:
         """Return the state to start from, given the network's own initial state and the number of rows of the inputs.
 
         Raises:
@@ -46,7 +47,7 @@ class Start(NamedTuple):
             raise UsageError(f"fresh has shape {start.shape}: expected {(rows,)}, one entry for each row, or one for all, ()")
 
         def chosen(own: Array, other: Array) -> Array:
-            return jnp.where(start.reshape(start.shape + (1,) * (other.ndim - start.ndim)), own, other)
+            return jnp.where(by_row(start, other), own, other)
 
         return jax.tree.map(chosen, initial, carry)
 
@@ -61,7 +62,7 @@ def start_from(start: Start | None, initial: Any, rows: int) -> Any:
         return initial
     if not isinstance(start, Start):
         raise UsageError(f"the state to start from is a {type(start).__name__}: give lrpt.Start(carry)")
-    return start.instead_of(initial, rows)
+    return start.choose_state(initial, rows)
 
 
 def as_state(row: Any, own: Any) -> Any:
@@ -110,8 +111,8 @@ class NetworkConfig(Protocol):
         ...
 
     @property
-    def compiled(self) -> Self:
-        """Return the part that the compiled program depends on: all but settings that only affect the initialization."""
+    def without_initialization(self) -> Self:
+        """Return the configuration with defaults for the settings that only affect the initialization. Programs depend on the others."""
         ...
 
     @property
@@ -169,8 +170,8 @@ def shapes_of(module: nn.Module, example: jax.ShapeDtypeStruct) -> Any:
     return jax.eval_shape(module.init, key, example)["params"]
 
 
-class Steady:
-    """A configuration of a network that runs everywhere, is the same in all epochs, and adds no metrics."""
+class NetworkDefaults:
+    """Defaults of a `NetworkConfig`: the network runs on any device, is the same in all epochs, and adds no metrics."""
 
     @property
     def needs_gpu(self) -> bool:

@@ -15,7 +15,7 @@ from lrpt.errors import UsageError, check_at_least, check_integers
 from lrpt.matrices import Operator
 from lrpt.networks.configuration import InitialConfig, InputStorageConfig, SequenceLoopConfig, TiedStorageConfig
 from lrpt.networks.dropout import DropoutConfig, biases_with_inputs, draw_mask, mask_role
-from lrpt.networks.protocol import Start, Steady, as_state, in_precision_of, start_from
+from lrpt.networks.protocol import NetworkDefaults, Start, as_state, in_precision_of, start_from
 from lrpt.parametrizations import ADAPTERS, FROZEN, MatrixConfig, Parameters, label_of
 from lrpt.recurrence import KERNEL, Step, recur
 from lrpt.recurrence.materialize import materialized
@@ -25,7 +25,7 @@ from lrpt.symbols import Weighted
 
 @accepts_short_names
 @dataclass(frozen=True)
-class RecurrentConfig(Steady):
+class RecurrentConfig(NetworkDefaults):
     """Configuration of a cell in a loop over time: the cell, its size, and how its matrices are stored."""
 
     cell: Annotated[
@@ -58,7 +58,7 @@ class RecurrentConfig(Steady):
         check_at_least(1, self, "model.size", "model.layers")
         deep = cell_named(self.cell).deep
         if self.depth < 1 or (self.depth > 1 and not deep):
-            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' * deep} for {self.cell}")
+            raise UsageError(f"model.depth is {self.depth}: expected 1{' or more' if deep else ''} for {self.cell}")
         self._check_dropout()
 
     def _check_dropout(self) -> None:
@@ -72,7 +72,7 @@ class RecurrentConfig(Steady):
         """Return the settings that have no effect, and why. Groups know their own (`lrpt.settings.unused_settings`)."""
         cell, storage = CELLS[self.cell], ("kind", "rank", "blocks", "density", "tied")
         lacking = [group for role, group in (("recurrent", "matrices"), ("input", "inputs")) if role not in cell.roles]
-        of_cell = [f"{group}.{name}" for group in lacking for name in storage] + ["initial.carry_bias"] * (not cell.has_carry_bias)
+        of_cell = [f"{group}.{name}" for group in lacking for name in storage] + (["initial.carry_bias"] if not cell.has_carry_bias else [])
         return {
             **({"shared_layers": "model.layers is 1"} if self.layers == 1 else {}),
             **({"loop.materialize": "all matrices are dense"} if {self.matrices.kind, self.inputs.kind} == {"dense"} else {}),
@@ -80,18 +80,22 @@ class RecurrentConfig(Steady):
         }
 
     @property
-    def layer(self) -> Cell:
+    def layer_cell(self) -> Cell:
         """Return the cell of each layer."""
         return CELLS[self.cell]
 
     @property
-    def network(self) -> Cell:
-        """Return the cell, or the stack of cells."""
-        return self.stack(self.layer)
+    def stacked_cell(self) -> Cell:
+        """Return the cell of the network: a stack of cells if there are several layers."""
+        return self.stack_cell(self.layer_cell)
 
-    def stack(self, layer: Cell) -> Cell:
-        """Stack a cell to the number of layers of this network."""
+    def stack_cell(self, layer: Cell) -> Cell:
+        """Return a stack of a cell, with as many layers as this network."""
         return layer if self.layers == 1 else stacked(layer, self.layers, self.shared_layers)
+
+    def cell_spec(self, input_size: int) -> CellSpec:
+        """Return the sizes of the cell for inputs of this width, or this number of symbols."""
+        return CellSpec(input_size, self.size, self.initial.carry_bias, self.depth)
 
     @property
     def recurrent_matrices(self) -> MatrixConfig:
@@ -106,8 +110,8 @@ class RecurrentConfig(Steady):
         return Parameters(template, self.recurrent_matrices, self.input_matrices, name=name)
 
     @property
-    def compiled(self) -> Self:
-        """Return the part that the compiled program depends on: all but settings that only affect the initialization."""
+    def without_initialization(self) -> Self:
+        """Return the configuration with defaults for the settings that only affect the initialization. Programs depend on the others."""
         return replace(self, initial=InitialConfig(trainable_state=self.initial.trainable_state))
 
     @property
@@ -120,9 +124,9 @@ class RecurrentConfig(Steady):
         """Return a short name for tables and plots: 'LRD-GRU 128/24'."""
         cell, stored = CELLS[self.cell], self.recurrent_matrices
         prefix, suffix = label_of(stored) if cell.has_recurrent_matrices else ("", "")
-        deep = f" depth {self.depth}" * cell.deep + f" {self.layers} layers" * (self.layers > 1)
-        tied = " tied" * (stored.tied and cell.has_recurrent_matrices)
-        marks = deep + tied + " weight norm" * stored.weight_norm + " dropout" * self.dropout.drops
+        deep = (f" depth {self.depth}" if cell.deep else "") + (f" {self.layers} layers" if self.layers > 1 else "")
+        tied = " tied" if stored.tied and cell.has_recurrent_matrices else ""
+        marks = deep + tied + (" weight norm" if stored.weight_norm else "") + (" dropout" if self.dropout.drops else "")
         return f"{prefix}{title_of(self.cell)} {self.size}{suffix}{marks}"
 
 
@@ -141,11 +145,11 @@ class Recurrent(nn.Module):
 
     @property
     def cell(self) -> Cell:
-        return self.config.network
+        return self.config.stacked_cell
 
     @property
     def spec(self) -> CellSpec:
-        return CellSpec(self.input_size, self.config.size, self.config.initial.carry_bias, self.config.depth)
+        return self.config.cell_spec(self.input_size)
 
     @nn.compact
     def __call__(
@@ -172,7 +176,7 @@ class Recurrent(nn.Module):
         if not config.needs_gpu:
             params = materialized(params, config.loop.materialize, steps * rows)
         read = xs.symbols if isinstance(xs, Weighted) else xs  # neither weights nor masks of dropout decide the type of the state
-        carry = start_from(start, self.initial_carry(rows, jax.tree.leaves((params, read))), rows)
+        carry = start_from(start, self._first_carry(rows, jax.tree.leaves((params, read))), rows)
         if train and config.dropout.drops:
             params = self._masked(template, params, rows)
         tuning = config.loop.tuning(self.sharers)
@@ -194,7 +198,7 @@ class Recurrent(nn.Module):
                 params = mask_role(template, params, role, partial(mask, role, rate), config.gate_masks, deep)
         return biases_with_inputs(params) if config.biases else params
 
-    def initial_carry(self, batch: int, arrays: Sequence[Array]) -> Any:
+    def _first_carry(self, batch: int, arrays: Sequence[Array]) -> Any:
         """Return the state before the first step, one row for each example: zeros, or a trainable row that the cell initializes.
 
         The state has the type of the products of `arrays`, parameters and inputs: bfloat16 if all of these are bfloat16. A trainable row

@@ -16,13 +16,13 @@ SIZE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Same:
+class ByIdentity:
     """A key of a cache that equals another one of the same object only. It keeps the object alive, so that no other has its address."""
 
     entry: object
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.entry is other.entry
+        return isinstance(other, ByIdentity) and self.entry is other.entry
 
     def __hash__(self) -> int:
         return id(self.entry)
@@ -49,5 +49,5 @@ def cached_by_tables(function: Callable[P, R]) -> Callable[P, R]:
     return found
 
 
-def _entries() -> tuple[tuple[str, Same], ...]:
-    return tuple((name, Same(entry)) for table in (CELLS, PARAMETRIZATIONS) for name, entry in table.items())
+def _entries() -> tuple[tuple[str, ByIdentity], ...]:
+    return tuple((name, ByIdentity(entry)) for table in (CELLS, PARAMETRIZATIONS) for name, entry in table.items())

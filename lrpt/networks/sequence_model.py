@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lrpt.cells import CELLS, CellSpec
+from lrpt.cells import CELLS
 from lrpt.errors import UsageError, check_at_least, check_choice
 from lrpt.initialization import of_readout
 from lrpt.matrices import Bias, Dense, Operator
@@ -71,7 +71,7 @@ class ModelConfig(RecurrentConfig):
         needed = CELLS[self.cell].input_size
         if self.embeddings.width is not None or needed is None:
             return self.embeddings.width
-        return needed(CellSpec(self.size, self.size, depth=self.depth))
+        return needed(self.cell_spec(self.size))
 
     def build(self, input_size: int, output_size: int, reads: Reads, axis_name: str | None = None, sharers: int = 1) -> "SequenceModel":
         """Return the network for a task. `axis_name` is ignored, because the network computes nothing across examples.
@@ -152,8 +152,8 @@ class SequenceModel(nn.Module):
 
     def by_layer(self, params: Any) -> dict[int, list[Array]]:
         """Return the arrays of each layer of a tree like the parameters, by the layer's number from 0."""
-        spec = CellSpec(self.config.embedding_width or self.input_size, self.config.size, depth=self.config.depth)
-        return split_by_layer(self.config.network.template(spec), params["recurrent"]["cell"])
+        spec = self.config.cell_spec(self.config.embedding_width or self.input_size)
+        return split_by_layer(self.config.stacked_cell.template(spec), params["recurrent"]["cell"])
 
     def __call__(
         self, inputs: Float[Array, "b t m"] | Int[Array, "b t"], mask: Bool[Array, "b t"] | None = None, *, train: bool = False

@@ -22,14 +22,13 @@ from jaxtyping import Array, Bool, Float, Int
 from lrpt.cells import Cell, Schedule, hard_step, variable_cell
 from lrpt.cells.variable_computation import EPSILON, ROUNDINGS
 from lrpt.errors import UsageError, check_at_least, check_choice, check_not_negative, check_numbers
-from lrpt.networks.operations import PAPER_FACTORS, equivalent_size, mean_multiplications, paper_equivalent
+from lrpt.networks.operations import PAPER_FACTORS, are_countable, equivalent_size, mean_multiplications, paper_equivalent
 from lrpt.networks.protocol import Reads, Start
-from lrpt.networks.recurrent import Recurrent
 from lrpt.networks.registered import cached_by_tables
-from lrpt.networks.sequence_model import ModelConfig, SequenceModel
+from lrpt.networks.sequence_model import ModelConfig, SequenceModel, recurrent_of
 from lrpt.settings import OneOf, accepts_short_names, check_choices
 
-PenaltyForm = Literal["l1", "l2"]
+SchedulePenaltyForm = Literal["l1", "l2"]
 SchedulerGradient = Literal["full", "cut"]
 Evaluation = Literal["soft", "hard"]
 
@@ -52,7 +51,7 @@ class ScheduleConfig:
     """target share of the state that each step updates"""
     penalty_weight: float = 0.3
     """w: the loss of training includes w times the mean distance of the schedule from the target"""
-    penalty: Annotated[str, OneOf("distance of the schedule from the target", get_args(PenaltyForm), notes="l2 is squared")] = "l1"
+    penalty: Annotated[str, OneOf("distance of the schedule from the target", get_args(SchedulePenaltyForm), notes="l2 is squared")] = "l1"
     one_sided: bool = False
     """penalize the schedule only above the target"""
     guided_symbols: tuple[int, ...] = ()
@@ -157,16 +156,16 @@ class VariableConfig(ModelConfig):
     @property
     def has_scheduler(self) -> bool:
         """Return whether the cells have a scheduler."""
-        return super().layer.schedule is not None
+        return super().layer_cell.schedule is not None
 
     @property
-    def layer(self) -> Cell:
-        return variable_cell(self.cell, self.mask.epsilon, self.schedule.gradient == "cut") if self.has_scheduler else super().layer
+    def layer_cell(self) -> Cell:
+        return variable_cell(self.cell, self.mask.epsilon, self.schedule.gradient == "cut") if self.has_scheduler else super().layer_cell
 
     def scheduled(self, evaluation: str) -> Cell:
         """Return the network's cell with a soft or a hard mask. Its info is the schedule."""
-        layer = self.layer if evaluation == "soft" else replace(self.layer, step=hard_step(self.cell, self.mask.rounding))
-        network = self.stack(layer)
+        layer = self.layer_cell if evaluation == "soft" else replace(self.layer_cell, step=hard_step(self.cell, self.mask.rounding))
+        network = self.stack_cell(layer)
 
         def step(params: Any, carry: Any, x: Any) -> tuple[Any, tuple[Array, Schedule]]:
             carry, (y, info) = network.step(params, carry, x)
@@ -212,12 +211,10 @@ class VariableConfig(ModelConfig):
 
     def _operations(self, mean: float, square: float) -> dict[str, float]:
         """Return counts of operations. Return none if symbols have no embedding or operators cannot be counted."""
-        if self.embedding_width is None:
+        operators = None if self.embedding_width is None else _operators(self, self.embedding_width)
+        if operators is None or not are_countable(operators):
             return {}
-        try:
-            products = mean_multiplications(_operators(self), mean, square) * (self.layers if self.shared_layers else 1)
-        except TypeError:
-            return {}
+        products = mean_multiplications(operators, mean, square) * (self.layers if self.shared_layers else 1)
         found = {"multiplications": products, "equivalent_size": equivalent_size(products)}
         if self.cell in PAPER_FACTORS and self.layers == 1 and {self.matrices.kind, self.inputs.kind} == {"dense"}:
             found["paper_equivalent_size"] = paper_equivalent(self.cell, self.size, math.sqrt(square))
@@ -249,9 +246,9 @@ def _autocorrelation(steps: float, pairs: float, total: float, squares: float, p
 
 
 @cached_by_tables
-def _operators(config: VariableConfig) -> Any:
+def _operators(config: VariableConfig, input_size: int) -> Any:
     """Return the operators of a network's cell, with shapes instead of arrays."""
-    network = Recurrent(config, config.embedding_width)  # type: ignore[arg-type]
+    network = recurrent_of(config, input_size)
     owner = config.owner(network.cell.template(network.spec))
     return jax.eval_shape(lambda: owner.init_with_output(jax.random.key(0))[0])
 
@@ -353,7 +350,7 @@ def schedule_penalty(
     Raises:
       UsageError: `form` is neither.
     """
-    check_choice("the form of the penalty", form, get_args(PenaltyForm))
+    check_choice("the form of the penalty", form, get_args(SchedulePenaltyForm))
     excess = jnp.maximum(m - target, 0) if one_sided else m - target
     return jnp.abs(excess) if form == "l1" else jnp.square(excess)
 

@@ -260,7 +260,7 @@ class OptimConfig:
         With T = 1 and w = 0 the chain is the recipe alone.
         """
         recipe = RECIPES[self.recipe].build(self.rate if learning_rate is None else learning_rate)
-        before = [optax.scale(self.summed_steps)] * (self.summed_steps > 1)
+        before = [optax.scale(self.summed_steps)] if self.summed_steps > 1 else []
         if not self.weight_decay:
             return optax.chain(*before, recipe) if before else recipe
         if self.weight_decay_form == "decoupled":

@@ -10,13 +10,14 @@ only: `Parameters` turns symbols into one-hot vectors.
 """
 
 from lrpt.parametrizations.configuration import MatrixConfig
-from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
+from lrpt.parametrizations.forms import ADAPTERS, ALL_FORMS, FORMS, Form, Stored, SumForm, label_of, nearest_divisors, plus_diagonal
 from lrpt.parametrizations.modules import FROZEN, PARAMETRIZATIONS, Parametrization, Structured
 from lrpt.parametrizations.parameters import Parameters
 from lrpt.parametrizations.weight_norm import WeightNorm, row_norms
 
 __all__ = [
     "ADAPTERS",
+    "ALL_FORMS",
     "FORMS",
     "FROZEN",
     "PARAMETRIZATIONS",

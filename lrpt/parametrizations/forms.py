@@ -331,9 +331,10 @@ def _checked_blocks(name: str, spec: MatrixSpec, config: MatrixConfig) -> int:
 
 def _check_rank(name: str, spec: MatrixSpec, config: MatrixConfig, most: int) -> None:
     if not 1 <= config.rank <= most:
+        default = f" ({config.rank} is the default rank)" if config.rank == MatrixConfig.rank else ""
         raise UsageError(
             f"rank {config.rank} does not fit the {spec.role} matrix '{name}' of {spec.n_in} x {spec.n_out}: "
-            f"choose one from 1 to {most}, or a dense matrix{f' ({config.rank} is the default rank)' * (config.rank == MatrixConfig.rank)}"
+            f"choose one from 1 to {most}, or a dense matrix{default}"
         )
 
 
@@ -376,6 +377,8 @@ ADAPTERS: dict[str, Form] = {
 }
 """Forms for networks that were trained before: see `lrpt.compression.adapters`."""
 
+ALL_FORMS = {**FORMS, **ADAPTERS}
+
 
 class Label(NamedTuple):
     """The part of a network's name that says how its matrices are stored: 'LRD-' before its cell, '/24' after its width."""
@@ -385,8 +388,8 @@ class Label(NamedTuple):
 
 
 def label_of(config: MatrixConfig) -> Label:
-    """Return the label of a configuration. A form that is not in `FORMS` has its name for a prefix."""
-    form = {**FORMS, **ADAPTERS}.get(config.kind)
+    """Return the label of a configuration. A form that is not in `ALL_FORMS` has its name for a prefix."""
+    form = ALL_FORMS.get(config.kind)
     if form is None:
         return Label(f"{config.kind}-", "")
     return Label(f"{form.short}-" if form.short else "", "".join(f"/{getattr(config, setting)}" for setting in form.settings))

@@ -11,7 +11,7 @@ from lrpt.errors import UsageError
 from lrpt.initialization import INITIALIZATIONS
 from lrpt.matrices import Matrix
 from lrpt.parametrizations.configuration import PARAMETRIZATIONS, MatrixConfig
-from lrpt.parametrizations.forms import ADAPTERS, FORMS, Form, Stored
+from lrpt.parametrizations.forms import ALL_FORMS, Form, Stored
 from lrpt.specs import MatrixSpec, shared_name
 
 FROZEN = "frozen"
@@ -89,4 +89,4 @@ class Structured(Parametrization):
         return self.get_variable("params", name) if self.has_variable("params", name) else self.create(name, shared)
 
 
-PARAMETRIZATIONS |= {name: partial(Structured, form=form) for name, form in {**FORMS, **ADAPTERS}.items()}
+PARAMETRIZATIONS |= {name: partial(Structured, form=form) for name, form in ALL_FORMS.items()}

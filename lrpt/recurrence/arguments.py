@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from lrpt.errors import UsageError
+from lrpt.recurrence.leaves import Intercepted
 from lrpt.recurrence.loops import in_words
 
 
@@ -81,7 +82,7 @@ def checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
         except jax.errors.JAXTypeError:
             raise
         except (AttributeError, TypeError, ValueError) as error:
-            if "Intercepted" in str(error) and hasattr(step, "__wrapped__"):
+            if Intercepted.__name__ in str(error) and hasattr(step, "__wrapped__"):
                 raise UsageError(
                     f"the step is wrapped in a transformation of JAX, such as jax.jit or jax.checkpoint, which takes arrays only: give the "
                     f"function itself, or use {in_words('plain')}"

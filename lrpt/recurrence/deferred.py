@@ -34,7 +34,7 @@ from jaxtyping import Array
 
 from lrpt.matrices import Dense
 from lrpt.recurrence.interception import replayed, trace_calls
-from lrpt.recurrence.leaves import distinct, instantiated, or_none, told_apart
+from lrpt.recurrence.leaves import Static, distinct, instantiated, or_none, told_apart
 from lrpt.recurrence.linearize import LinearStep
 from lrpt.recurrence.loops import BY_RULE, CHUNK, Step, Tuning, checkpoint, cut, in_chunks, in_words, is_known, join, plain, scan
 from lrpt.recurrence.products import Calls
@@ -49,7 +49,7 @@ STORED_BYTES = 256 * 2**20
 """Memory above which only the states before chunks are stored."""
 
 
-class Plan(NamedTuple):
+class ChunkPlan(NamedTuple):
     """Choices for a sequence: steps in a chunk, whether the state before every step is stored, and the tuning."""
 
     length: int
@@ -83,7 +83,7 @@ def fast(step: Step, params: Any, carry: Any, xs: Any, tuning: Tuning = BY_RULE)
     try:
         return _run(step, calls, params, carry, xs, _plan(steps, calls, carry, weights, tuning))
     except TypeError as error:
-        if "forward-mode" in str(error):
+        if "forward-mode" in str(error):  # JAX has no error class for it
             raise TypeError(
                 f"the fast loop has no forward-mode derivative: use {in_words('plain')} for jvp, jacfwd and linearize"
             ) from error
@@ -104,7 +104,7 @@ def supported() -> bool:
 
     def loss(kernel: Array) -> Array:
         matrix, carry, xs = Dense(kernel), jnp.zeros((1, 3)), jnp.zeros((2, 1, 3))
-        return jnp.sum(_run(step, trace_calls(step, matrix, carry, xs[0]), matrix, carry, xs, Plan(2, True, BY_RULE))[0])
+        return jnp.sum(_run(step, trace_calls(step, matrix, carry, xs[0]), matrix, carry, xs, ChunkPlan(2, True, BY_RULE))[0])
 
     try:
         jax.eval_shape(jax.grad(loss), jnp.zeros((3, 3)))
@@ -114,16 +114,16 @@ def supported() -> bool:
     return True
 
 
-def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> Plan:
+def _plan(steps: Any, calls: Calls, carry: Any, weights: int, tuning: Tuning) -> ChunkPlan:
     """Return the choices for a sequence."""
     if not is_known(steps):
-        return Plan(1, True, tuning)  # chunks of one step are the only ones that divide every sequence
+        return ChunkPlan(1, True, tuning)  # chunks of one step are the only ones that divide every sequence
     chunk = min(tuning.chunk, max(1, steps)) if tuning.chunk else None
     kept = carry, calls.kept_outputs()
     if not all(is_known(size) for leaf in jax.tree.leaves((kept, calls.outputs)) for size in leaf.shape):
-        return Plan(chunk or chunk_length(steps, VALUES_PER_CHUNK // CHUNK), tuning.store != "boundaries", tuning)
+        return ChunkPlan(chunk or near_divisor(steps, CHUNK), tuning.store != "boundaries", tuning)
     length = chunk or chunk_length(steps, calls.largest_output(), tuning.sharers, weights)
-    return Plan(length, keeps_all(steps, kept, tuning), tuning)
+    return ChunkPlan(length, keeps_all(steps, kept, tuning), tuning)
 
 
 def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) -> int:
@@ -139,7 +139,12 @@ def chunk_length(steps: int, values: int, sharers: int = 1, weights: int = 0) ->
       weights: size of all parameters of the step.
     """
     shortest = 1 if weights <= WEIGHTS_PER_VALUE * values else 2
-    longest = min(max(shortest, min(64, VALUES_PER_CHUNK // max(1, values * sharers))), steps)
+    return near_divisor(steps, max(shortest, min(64, VALUES_PER_CHUNK // max(1, values * sharers))))
+
+
+def near_divisor(steps: int, longest: int) -> int:
+    """Return the largest divisor of `steps` up to `longest`, or `longest` if all divisors up to it are at most half as large."""
+    longest = min(longest, steps)
     divisors = [k for k in range(longest // 2 + 1, longest + 1) if steps % k == 0]
     return divisors[-1] if divisors else longest
 
@@ -151,7 +156,7 @@ def keeps_all(steps: int, kept: Any, tuning: Tuning) -> bool:
     return steps * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept)) <= STORED_BYTES
 
 
-def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any]:
+def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any]:
     """Run `lax.scan` with the reverse mode of this module."""
     arrays, build = distinct(params)
 
@@ -167,23 +172,21 @@ def _run(step: Step, calls: Calls, params: Any, carry: Any, xs: Any, plan: Plan)
         arrays, carry, xs = jax.tree.map(lambda p: _as_array(p.value), perturbed)
         arrays = told_apart(arrays)
         wants_x = any(p.perturbed for p in jax.tree.leaves(perturbed[2]))
-        frozen = [None if p.perturbed else () for p in perturbed[0]]
-
+        frozen = frozenset(i for i, p in enumerate(perturbed[0]) if not p.perturbed)
         body = bound(arrays)
         last, ys, before = (_with_steps if plan.all_steps else _with_boundaries)(body, carry, xs, plan)
-        return (last, ys), (arrays, before, xs, () if wants_x else None, frozen)
+        return (last, ys), (arrays, before, xs, Static((wants_x, frozen)))
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any]:
-        arrays, before, xs, wants_x, marks = saved
-        frozen = {i for i, mark in enumerate(marks) if mark is not None}
-        linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), wants_x is not None, frozen)
+        arrays, before, xs, static = saved
+        linear = LinearStep(step, calls, told_apart(arrays), build, _first(before[0]), _first(xs), *static.value)
         return _backward(linear, before, xs, cotangents, plan)
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, xs)
 
 
-def _with_steps(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any, Any]:
+def _with_steps(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
     """Return (last carry, ys, (the state before each step, the stored outputs of each step))."""
 
     def body(before: Any, x: Any) -> tuple[Any, Any]:
@@ -194,7 +197,7 @@ def _with_steps(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any, 
     return last, ys, before
 
 
-def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, Any, Any]:
+def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
     """Return (last carry, ys, (the state before each chunk, nothing))."""
 
     def chunk(before: Any, xs: Any) -> tuple[Any, Any]:
@@ -205,7 +208,7 @@ def _with_boundaries(bound: Any, carry: Any, xs: Any, plan: Plan) -> tuple[Any, 
     return last, ys, before
 
 
-def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, plan: Plan) -> tuple[Any, Any, Any]:
+def _backward(linear: LinearStep, before: Any, xs: Any, cotangents: Any, plan: ChunkPlan) -> tuple[Any, Any, Any]:
     """Map cotangents of (last carry, ys) to those of (the arrays of the parameters, first carry, xs)."""
     nothing = jax.tree.map(jnp.zeros_like, linear.calls.kept_outputs())
     fixed = linear.fixed(_first(before[0]), _first(xs), nothing)
@@ -235,7 +238,7 @@ def _step(linear: LinearStep, fixed: list[Any], state: Any, step: Any) -> tuple[
     return (d_before, (matrices, jax.tree.map(jnp.add, raw, d_raw))), d_x
 
 
-def _chunk(linear: LinearStep, fixed: list[Any], plan: Plan, state: Any, sequence: Any) -> tuple[Any, Any]:
+def _chunk(linear: LinearStep, fixed: list[Any], plan: ChunkPlan, state: Any, sequence: Any) -> tuple[Any, Any]:
     """Walk back through a chunk: (cotangent of the state after it, gradients so far) -> ((before it, gradients), d x)."""
     before, xs, d_ys = sequence
     if not plan.all_steps:

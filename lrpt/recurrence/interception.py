@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.extend import core
 
 from lrpt.matrices import Composite, Projection, is_operator
-from lrpt.recurrence.leaves import Leaves, distinct, inexact, places
+from lrpt.recurrence.leaves import Leaves, distinct, index_by_identity, inexact
 from lrpt.recurrence.loops import Step, in_words
 from lrpt.recurrence.products import Calls, Part, PreparedOperator, Product, is_costly
 from lrpt.symbols import input_for
@@ -30,7 +30,7 @@ class Interception(ABC):
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         self._arrays = arrays
-        self._places = places(arrays)
+        self._places = index_by_identity(arrays)
         self._known: dict[tuple[Part, int], tuple[Any, Any]] = {}  # (part, identity of an input) -> (the input, the output)
 
     @abstractmethod
@@ -228,7 +228,7 @@ def depends(jaxpr: Any, first: int) -> list[bool]:
 
 def _refuse_use(params: Any, used: Sequence[Any]) -> None:
     """Raise a TypeError that names the first operator with one of the arrays, and its field."""
-    known = places(used)
+    known = index_by_identity(used)
     for operator in filter(is_operator, Leaves.of(params).leaves):
         for path, array in jax.tree_util.tree_leaves_with_path(operator):
             if id(array) in known:

@@ -1,6 +1,7 @@
 """Leaves of a cell's parameter tree: operators and raw arrays, arrays that occur more than once, differentiable arrays."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +12,16 @@ from jaxtyping import Array
 
 from lrpt.errors import UsageError
 from lrpt.matrices import is_operator
+from lrpt.pytrees import register_fields
 from lrpt.recurrence.loops import in_words
+
+
+@register_fields
+@dataclass(frozen=True)
+class Static:
+    """A constant among the residuals of `jax.custom_vjp`: part of their structure, since JAX traces leaves, and `if` takes no tracer."""
+
+    value: Any = field(metadata={"static": True})
 
 
 class NotApplied(UsageError, AttributeError):
@@ -62,13 +72,13 @@ def distinct(params: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """Return the arrays of a tree, each once, and a function that builds the tree from such arrays."""
     leaves, treedef = jax.tree.flatten(params)
     arrays = list({id(leaf): leaf for leaf in leaves}.values())
-    place = places(arrays)
+    place = index_by_identity(arrays)
     of_leaves = [place[id(leaf)] for leaf in leaves]
     return arrays, lambda new: treedef.unflatten([new[i] for i in of_leaves])
 
 
 def told_apart(arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays, with a copy in place of every array that occurs a second time, so that `places` gives each its own place.
+    """Return the arrays, with a copy in place of every array that occurs a second time, so that each has an index in `index_by_identity`.
 
     Two arguments of a gradient may be one array object, and each needs its own gradient.
     """
@@ -80,8 +90,8 @@ def told_apart(arrays: Sequence[Any]) -> list[Any]:
     return found
 
 
-def places(arrays: Sequence[Any]) -> dict[int, int]:
-    """Return the place of each array in a sequence, by the array's identity. The caller keeps the arrays alive."""
+def index_by_identity(arrays: Sequence[Any]) -> dict[int, int]:
+    """Return the index of each array in a sequence, by the array's identity. The caller keeps the arrays alive."""
     return {id(array): i for i, array in enumerate(arrays)}
 
 

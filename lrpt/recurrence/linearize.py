@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from lrpt.matrices import WithGradient
 from lrpt.recurrence.interception import Replay, depends, is_of_its_apply, replayed
-from lrpt.recurrence.leaves import Leaves, inexact, is_inexact, places
+from lrpt.recurrence.leaves import Leaves, index_by_identity, inexact, is_inexact
 from lrpt.recurrence.loops import Step
 from lrpt.recurrence.products import Calls
 
@@ -140,7 +140,7 @@ class LinearStep:
     def by_array(self, gradients: tuple[dict[int, Array], list[Array]]) -> list[Any]:
         """Return the gradient of each array of the parameters, None if it is not differentiable."""
         matrices, raw = gradients
-        place = places(self.arrays)
+        place = index_by_identity(self.arrays)
         sums = dict(matrices)
         for array, gradient in zip(inexact(self._raw())[0], raw, strict=True):
             i = place[id(array)]

@@ -6,7 +6,7 @@ Each is `loop(step, params, carry, xs) -> (carry, ys)` for a body `step(params, 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, Protocol, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ Store = Literal["auto", "all", "boundaries"]
 Pack = Literal["auto", "always", "never"]
 
 CHUNK = 28
+"""Steps in a chunk if no number of values decides it: of `checkpoint`, and of the fast loop with a symbolic number of rows."""
 
 UNROLLED = 8
 """Steps in an iteration of a compiled loop on GPUs, where starting an iteration takes about as long as a step of a small network."""
@@ -72,7 +73,6 @@ def is_known(size: Any) -> bool:
     return isinstance(size, int)
 
 
-@runtime_checkable
 class Loop(Protocol):
     """A loop over time, as in `LOOPS`."""
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
 from lrpt.errors import check_choice
+from lrpt.matrices.rows import by_row
 from lrpt.recurrence.arguments import check_arguments, check_rows_of_outputs, checked_step
 from lrpt.recurrence.deferred import fast
 from lrpt.recurrence.explicit import with_auto_axes
@@ -149,7 +150,7 @@ def _leaf_that_is_output(body: Step, params: Any, carry: Any, xs: Any) -> int | 
 
 def _select(valid: Bool[Array, " b"], new: Any, old: Any) -> Any:
     """Select row by row: `new` for valid rows, else `old`."""
-    return jax.tree.map(lambda n, o: jnp.where(valid.reshape(valid.shape + (1,) * (n.ndim - 1)), n, o), new, old)
+    return jax.tree.map(lambda n, o: jnp.where(by_row(valid, n), n, o), new, old)
 
 
 def _masked(body: Step) -> Step:

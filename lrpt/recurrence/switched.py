@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int
 
-from lrpt.recurrence.leaves import distinct, inexact, instantiated, or_none
+from lrpt.recurrence.leaves import Static, distinct, inexact, instantiated, or_none
 
 Segment = Callable[[Any, Any, Any], tuple[Any, Any]]
 """A function (parameters, carry, xs) -> (carry, ys) that runs some steps."""
@@ -48,12 +48,13 @@ def recomputing_switch(
             return after, (ys, carry)
 
         last, (ys, before) = lax.scan(body, carry, (sequence, numbers))
-        return (last, ys), (arrays, before, sequence, numbers, () if wants_x else None)
+        return (last, ys), (arrays, before, sequence, numbers, Static(wants_x))
 
     def backward(saved: Any, cotangents: Any) -> tuple[Any, Any, Any, None]:
-        arrays, before, sequence, numbers, wants_x = saved
+        arrays, before, sequence, numbers, static = saved
+        wants_x: bool = static.value
         d_last, d_ys = (instantiated(part) for part in cotangents)
-        pulls = [partial(_pull, branch, build, arrays, wants_x is not None) for branch in branches]
+        pulls = [partial(_pull, branch, build, arrays, wants_x) for branch in branches]
 
         def body(state: Any, segment: tuple[Any, Any, Any, Array]) -> tuple[Any, Any]:
             carry, xs, d_ys, number = segment
@@ -61,7 +62,7 @@ def recomputing_switch(
 
         zeros = [jnp.zeros_like(array) for array in inexact(arrays)[0]]
         (d_first, gradients), d_x = lax.scan(body, (d_last, zeros), (before, sequence, d_ys, numbers), reverse=True)
-        return or_none(arrays, gradients), or_none(before, d_first), or_none(sequence, d_x) if wants_x is not None else None, None
+        return or_none(arrays, gradients), or_none(before, d_first), or_none(sequence, d_x) if wants_x else None, None
 
     run.defvjp(forward, backward, symbolic_zeros=True)
     return run(arrays, carry, sequence, numbers)
@@ -88,5 +89,6 @@ def _pull(
         return [inexact(result)[0] for result in branch(build(with_own(own)), with_c(c), with_x(dx))]
 
     d_after, gradients = state
-    d_own, d_before, *d_x = jax.vjp(run, own, c, *[dx] * wants_x)[1]([d_after, d_ys])
+    _, pull = jax.vjp(run, own, c, dx) if wants_x else jax.vjp(run, own, c)
+    d_own, d_before, *d_x = pull([d_after, d_ys])
     return (d_before, jax.tree.map(jnp.add, gradients, d_own)), d_x[0] if d_x else []

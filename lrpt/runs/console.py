@@ -4,7 +4,6 @@ Text is shown as it is: brackets in it are no markup.
 """
 
 import itertools
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,8 +16,6 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
-
-from lrpt.errors import UnknownName, UsageError
 
 SHOWN = 3
 """Metrics in the line of an evaluation."""
@@ -73,22 +70,6 @@ class Console:
     def live(self, title: str, columns: Sequence[str]) -> "LiveTable":
         """Return a table that is drawn again in place; use it in a `with` statement."""
         return LiveTable(self.out, title, columns)
-
-
-class Explained:
-    """Context that prints a UsageError as one line and exits with its code; use it in a `with` statement."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if isinstance(error, UsageError):
-            hint = "; or import the module that adds it, with --import MODULE" * isinstance(error, UnknownName)
-            self.console.error(f"{error}{hint}")
-            sys.exit(error.code)
 
 
 class Bar:

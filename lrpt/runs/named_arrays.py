@@ -163,7 +163,7 @@ def _listed(arrays: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     """Return a few names of arrays with 'is' or 'are', unknown ones first: "'a', 'b' and 4 more are"."""
     names = sorted(arrays, key=lambda name: name in known)
     shown, more = names[:SHOWN], len(names) - SHOWN
-    listed = ", ".join(f"'{name}'" for name in shown) + f" and {more} more" * (more > 0)
+    listed = ", ".join(f"'{name}'" for name in shown) + (f" and {more} more" if more > 0 else "")
     return f"{listed or 'no array'} {'is' if len(names) < 2 else 'are'}"
 
 

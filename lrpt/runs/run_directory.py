@@ -234,7 +234,7 @@ class RunDirectory:
 
     def _refuse_metrics(self) -> NoReturn:
         raise UsageError(
-            f"{self.path / 'metrics.jsonl'} is not what this run wrote: it was altered, shortened or taken from another run; restore it, "
+            f"{self.path / METRICS} is not what this run wrote: it was altered, shortened or taken from another run; restore it, "
             f"or remove result.json and repeat the command of the run: its last checkpoint has the metrics",
             code=1,
         )

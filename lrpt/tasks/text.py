@@ -306,7 +306,7 @@ def windows(part: str, count: int, steps: int) -> Excerpts:
     """
     size = count - count % steps if part == "train" else count
     if size == 0:
-        advice = "name a larger --data.file" + ", or choose fewer --data.steps" * (count > 0)
+        advice = "name a larger --data.file" + (", or choose fewer --data.steps" if count > 0 else "")
         raise UsageError(f"data.steps is {steps}, and the {part} split has {count} symbols: {advice}")
     starts = np.arange(0, size, steps)
     return starts, np.minimum(steps, size - starts)

@@ -1,11 +1,12 @@
 """Interface between a task and its network: what a trained network has to know of its task, so that no data are needed to use it."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from lrpt.networks.protocol import Reads
 from lrpt.scaling import UNSCALED, Scaling
 from lrpt.symbols import CodedSize
 from lrpt.tasks.task import Task
@@ -29,7 +30,7 @@ class Interface(NamedTuple):
 
     input_size: int
     output_size: int
-    reads: Literal["last", "all"]
+    reads: Reads
     streams: bool
     step: tuple[int, ...]
     dtype: str

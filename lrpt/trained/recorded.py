@@ -34,9 +34,9 @@ def identity_of(path: Path) -> dict[str, Any]:
         found = json.loads((path / CONFIG).read_text())
         return {**found, "experiment": str(found["experiment"]), "preset": str(found["preset"]), "seed": int(found["seed"])}
     except OSError as error:
-        raise UsageError(f"{path / 'config.json'} cannot be read ({error.strerror}): name the directory of a run") from None
+        raise UsageError(f"{path / CONFIG} cannot be read ({error.strerror}): name the directory of a run") from None
     except (ValueError, TypeError, KeyError):
-        raise UsageError(f"{path / 'config.json'} is damaged, or not of a run: name the directory of a run", code=1) from None
+        raise UsageError(f"{path / CONFIG} is damaged, or not of a run: name the directory of a run", code=1) from None
 
 
 def configuration(path: Path, identity: Mapping[str, Any], given: Parts) -> RunConfig[Any]:
@@ -62,8 +62,8 @@ def _part(path: Path, group: str, kind: type, identity: Mapping[str, Any]) -> An
     try:
         return from_json(kind, identity.get(group, {}), group)
     except UsageError as error:
-        hint = "; or import the module that adds it, with --import or imports= of lrpt.load" * isinstance(error, UnknownName)
-        raise UsageError(f"{path / 'config.json'}: {error}{hint}", error.code) from None
+        hint = "; or import the module that adds it, with --import or imports= of lrpt.load" if isinstance(error, UnknownName) else ""
+        raise UsageError(f"{path / CONFIG}: {error}{hint}", error.code) from None
 
 
 def with_data_dir(config: RunConfig[Any], dir: Path | None) -> RunConfig[Any]:

@@ -3,16 +3,14 @@
 Constructors raise a UsageError if a setting has a value that is not allowed, or if settings contradict each other.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 
 from lrpt.errors import check_at_least, check_positive
 from lrpt.networks.protocol import NetworkConfig, integer_of
 from lrpt.optim import OptimConfig
 from lrpt.parametrizations import ADAPTERS
-from lrpt.runs.configuration import from_json
 from lrpt.settings import OneOf, check_choices
 from lrpt.tasks.order import ORDERS
 from lrpt.tasks.task import Task
@@ -73,7 +71,7 @@ class TrainConfig:
             "train.updates_per_call",
             "train.patience",
         )
-        check_positive(self, "train.checkpoint_minutes", *["train.stop_below"] * (self.stop_below is not None))
+        check_positive(self, "train.checkpoint_minutes", *(["train.stop_below"] if self.stop_below is not None else []))
 
     @property
     def unused(self) -> dict[str, str]:
@@ -93,21 +91,6 @@ class RunConfig(Generic[D]):
     train: TrainConfig
     data: D
 
-    @classmethod
-    def read(cls, content: Mapping[str, Any], model: type[NetworkConfig], data: type[D]) -> "RunConfig[D]":
-        """Return the configuration in a `config.json`, or in the entry 'config' of a `result.json`.
-
-        Args:
-          content: content of the file; entries that are no groups of the configuration, such as 'seed', are ignored.
-          model: class of the configuration of the network.
-          data: class of the configuration of the task.
-
-        Raises:
-          UsageError: a group is missing, a setting is unknown, or its value does not fit.
-        """
-        kinds = {"model": model, "optim": OptimConfig, "train": TrainConfig, "data": data}
-        return cls(**{field.name: from_json(kinds[field.name], content.get(field.name), field.name) for field in fields(cls)})
-
     def build_task(self, seed: int) -> Task:
         """Return the task of a seed, with the network's own metrics added."""
         task = self.data.build(seed)
@@ -115,11 +98,10 @@ class RunConfig(Generic[D]):
         return replace(task, summarize=lambda means: self.model.summarize(task.summarize(means)))
 
     @property
-    def program(self) -> "RunConfig[D]":
-        """Return the part that the compiled program depends on: all but the learning rate and the initialization of the parameters."""
-        return replace(
-            self, model=self.model.compiled, optim=replace(self.optim, learning_rate=None), train=replace(self.train, start=None)
-        )
+    def compilation_key(self) -> "RunConfig[D]":
+        """Return a key that runs of one compiled program share: the configuration without learning rate and initialization."""
+        optim, train = replace(self.optim, learning_rate=None), replace(self.train, start=None)
+        return replace(self, model=self.model.without_initialization, optim=optim, train=train)
 
     @property
     def dense_width(self) -> int:

@@ -117,7 +117,7 @@ def fit_all(
     names = names or {"experiment": "custom", "preset": "custom"}
     _check_paths(jobs)
     processes.check_alike([(devices, job.seed, {**flatten(to_json(job.config)), "data.dir": None}) for job in jobs])
-    waiting = [_Together([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
+    waiting = [_RunGroup([Run(names, *job, console) for job in group], devices) for group in _by_program(jobs)]
     _tell_apart([run for together in waiting for run in together.runs])
     with console.busy("reading data"):
         for number, together in enumerate(waiting):
@@ -149,14 +149,14 @@ def _tell_apart(runs: Sequence[Run]) -> None:
     """Add the names of their directories to the labels of runs that have the same label, as with several learning rates."""
     counts = Counter(run.label for run in runs)
     for run in runs:
-        run.mark = f" ({run.path.name})" * (counts[run.label] > 1)
+        run.mark = f" ({run.path.name})" if counts[run.label] > 1 else ""
 
 
 def _by_program(jobs: Sequence[Job]) -> list[list[Job]]:
     """Return the jobs in groups that share a program, in the order of the first job of each group."""
     groups: dict[RunConfig[Any], list[Job]] = {}
     for job in jobs:
-        groups.setdefault(job.config.program, []).append(job)
+        groups.setdefault(job.config.compilation_key, []).append(job)
     return list(groups.values())
 
 
@@ -176,10 +176,10 @@ def is_finished(job: Job, names: Mapping[str, str]) -> bool:
 
 def check(jobs: Sequence[Job], names: Mapping[str, str], devices: int | None) -> None:
     """Raise the UsageError that training these jobs of one program would raise. Write nothing."""
-    _Together([Run(names, *job, Console(quiet=True)) for job in jobs], devices).check()
+    _RunGroup([Run(names, *job, Console(quiet=True)) for job in jobs], devices).check()
 
 
-class _Together:
+class _RunGroup:
     """Runs of one program."""
 
     def __init__(self, runs: Sequence[Run], devices: int | None) -> None:

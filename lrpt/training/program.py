@@ -17,11 +17,11 @@ from lrpt.networks.counting import count
 from lrpt.tasks.order import evaluation_batches, evaluation_streams
 from lrpt.tasks.task import Task
 from lrpt.training.config import RunConfig
-from lrpt.training.step import Metrics, Shares, TrainState, Variables, evaluate, train_steps
+from lrpt.training.step import Collectives, Metrics, TrainState, Variables, evaluate, train_steps
 
 
 class Program:
-    """The compiled functions of runs whose configurations have the same `RunConfig.program`.
+    """The compiled functions of runs whose configurations have the same `RunConfig.compilation_key`.
 
     Args:
       config: configuration of any of the runs.
@@ -39,7 +39,7 @@ class Program:
         axis, sharers = parallel.axis_of_batch(layout), parallel.sharers(layout)
         model = config.model.build(task.input_size, task.output_size, task.reads, axis, sharers)
         epoch = task.splits["train"].size // config.train.batch_size
-        shares = Shares(parallel.average(layout), parallel.own_key(layout))
+        collectives = Collectives(parallel.average(layout), parallel.own_key(layout))
         by_length = config.train.order == "lengths"
 
         def train(
@@ -49,7 +49,7 @@ class Program:
                 return config.optim.build(config.optim.decayed(learning_rate, update, epoch))
 
             settings, fresh_every = config.model.settings, config.train.fresh_every
-            return train_steps(model, task, optimizer, state, arrays, indices, shares, epoch, settings, fresh_every)
+            return train_steps(model, task, optimizer, state, arrays, indices, collectives, epoch, settings, fresh_every)
 
         self.train = parallel.compile_for(layout, train, donate=(0,))
         self.valid = Evaluator(model, task, "valid", config.train.evaluation_batch, layout, by_length)

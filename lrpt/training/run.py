@@ -13,7 +13,7 @@ from lrpt.errors import RemoteFailure, UsageError, line_of
 from lrpt.optim import RECIPES
 from lrpt.runs.checkpoint import Checkpoints, Restored
 from lrpt.runs.console import Console
-from lrpt.runs.run_directory import RunDirectory
+from lrpt.runs.run_directory import METRICS, RESULT, RunDirectory
 from lrpt.training import origin, starting
 from lrpt.training.annealing import Annealing
 from lrpt.training.config import RunConfig
@@ -80,7 +80,7 @@ class Run(Setup):
             return False
         starting.check_file(self, result)
         self.result = result
-        self.console.say(f"{self.label}: finished already, see {self.path / 'result.json'}")
+        self.console.say(f"{self.label}: finished already, see {self.path / RESULT}")
         return True
 
     def start(self) -> TrainState:
@@ -104,7 +104,7 @@ class Run(Setup):
         on_primary(self.directory.open, self.identity, self.started_from)
         on_primary(self.checkpoints.remove_after, update)
         if on_primary(self.directory.keep_metrics, "" if restored is None else restored.metadata["metrics"]):
-            self.console.warn(f"{self.path / 'metrics.jsonl'} is not what this run wrote: restored from the checkpoint of update {update}")
+            self.console.warn(f"{self.path / METRICS} is not what this run wrote: restored from the checkpoint of update {update}")
         return state
 
     def _resumed(self, restored: Restored) -> TrainState:

@@ -46,7 +46,7 @@ class TrainState(NamedTuple):
         return {"params": self.params, **(self.collections or {})}
 
 
-class Shares(NamedTuple):
+class Collectives(NamedTuple):
     """Operations across the devices that share the batch of an update.
 
     Attributes:
@@ -58,7 +58,7 @@ class Shares(NamedTuple):
     key: Callable[[Array], Array] = lambda key: key
 
 
-ALONE = Shares()
+ALONE = Collectives()
 
 
 class Pass(NamedTuple):
@@ -161,7 +161,7 @@ def train_step(
     optimizer: optax.GradientTransformation,
     state: TrainState,
     batch: Example,
-    shares: Shares = ALONE,
+    collectives: Collectives = ALONE,
     fresh: Bool[Array, "*b"] | bool = False,
 ) -> tuple[TrainState, Metrics]:
     """Make one update by the gradient of the batch's mean loss and of the network's penalties.
@@ -172,7 +172,7 @@ def train_step(
       optimizer: the optimizer.
       state: the state before the update.
       batch: the examples.
-      shares: operations that share gradients, metrics and collections with other devices.
+      collectives: operations that share gradients, metrics and collections with other devices.
       fresh: whether the windows of all rows, or of each, follow the network's own initial state, in a task of streams. Gradients end at
         the start of a window.
 
@@ -187,7 +187,7 @@ def train_step(
     broken = _broken_rows(state.carry) if recovers and task.streams else False
     start = Start(state.carry, jnp.asarray(fresh) | broken) if task.streams else None
     key = jax.random.key(0) if state.key is None else jax.random.wrap_key_data(state.key)
-    key = shares.key(jax.random.fold_in(key, state.update))
+    key = collectives.key(jax.random.fold_in(key, state.update))
 
     def loss(params: Any) -> tuple[Array, tuple[Metrics, Pass]]:
         result = forward(model, task, state.variables | {"params": params}, batch, start, key)
@@ -195,7 +195,7 @@ def train_step(
         return metrics["loss"] + result.penalty, (metrics, result)
 
     grads, (metrics, result) = jax.grad(loss, has_aux=True)(state.params)
-    grads, metrics, collections = shares.average((grads, metrics, result.collections))
+    grads, metrics, collections = collectives.average((grads, metrics, result.collections))
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics |= {"gradient_norm": optax.tree.norm(grads), **layer_norms(model, grads), **part_norms(grads)}
     count = recoveries(opt_state)
@@ -251,7 +251,7 @@ def train_steps(
     state: TrainState,
     arrays: Any,
     indices: Int[Array, "k b"],
-    shares: Shares = ALONE,
+    collectives: Collectives = ALONE,
     windows: int = 1,
     settings: Callable[[Int[Array, ""], int], Mapping[str, Array]] = lambda update, epoch: {},
     fresh_every: int | None = None,
@@ -267,7 +267,7 @@ def train_steps(
       state: the state before the updates.
       arrays: arrays of the training split.
       indices: examples of each update, as from `lrpt.tasks.order.batch_indices`.
-      shares: operations that share updates with other devices.
+      collectives: operations that share updates with other devices.
       windows: updates in an epoch. In a task of streams, the first update of an epoch reads the streams from their start.
       settings: function of the number of updates so far, and of `windows`: see `lrpt.networks.protocol.NetworkConfig.settings`.
       fresh_every: updates after which a stream reads on from the initial state, one stream after the other; None for never.
@@ -280,7 +280,7 @@ def train_steps(
     def body(state: TrainState, indices: Int[Array, " b"]) -> tuple[TrainState, Metrics]:
         fresh = starts_afresh(indices, state.update % windows, windows, train.size, fresh_every)
         state = state._replace(collections=with_settings(state.collections, settings(state.update, windows)))
-        return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), shares, fresh)
+        return train_step(model, task, optimizer(state.update), state, train.batch(arrays, indices), collectives, fresh)
 
     return jax.lax.scan(body, state, indices)
 

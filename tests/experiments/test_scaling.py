@@ -21,7 +21,7 @@ from lrpt.devices import parallel
 from lrpt.errors import UsageError
 from lrpt.networks.counting import averaged_bytes, count
 from lrpt.networks.sequence_model import ModelConfig, SequenceModel
-from lrpt.training.step import Shares, init_state, train_step
+from lrpt.training.step import Collectives, init_state, train_step
 
 
 def exchanged(jaxpr):
@@ -44,11 +44,11 @@ def test_averaged_bytes_are_those_of_the_sums_in_the_program(parametrization):
     config = ModelConfig(size=4, rank=2, parametrization=parametrization, recurrence="plain")
     model, optimizer = SequenceModel(config, task.input_size, task.output_size, task.reads), EVEN.optim.build()
     layout, train = parallel.Layout(1, 2), task.splits["train"]
-    shares = Shares(parallel.average(layout))
+    collectives = Collectives(parallel.average(layout))
     state = jax.eval_shape(lambda: init_state(model, task, optimizer, 0))
 
     def update(state, indices):
-        return train_step(model, task, optimizer, state, train.batch(train.arrays, indices), shares)
+        return train_step(model, task, optimizer, state, train.batch(train.arrays, indices), collectives)
 
     program = jax.make_jaxpr(update, axis_env=[(parallel.AXIS, 2)])(state, jnp.zeros((2,), jnp.int32))
     assert exchanged(program.jaxpr) == averaged_bytes(config, task.input_size, task.output_size, num_metrics=3)

@@ -97,7 +97,7 @@ def test_steps_left_out_in_the_middle_and_nan_in_the_padding():
 
 def test_parts_exchange_their_sums(monkeypatch):
     """The state split in two: in interpret mode the parts are threads of one block, which race if one overruns the other."""
-    monkeypatch.setattr(plans, "SHARED_BYTES", plans.Plan(128, 40, 2).shared_bytes)
+    monkeypatch.setattr(plans, "SHARED_BYTES", plans.KernelPlan(128, 40, 2).shared_bytes)
     assert plans.plan_for(100, 34).parts == 2
     assert_equals_plain(*network(100, (34, 34, 34), 1, 2, 3, diagonal=True))
     assert not interpreter.get_races().races_found

@@ -41,8 +41,13 @@ def through_json(config):
     return json.loads(json.dumps(to_json(config)))
 
 
+def run_config(content, model, data):
+    kinds = {"model": model, "optim": OptimConfig, "train": TrainConfig, "data": data}
+    return RunConfig(**{name: from_json(kind, content.get(name), name) for name, kind in kinds.items()})
+
+
 def read(content, config):
-    return RunConfig.read(content, type(config.model), type(config.data))
+    return run_config(content, type(config.model), type(config.data))
 
 
 @pytest.mark.parametrize("config", [Outer(1), Outer(2, 1.0, "b", True, Inner(Path("a/b"), (3, 4.0), (5, 6)))])
@@ -113,7 +118,7 @@ CONFIG = RunConfig(ModelConfig("lstm", 8, rank=2, embedding=3, state_dropout=0.5
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}")
 def test_kept_results_are_read(path):
     content = json.loads(path.read_text())
-    config = RunConfig.read(content, **{group: class_of(name) for group, name in content[CLASSES].items()})
+    config = run_config(content, **{group: class_of(name) for group, name in content[CLASSES].items()})
     recorded = flatten({name: part for name, part in content.items() if isinstance(part, dict) and name != CLASSES})
     found = flatten(to_json(config))
     assert recorded.items() <= found.items()

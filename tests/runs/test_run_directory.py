@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 from tiny import CONFIG, EXPERIMENT, changed, command, lines, tree
 
@@ -55,7 +56,8 @@ def test_environment(run):
         "python", "versions", "platform", "processor", "cpus", "device", "devices", "matmul_precision", "command", "commit", "dirty"
     }  # fmt: skip
     assert environment["versions"].keys() >= {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "lrpt"}
-    assert environment["device"].startswith("cpu") or environment["device"].startswith("gpu")
+    assert environment["device"].partition(" ")[0] == jax.default_backend()
+    assert environment["devices"] == jax.device_count()
     assert environment["matmul_precision"] == "highest"  # as tests/conftest.py sets it
     assert environment["command"].startswith("python ")
 

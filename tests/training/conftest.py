@@ -14,7 +14,7 @@ def remembered_programs():
 
     def train_all_with_memory(runs, layout, console, observers):
         config = runs[0].config
-        one = config.program
+        one = config.compilation_key
         settings = (one.train.batch_size, one.train.order, one.train.fresh_every, one.train.evaluation_batch, one.train.updates_per_call)
         key = (one.model, one.optim, one.data, *settings, layout)
         with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,7 @@ from lrpt.training.config import dense_width
 )
 def test_what_a_program_gets_as_an_argument_may_differ(groups):
     assert changed(**groups) != CONFIG
-    assert changed(**groups).program == CONFIG.program
+    assert changed(**groups).compilation_key == CONFIG.compilation_key
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_a_program_gets_as_an_argument_may_differ(groups):
     ],
 )
 def test_what_is_compiled_into_a_program_may_not(groups):
-    assert changed(**groups).program != CONFIG.program
+    assert changed(**groups).compilation_key != CONFIG.compilation_key
 
 
 @pytest.mark.parametrize("field", ["checkpoint_minutes", "stop_below"])

@@ -29,7 +29,7 @@ from lrpt.training.loop import fit
 from lrpt.training.program import Program
 from lrpt.training.progress import Progress, Tally
 from lrpt.training.run import Run
-from lrpt.training.step import ALONE, Shares, evaluate, init_state, layer_norms, train_step, train_steps
+from lrpt.training.step import ALONE, Collectives, evaluate, init_state, layer_norms, train_step, train_steps
 
 TASK = CONFIG.data.build(0)
 MODEL = SequenceModel(CONFIG.model, TASK.input_size, TASK.output_size, TASK.reads)
@@ -233,8 +233,8 @@ DROPPING = changed(model={"output_dropout": 0.5})
 @pytest.mark.devices(4)
 def test_devices_that_share_a_batch_draw_masks_of_their_own():
     model, still, layout = DROPPING.model.build(TASK.input_size, TASK.output_size, TASK.reads), optax.sgd(0.0), parallel.Layout(1, 4)
-    shares, start = Shares(key=parallel.own_key(layout)), init_state(model, TASK, still, 0)
-    step = parallel.compile_for(layout, lambda state, rows: train_step(model, TASK, still, state, batch(rows), shares)[1]["loss"])
+    collectives, start = Collectives(key=parallel.own_key(layout)), init_state(model, TASK, still, 0)
+    step = parallel.compile_for(layout, lambda state, rows: train_step(model, TASK, still, state, batch(rows), collectives)[1]["loss"])
     losses = np.asarray(step(parallel.place(layout, [start]), np.zeros((4, 2), np.int32)))
     assert len(set(losses.tolist())) == 4
 
@@ -247,11 +247,11 @@ def test_devices_that_share_a_batch_average_its_statistics():
     model, train = config.build(task.input_size, 10, task.reads), task.splits["train"]
     start, halves = init_state(model, task, still, 0), np.arange(8, dtype=np.int32).reshape(2, 4)
 
-    def statistics(state, rows, shares=ALONE):
-        return train_step(model, task, still, state, train.batch(train.arrays, rows), shares)[0].collections
+    def statistics(state, rows, collectives=ALONE):
+        return train_step(model, task, still, state, train.batch(train.arrays, rows), collectives)[0].collections
 
     one, other = (jax.jit(statistics)(start, rows) for rows in halves)
-    shared = parallel.compile_for(layout, partial(statistics, shares=Shares(parallel.average(layout))))
+    shared = parallel.compile_for(layout, partial(statistics, collectives=Collectives(parallel.average(layout))))
     found = shared(parallel.place(layout, [start]), halves)
     assert np.abs(np.concatenate([np.ravel(a - b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)])).max() > 1e-3
     for device in range(2):

@@ -29,6 +29,7 @@ from lrpt.datasets.vocabulary import (
 from lrpt.errors import UsageError, check_at_least, check_not_negative
 from lrpt.networks.sampling import check_writes, reads_units, sample
 from lrpt.runs.console import Console
+from lrpt.tasks.task import AnyVocabulary
 from lrpt.trained.loading import Loaded
 from lrpt.training.observers import Evaluation
 
@@ -84,7 +85,8 @@ def show_sample(options: Options, trained: Loaded, console: Console) -> None:
     Raises:
       UsageError: the run has no language model that can write, or its vocabulary has nothing of the prompt.
     """
-    check_known(options.prompt, trained.vocabulary, console)
+    if trained.vocabulary is not None:
+        check_known(options.prompt, trained.vocabulary, console)
     for number, text in enumerate(write(options, trained), start=1):
         print(*([f"--- {number}"] if options.samples > 1 else []), text, sep="\n")
 
@@ -124,7 +126,7 @@ class Writer:
     """
 
     def __init__(
-        self, model: nn.Module, vocabulary: Any, streams: bool, length: int, temperature: float = 1.0, top_k: int | None = None
+        self, model: nn.Module, vocabulary: AnyVocabulary, streams: bool, length: int, temperature: float = 1.0, top_k: int | None = None
     ) -> None:
         self.vocabulary, self.streams = vocabulary, streams
         end = None if streams else BEGINNING
@@ -144,7 +146,7 @@ class Writer:
           UsageError: the vocabulary lacks a symbol of the prompt.
         """
         symbols = self.numbers(variables, numbers_of(self.vocabulary, prompt), seed)
-        between = " " * (isinstance(self.vocabulary, WordVocabulary) and prompt[-1:].strip() != "")
+        between = " " if isinstance(self.vocabulary, WordVocabulary) and prompt[-1:].strip() != "" else ""
         return prompt + between + self.vocabulary.decode(symbols)
 
 
@@ -171,6 +173,7 @@ class Samples:
             return
         if evaluation.model not in self._writers:
             task = evaluation.task
+            assert task.vocabulary is not None  # experiments whose networks write text have such tasks
             self._writers[evaluation.model] = Writer(evaluation.model, task.vocabulary, task.streams, self.length)
         text = self.render(self._writers[evaluation.model].text(evaluation.variables))
         self.console.say(f"{evaluation.label} writes at update {evaluation.update}:\n{text}")
@@ -185,7 +188,7 @@ def show_ending(run: Path, console: Console) -> None:
     console.say(f"\n{run} writes:\n{text}")
 
 
-def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
+def numbers_of(vocabulary: AnyVocabulary, prompt: str) -> Int[np.ndarray, " p"]:
     """Encode a prompt. For words, add no line end that is not in the prompt.
 
     Raises:
@@ -203,7 +206,7 @@ def numbers_of(vocabulary: Any, prompt: str) -> Int[np.ndarray, " p"]:
     return numbers[:-1] if unfinished else numbers
 
 
-def check_known(prompt: str, vocabulary: Any, console: Console) -> None:
+def check_known(prompt: str, vocabulary: AnyVocabulary, console: Console) -> None:
     """Warn of the characters or words of a prompt that are read as the unknown symbol.
 
     Raises:
@@ -214,18 +217,18 @@ def check_known(prompt: str, vocabulary: Any, console: Console) -> None:
     if unknown and len(unknown) == len(units):
         raise UsageError(f"prompt is {prompt!r}: expected at least one {_unit(vocabulary)} of the text that was learned")
     if unknown:
-        shown = ", ".join(map(repr, unknown[:SHOWN])) + f" and {len(unknown) - SHOWN} more" * (len(unknown) > SHOWN)
+        shown = ", ".join(map(repr, unknown[:SHOWN])) + (f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else "")
         console.warn(f"the text that was learned has no {_unit(vocabulary)} {shown}: the network reads the unknown symbol instead")
 
 
-def units_of(vocabulary: Any, prompt: str) -> list[str]:
+def units_of(vocabulary: AnyVocabulary, prompt: str) -> list[str]:
     """Return the characters or words of a prompt, each once, without a given unknown symbol; none if a vocabulary has no such symbol."""
     if isinstance(vocabulary, WordVocabulary):
         return [word for word in dict.fromkeys(prompt.split()) if word != UNKNOWN_WORD]
     return [sign for sign in dict.fromkeys(prompt) if sign != UNKNOWN_CHARACTER] if isinstance(vocabulary, Vocabulary) else []
 
 
-def _unit(vocabulary: Any) -> str:
+def _unit(vocabulary: AnyVocabulary) -> str:
     return "word" if isinstance(vocabulary, WordVocabulary) else "character"
 
 

@@ -30,7 +30,7 @@ class Tune:
     @property
     def place(self) -> str:
         """Return the name of the tune for messages."""
-        return f"{self.file}, tune {self.number}" + f" '{self.title}'" * bool(self.title)
+        return f"{self.file}, tune {self.number}" + (f" '{self.title}'" if self.title else "")
 
 
 def split_tunes(text: str, file: str) -> list[Tune]:

@@ -69,7 +69,7 @@ def _tokens(bar: Sequence[Symbol], key: str) -> Iterator[str]:
         is_triplet = len(three) == 3 and all(bar[place + i].length.denominator % 3 == 0 and _is_plain(three[i]) for i in range(3))
         lengths = three if is_triplet else [bar[place].length]
         notes = [_name(symbol, altered) + _length(length / UNIT) for symbol, length in zip(bar[place:], lengths, strict=False)]
-        yield "(3" * is_triplet + "".join(notes)
+        yield ("(3" if is_triplet else "") + "".join(notes)
         place += len(notes)
 
 

@@ -18,7 +18,8 @@ from lrpt.cells.gru import GRUParams, gru
 from lrpt.cells.stacked import StackParams
 from lrpt.errors import UsageError
 from lrpt.matrices import Diagonal, LowRank, Sum
-from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, Plan, plan_for
+from lrpt.matrices.rows import by_row
+from lrpt.recurrence.kernels.plan import EXAMPLES, MAX_RANK, MAX_SIZE, KernelPlan, plan_for
 from lrpt.recurrence.loops import in_words
 
 SHUT = 1e9
@@ -66,7 +67,7 @@ def sequence(
         )
     if mask is not None:
         chex.assert_equal_shape_prefix([mask, xs], 2)
-        xs = jnp.where(mask.reshape(mask.shape + (1,) * (xs.ndim - 2)), xs, jnp.zeros_like(xs))
+        xs = jnp.where(by_row(mask, xs), xs, jnp.zeros_like(xs))
     like_states = jnp.zeros((*xs.shape[:2], h.shape[1]), h.dtype)
     inputs = [gate.input.apply(xs) + gate.bias.apply(like_states) for gate in params]
     if mask is not None:
@@ -170,7 +171,7 @@ _run: Any = jax.custom_vjp(_states, nondiff_argnums=(0,))
 _run.defvjp(_save, _pull)
 
 
-def _plan(recurrent: Recurrent, interpret: Any) -> Plan:
+def _plan(recurrent: Recurrent, interpret: Any) -> KernelPlan:
     return plan_for(recurrent[0].shape[0], _rank(recurrent), interpret)
 
 
@@ -178,7 +179,7 @@ def _pad(array: Array, *shape: int) -> Array:
     return jnp.pad(array, [(0, to - size) for to, size in zip(shape, array.shape, strict=True)])
 
 
-def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
+def _factors(plan: KernelPlan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[Array, Array, Array]:
     """Return the factors that map to d, those that map back to n, and the diagonals, each split into parts for `persistent`."""
     matrices = [parts for matrix in recurrent if (parts := _parts(matrix)) is not None]
     rows = jnp.concatenate([_pad(getattr(matrix, narrow), plan.rank, plan.size) for matrix in matrices])
@@ -195,7 +196,7 @@ def _factors(plan: Plan, recurrent: Recurrent, narrow: str, wide: str) -> tuple[
     return by_part(rows, 1), by_part(columns, 1), by_part(jnp.stack([_pad(d, plan.size) for d in diagonals]), 1)
 
 
-def _pack(plan: Plan, array: Float[Array, "t k b n"]) -> Float[Array, "t tiles parts k rows examples"]:
+def _pack(plan: KernelPlan, array: Float[Array, "t k b n"]) -> Float[Array, "t tiles parts k rows examples"]:
     """Split examples into tiles of eight, innermost, and components into parts; both are padded with zeros."""
     steps, kinds, batch, _ = array.shape
     tiles = -(-batch // EXAMPLES)

@@ -30,7 +30,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import mosaic_gpu as plgpu
 from jaxtyping import Array, Float
 
-from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, Plan
+from lrpt.recurrence.kernels.plan import EXAMPLES, ROWS, KernelPlan
 
 UPDATE, RESET, CANDIDATE = range(3)
 
@@ -40,7 +40,7 @@ _WHOLE = ((),) if _IDX is not None and _IDX.default is _IDX.empty else ()
 
 
 def forward(
-    plan: Plan,
+    plan: KernelPlan,
     inputs: Float[Array, "t tiles parts 3 rows examples"],
     start: Float[Array, "tiles parts rows examples"],
     narrow: Float[Array, "parts narrow_rows rows"],
@@ -55,7 +55,7 @@ def forward(
 
 
 def backward(
-    plan: Plan,
+    plan: KernelPlan,
     streams: Float[Array, "t tiles parts 5 rows examples"],
     narrow: Float[Array, "parts narrow_rows rows"],
     wide: Float[Array, "parts 3 rows d"],
@@ -78,7 +78,7 @@ def backward(
     return _launch(plan, body, out, streams.shape[1], (ROWS,) * 3, slots=2)(streams, narrow, wide, diagonal)
 
 
-def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int], slots: int) -> Any:
+def _launch(plan: KernelPlan, body: Any, out: Any, tiles: int, products: Sequence[int], slots: int) -> Any:
     """Return the kernel that runs `body` for every tile and part.
 
     Args:
@@ -107,7 +107,7 @@ def _launch(plan: Plan, body: Any, out: Any, tiles: int, products: Sequence[int]
     return plgpu.kernel(body, out_type=out, scratch_types=scratch, **launch, **mesh)
 
 
-def _compiler(plan: Plan) -> Any:
+def _compiler(plan: KernelPlan) -> Any:
     """Return settings of the compiler.
 
     `exp` is that of the special function unit, with a relative error of about 1e-7. A block that works alone needs no barriers but those of
@@ -124,7 +124,7 @@ def _shared(shape: tuple[int, ...], minor: int | None = None) -> Any:
     return plgpu.SMEM(shape, jnp.float32, transforms=transforms)
 
 
-def _columns(plan: Plan, here: int, rows: int, minor: int) -> Any:
+def _columns(plan: KernelPlan, here: int, rows: int, minor: int) -> Any:
     """Return a (rows, 8) operand. Tensor cores need contiguous columns; interpret mode has no transposed references."""
     return plgpu.SMEM((here, rows, EXAMPLES), jnp.float32) if plan.interpret else _shared((here, EXAMPLES, rows), minor)
 
@@ -132,7 +132,7 @@ def _columns(plan: Plan, here: int, rows: int, minor: int) -> Any:
 class _Block:
     """Factors of one part in shared memory, and products with them."""
 
-    def __init__(self, plan: Plan, narrow: Any, wide: Any, diagonal: Any, scratch: dict[str, Any]) -> None:
+    def __init__(self, plan: KernelPlan, narrow: Any, wide: Any, diagonal: Any, scratch: dict[str, Any]) -> None:
         self.plan = plan
         self.tile, self.part = lax.axis_index("tile"), lax.axis_index("part")
         self.own = self.part if plan.interpret else 0
@@ -224,7 +224,9 @@ def _tanh(a: Array) -> Array:
     return 1 - 2 / (1 + jnp.exp(2 * a))
 
 
-def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide: Any, diagonal: Any, states: Any, **scratch: Any) -> None:
+def _forward(
+    plan: KernelPlan, steps: int, inputs: Any, start: Any, narrow: Any, wide: Any, diagonal: Any, states: Any, **scratch: Any
+) -> None:
     block = _Block(plan, narrow, wide, diagonal, scratch)
     here, rank = (block.tile, block.part), plan.rank
 
@@ -257,7 +259,7 @@ def _forward(plan: Plan, steps: int, inputs: Any, start: Any, narrow: Any, wide:
 
 
 def _backward(
-    plan: Plan, steps: int, streams: Any, narrow: Any, wide: Any, diagonal: Any, d_inputs: Any, d_start: Any, **scratch: Any
+    plan: KernelPlan, steps: int, streams: Any, narrow: Any, wide: Any, diagonal: Any, d_inputs: Any, d_start: Any, **scratch: Any
 ) -> None:
     block = _Block(plan, narrow, wide, diagonal, scratch)
     here, rank = (block.tile, block.part), plan.rank

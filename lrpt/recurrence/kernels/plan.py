@@ -13,7 +13,7 @@ SHARED_BYTES = 227 * 1024 - 4 * 1024
 
 
 @dataclass(frozen=True)
-class Plan:
+class KernelPlan:
     """Layout of one problem.
 
     Attributes:
@@ -51,11 +51,11 @@ class Plan:
         return 4 * (factors + vectors)
 
 
-def plan_for(size: int, rank: int, interpret: Any = False) -> Plan:
+def plan_for(size: int, rank: int, interpret: Any = False) -> KernelPlan:
     """Return the plan with the fewest parts that fits shared memory. Parts of 64 components fit up to `MAX_SIZE` and `MAX_RANK`."""
     size, rank = round_up(size, ROWS), round_up(rank, 8)
     splits = (parts for parts in range(1, size // ROWS + 1) if size % (parts * ROWS) == 0)
-    return next(p for p in (Plan(size, rank, parts, interpret) for parts in splits) if p.shared_bytes <= SHARED_BYTES)
+    return next(p for p in (KernelPlan(size, rank, parts, interpret) for parts in splits) if p.shared_bytes <= SHARED_BYTES)
 
 
 def round_up(value: int, multiple: int) -> int:
