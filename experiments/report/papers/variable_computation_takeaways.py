@@ -118,7 +118,7 @@ def _with_direction(claim: str, relation: JudgedRelation) -> str:
     return f"{claim} ({direction(relation)})" if relation.verdict.finding is Finding.ONE_SEED else claim
 
 
-PLACES = dict(zip(BOUNDARY, ("last letters", "white spaces", "first letters"), strict=True))
+PLACES: dict[int, str] = dict(zip(BOUNDARY, ("last letters", "white spaces", "first letters"), strict=True))
 """Steps from the white space -> what stands there."""
 
 
