@@ -26,9 +26,9 @@ def _classes_of(module: ModuleType) -> Iterable[type]:
     return (kind for name in module.__all__ if isinstance(kind := getattr(module, name), type))
 
 
-def _to_bytes(static: tuple[Any, ...]) -> bytearray:
+def _to_bytes(static: tuple[Any, ...]) -> bytes:
     """Write the static fields of a matrix, which are integers."""
-    return bytearray(json.dumps(static).encode())
+    return json.dumps(static).encode()
 
 
 def _from_bytes(content: Any) -> tuple[Any, ...]:
