@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from lrpt.errors import UsageError
-from lrpt.symbols import is_symbols
+from lrpt.symbols import input_for, is_symbols
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -42,15 +42,24 @@ def checked(kind: Kind) -> Kind:
 
 
 def _with_checks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method with checks before it. Its last argument is the input, if it has any."""
+    """Return a method with checks before it. Its last argument is the input, if it has any; symbols become vectors if it needs vectors."""
 
     @wraps(method)
     def with_checks(self: Any, *args: Any, **named: Any) -> Any:
         check_parts(self)
-        check_input(self, named.get("v", args[-1] if args else None))
+        if "v" in named:
+            named["v"] = _checked_input(self, named["v"])
+        elif args:
+            args = *args[:-1], _checked_input(self, args[-1])
         return method(self, *args, **named)
 
     return with_checks
+
+
+def _checked_input(operator: Any, v: Any) -> Any:
+    """Return the input as the operator takes it."""
+    check_input(operator, v)
+    return input_for(operator, v)
 
 
 def check_parts(operator: Any) -> None:

@@ -44,7 +44,8 @@ def recomputing_switch(
         run_segment = _one_of(branches, build(arrays))
 
         def body(carry: Any, segment: tuple[Any, Array]) -> tuple[Any, Any]:
-            after, ys = run_segment(carry, segment)
+            # Through `vjp`, because forward mode over this gradient cannot pass the rule of the fast loop. What it stores is not read.
+            (after, ys), _ = jax.vjp(lambda before: run_segment(before, segment), carry)
             return after, (ys, carry)
 
         last, (ys, before) = lax.scan(body, carry, (sequence, numbers))

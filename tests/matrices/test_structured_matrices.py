@@ -272,3 +272,12 @@ def test_half_precision_stays_half(kind, dtype):
     expected = np.asarray(v, np.float64) @ np.asarray(full, np.float64)
     error = np.asarray(y, np.float64) - expected
     assert np.linalg.norm(error) < float(jnp.finfo(dtype).eps) * np.linalg.norm(expected)
+
+
+@every_kind
+def test_integers_are_one_hot_vectors(kind):
+    """Also if there are as many symbols as the matrix has rows, which could be read as one vector."""
+    matrix = jax.tree.map(jnp.float32, make(kind))
+    symbols = jnp.arange(matrix.shape[0])[::-1]
+    np.testing.assert_allclose(matrix.apply(symbols), matrix.to_dense()[::-1], atol=1e-5)
+    np.testing.assert_allclose(matrix.apply(v=symbols[:2]), matrix.to_dense()[::-1][:2], atol=1e-5)

@@ -55,6 +55,22 @@ def test_packed_equals_padded(row):
     assert_close(of("fast", "always"), of("plain", "never"), atol=2e-5)
 
 
+@pytest.mark.parametrize("pack", ["always", "never"])
+def test_hessian_vector_products(pack):
+    """Forward mode over reverse mode passes the segments of a masked sequence."""
+    net, carry, xs = long_batch(Row("gru", "low_rank"))
+
+    def product(loop, pack):
+        def loss(params):
+            return weighted_sum(
+                recur(net.cell.step, params, carry, xs, jnp.asarray(MASK), outputs="last", loop=loop, tuning=Tuning(pack=pack))
+            )
+
+        return jax.jvp(jax.grad(loss), (net.params,), (net.params,))[1]
+
+    assert_close(product("fast", pack), product("plain", "never"), atol=2e-5)
+
+
 def test_outputs_of_the_fast_loop():
     net, carry, xs = long_batch(Row("gru", "low_rank"))
     of = partial(results, net.cell, net.params, carry, xs, kinds=("all",))
