@@ -226,7 +226,7 @@ def _of_own_recipe(recipe: str, found: Verdict, observed: Sequence[Observation])
     Args:
       recipe: what stands in for the training.
       found: the verdict if the paper had printed it.
-      observed: the values. One that was trained to its end, or diverged, decides nothing.
+      observed: the values of all seeds. If only one was trained to its end, or diverged, they decide nothing.
     """
     if found.status in (Status.NOT_RUN, Status.SMALLER):
         return found

@@ -10,10 +10,13 @@ from experiments.report.claims.contests import recovered
 from experiments.report.claims.judged import Judged, JudgedQuantity, JudgedRelation
 from experiments.report.claims.matching import configuration, runs_of
 from experiments.report.claims.paper import Takeaway
-from experiments.report.claims.quantities import is_solved
+from experiments.report.claims.quantities import is_solved, solved
+from experiments.report.claims.relations import Versus
 from experiments.report.claims.rows import Evidence
+from experiments.report.claims.verdicts import agreement, difference
 from experiments.report.kept.records import Record
 from experiments.report.papers.low_rank_copying import (
+    FASTER,
     LONG,
     LR,
     LRD,
@@ -83,8 +86,8 @@ def _on_urnn(judged: Judged) -> Takeaway:
     """Return what unitary networks do on copying."""
     perfect = judged.quantity("uRNN 721", "updates until perfect", setting=FIXED)
     early, late = (judged.quantity("uRNN 721", f"held-out cross-entropy after {update:,}", setting=FIXED) for update in (SHORT, LONG))
-    solved = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
-    at = dict.fromkeys(f"{update:,}" for update in solved if update is not None)
+    updates = [run.first("loss", is_solved) for run in OF_FIXED[URNN].runs(judged.evidence).values()]
+    at = dict.fromkeys(f"{update:,}" for update in updates if update is not None)
     ahead = judged.relation("the uRNN is ahead")
     within = perfect.quantity.published.strip("< ").partition(", ")[0]
     solved_at = f". It is below 0.001 for the first time after {in_series(list(at))} updates" if at else ""
@@ -137,30 +140,32 @@ def _solved(quantities: Iterable[JudgedQuantity]) -> str:
 
 def _runs_to_the_end(evidence: Evidence) -> Sequence[str]:
     """Return a paragraph on the runs of variable lag that do not stop when the task is solved: they are second runs of the same seeds."""
-    network, without = OF_LAG[LRD], OF_LAG[LR]
-    first, again = ({seed: _solved_at(run) for seed, run in of.runs(evidence).items()} for of in (network, TO_THE_END))
-    seeds = sorted(seed for seed in first.keys() & again.keys() if first[seed] is not None and again[seed] is not None)
+    first, again = (
+        {one.seed: f"{one.value:,.0f}" for one in network.observe(solved(), evidence) if one.value is not None}
+        for network in (OF_LAG[LRD], TO_THE_END)
+    )
+    seeds = sorted(first.keys() & again.keys())
     if not seeds:
         return ()
-    runs = without.runs(evidence)
-    gains = [other - own for seed in seeds if seed in runs and (other := _solved_at(runs[seed])) and (own := again[seed])]
-    beside = (
-        f" With the second runs, LRD-GRUs solve it {abs(np.mean(gains)):,.0f} updates {'earlier' if np.mean(gains) > 0 else 'later'} than "
-        f"LR-GRUs in the mean, and earlier for {sum(gain > 0 for gain in gains)} of {len(gains)} seeds."
-    )
+    updates = " and after ".join(in_series([runs[seed] for seed in seeds]) for runs in (first, again))
     return (
         f"**Two runs of each seed.** On variable lag, {len(seeds)} LRD-GRUs were trained once until the task was solved, which the "
-        f"orderings use, and once more to the end. They solve it after {_updates(first, seeds)} and after {_updates(again, seeds)} "
-        f"updates: rounding differs, and decides as much as the seed does.{beside * bool(gains)}",
+        f"orderings use, and once more to the end. They solve it after {updates} updates: rounding differs, and decides as much as the "
+        f"seed does.{_second_runs_without_diagonal(evidence)}",
     )
 
 
-def _solved_at(run: Record) -> float | None:
-    return run.first("loss", is_solved)
-
-
-def _updates(found: Mapping[int, float | None], seeds: Sequence[int]) -> str:
-    return in_series([f"{found[seed]:,.0f}" for seed in seeds])
+def _second_runs_without_diagonal(evidence: Evidence) -> str:
+    """Return how the second runs compare with LR-GRUs; nothing if there are none."""
+    pairs = Versus(TO_THE_END, OF_LAG[LR]).pairs(FASTER, evidence, strict=True)
+    found = difference(pairs)
+    if found is None:
+        return ""
+    side = "earlier" if found.mean > 0 else "later"
+    return (
+        f" With the second runs, LRD-GRUs solve it {abs(found.mean):,.0f} updates {side} than LR-GRUs in the mean, and earlier for "
+        f"{agreement(pairs, ' seeds')}."
+    )
 
 
 def _recovery_of_adding(evidence: Evidence) -> Sequence[str]:
