@@ -56,6 +56,8 @@ def test_a_node_is_built_again_and_its_leaves_have_the_names_of_its_fields():
 
 def test_no_class_of_the_library_is_registered_in_another_way():
     """Those of Flax and Optax are; their structures hold functions, or appear in no two classes of the same shapes."""
-    others = re.compile(r"\b(register_dataclass|register_pytree_node|register_pytree_with_keys|register_static|struct\.dataclass|chex\.dataclass)\b")
+    others = re.compile(
+        r"\b(register_dataclass|register_pytree_node|register_pytree_with_keys|register_static|struct\.dataclass|chex\.dataclass)\b"
+    )
     found = [path.name for path in LIBRARY.rglob("*.py") if path.name != "pytrees.py" and others.search(path.read_text())]
     assert not found
